@@ -1,0 +1,56 @@
+# A thin front: sets up tox in .venv (nothing global) and calls it. What each target does stands in tox.ini.
+# Options:  make demo ARGS="--orders 500000"   make test PYTHON=/opt/python3.12/bin/python3
+
+VENV  := .venv
+TOX   := $(VENV)/bin/tox
+READY := $(VENV)/.tox-ready
+ARGS  :=
+
+.PHONY: help demo test tests lint types bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    history, live feed and one job over both, in under 3 minutes"
+	@echo "make test    lint, types and tests: what must pass before a change lands"
+	@echo "make bench   the benchmarks, as ratios within one run"
+	@echo "make lint | types | tests    one part of make test; ARGS=... is passed on"
+	@echo "make clean   remove .venv, run and the caches"
+
+demo: $(READY)
+	@test -e $(VENV)/bin/mixedmode || ln -sf ../tox/demo/bin/mixedmode $(VENV)/bin/mixedmode
+	$(TOX) run -q -e demo -- $(ARGS)
+
+test: $(READY)
+	$(TOX) run -e lint,types,tests
+
+lint types tests bench: $(READY)
+	$(TOX) run -e $@ -- $(ARGS)
+
+clean:
+	rm -rf $(VENV) run build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
+
+# The stamp: tox is installed once, and again only when this file changes.
+$(READY): Makefile
+	@$(FIND_PYTHON) && { test -x $(VENV)/bin/python || "$$python" -m venv $(VENV); }
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.28,<5'
+	@touch $@
+
+# Sets $python to the first candidate that is new enough and can make a virtual environment.
+define FIND_PYTHON
+python=; old=; bare=; \
+for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+  if ! "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+    if "$$candidate" -c 0 >/dev/null 2>&1; then old="$$old $$candidate"; fi; \
+  elif ! "$$candidate" -c 'import venv, ensurepip' >/dev/null 2>&1; then bare="$$bare $$candidate"; \
+  else python=$$candidate; break; fi; \
+done; \
+if test -z "$$python"; then \
+  echo "make: mixedmode needs Python 3.11 or later with the venv module, and none was found." >&2; \
+  if test -n "$$old"; then echo "  too old:       $$old" >&2; fi; \
+  if test -n "$$bare"; then echo "  without venv:  $$bare" >&2; fi; \
+  echo "  Debian, Ubuntu:  sudo apt-get install python3 python3-venv" >&2; \
+  echo "  macOS:           brew install python@3.12" >&2; \
+  echo "  or name one:     make PYTHON=/path/to/python3.11" >&2; \
+  exit 1; \
+fi
+endef
