@@ -1,0 +1,20 @@
+"""Keys: their canonical bytes, their hash, the key group that owns them, and rows grouped by them. Pure."""
+
+from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys
+from mixedmode.keys.grouping import Groups, group_codes
+from mixedmode.keys.groups import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range, subtask_of_group
+from mixedmode.keys.hash import key_groups, xxhash64
+
+__all__ = [
+    "MAX_PARALLELISM_LIMIT",
+    "Groups",
+    "KeyGroupRange",
+    "KeySchema",
+    "decode_keys",
+    "encode_keys",
+    "group_codes",
+    "group_range",
+    "key_groups",
+    "subtask_of_group",
+    "xxhash64",
+]

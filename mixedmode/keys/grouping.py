@@ -1,0 +1,88 @@
+"""Dense group numbers for rows that share the same key, in order of first appearance.
+
+The one idea: number the values of each column, then number the pairs (group so far, number in the next column) as one
+integer. Numbers are dense again after each column and so below 2**31, so no product of two of them overflows.
+Integers of a small range are numbered through a table, which is several times faster than a hash table.
+
+Invariants (tests/keys/test_grouping.py):
+  I1  codes[i] == codes[j]  exactly when  rows i and j are equal in all columns (NULL == NULL, NaN == NaN, -0.0 == 0.0)
+  I2  codes are 0, 1, 2, ... in order of first appearance, and first_row[c] is the first row with code c
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys.arrow import I64, Array, kernels
+from mixedmode.keys.values import Words, payload_words, to_ordered, valid_mask
+
+_TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The group of each row. `len(first_row)` is the number of groups."""
+
+    codes: Codes  #: (n,) int32, dense, in order of first appearance
+    first_row: I64  #: (groups,) int64, strictly increasing: the first row of each group
+
+
+def group_codes(columns: Sequence[Array]) -> Groups:
+    """Group n rows by one or more columns of length n. NULL is a value like any other. Requires n < 2**31."""
+    assert columns, "group_codes needs at least one column"
+    assert len(columns[0]) < 2**31, len(columns[0])
+    groups = _number_column(columns[0])
+    for column in columns[1:]:
+        assert len(column) == len(groups.codes), (len(column), len(groups.codes))
+        other = _number_column(column)
+        paired = groups.codes.astype(np.int64) * len(other.first_row) + other.codes
+        groups = _number_integers(paired.view(np.uint64))
+    return groups
+
+
+def _number_column(column: Array) -> Groups:
+    if pa.types.is_floating(column.type):
+        bits = to_ordered(column)[0]  # normalised, so equal floats have equal bits
+        valid = valid_mask(column)
+        return _number_by_hash(pa.array(bits, mask=None if valid is None else ~valid))
+    words = payload_words(column.type) or ()
+    if column.null_count == 0 and len(words) == 1:
+        return _number_integers(to_ordered(column)[0])
+    return _number_by_hash(column)
+
+
+def _number_integers(values: Words) -> Groups:
+    """Number unsigned integers, in which no difference from the lowest one overflows."""
+    if len(values) == 0:
+        return Groups(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64))
+    low, high = values.min(), values.max()
+    span = int(high) - int(low) + 1
+    if span <= _TABLE_SPAN_PER_ROW * len(values):
+        return _number_by_table((values - low).astype(np.int64), span)
+    return _number_by_hash(pa.array(values))
+
+
+def _number_by_table(values: I64, span: int) -> Groups:
+    """Number values in [0, span) through tables indexed by value."""
+    n = len(values)
+    first = np.full(span, n, dtype=np.int32)
+    first[values[::-1]] = np.arange(n - 1, -1, -1, dtype=np.int32)  # the last assignment wins: the smallest row
+    is_first = np.zeros(n, dtype=np.bool_)
+    is_first[first[first < n]] = True
+    first_row = np.flatnonzero(is_first)
+    number = first  # reused: every value in use is overwritten by its number
+    number[values[first_row]] = np.arange(len(first_row), dtype=np.int32)
+    return Groups(number[values], first_row)
+
+
+def _number_by_hash(values: Array) -> Groups:
+    encoded = kernels.dictionary_encode(values, null_encoding="encode")
+    codes: Codes = encoded.indices.to_numpy()
+    highest = np.maximum.accumulate(codes) if len(codes) else codes
+    first_row = np.flatnonzero(np.diff(highest, prepend=np.int32(-1)))  # Arrow numbers by first appearance
+    return Groups(codes, first_row)

@@ -1,0 +1,167 @@
+"""xxHash64 of many byte strings at once, bit-equal to Spark's `xxhash64(binary)`, and the key group it gives.
+
+The one idea: the algorithm reads 32-byte stripes, then a tail of length % 32. All rows take stripe i together
+(rows sorted by length, so those which still have one are a prefix), and all rows with the same tail length take the
+same steps, so the number of numpy calls depends on the longest row and never on the number of rows.
+
+Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md (XXH64)
+Invariants (tests/keys/test_xxhash64.py):
+  I1  xxhash64(values, seed=s)[i] == xxhash.xxh64(values[i], seed=s).intdigest()
+  I2  the result does not depend on the Arrow type, nor on how the array is sliced
+"""
+
+import numpy as np
+import xxhash
+
+from mixedmode.keys.arrow import I64, U16, U64, Array
+from mixedmode.keys.groups import check_max_parallelism
+from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
+
+SPARK_SEED = 42  # the seed of Spark's xxhash64 expression
+
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+
+_BLOCK_ROWS = 2**16  # the working arrays of a block (512 KiB each) stay in the cache: twice as fast as all rows at once
+_GIANT_BYTES = 4096  # a longer row costs more than one call into the xxhash library, so it gets a call of its own
+
+
+def xxhash64(values: Array, *, seed: int = SPARK_SEED) -> U64:
+    """Hash each row of a binary array without NULLs: (n,) -> (n,) uint64, same order."""
+    assert values.null_count == 0, values.null_count
+    rows = binary_rows(values)
+    out = np.empty(len(rows), dtype=np.uint64)
+    for lo in range(0, len(rows), _BLOCK_ROWS):
+        hi = lo + _BLOCK_ROWS
+        out[lo:hi] = _hash_block(BinaryRows(rows.data, rows.starts[lo:hi], rows.ends[lo:hi]), seed)
+    return out
+
+
+def key_groups(keys: Array, *, max_parallelism: int) -> U16:
+    """Key group of each encoded key: pmod(xxhash64(key), max_parallelism), as Spark computes it. (n,) -> (n,) uint16.
+
+    Raises InvalidJobError (fix the job file) unless 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT.
+    """
+    check_max_parallelism(max_parallelism)
+    signed = xxhash64(keys).view(np.int64)
+    count = np.int64(max_parallelism)
+    # floor division is SIMD in numpy and % is not: this is 10x faster, and floors as pmod does
+    return (signed - signed // count * count).astype(np.uint16)
+
+
+def _hash_block(rows: BinaryRows, seed: int) -> U64:
+    lengths = rows.ends - rows.starts
+    giant = lengths > _GIANT_BYTES
+    if not giant.any():
+        return _hash_rows(rows, lengths, seed)
+    out = np.empty(len(rows), dtype=np.uint64)
+    small = np.flatnonzero(~giant)
+    out[small] = _hash_rows(BinaryRows(rows.data, rows.starts[small], rows.ends[small]), lengths[small], seed)
+    for index in np.flatnonzero(giant):  # per row, but each iteration hashes more than _GIANT_BYTES in C
+        out[index] = xxhash.xxh64_intdigest(rows.row(int(index)), seed=seed)
+    return out
+
+
+def _hash_rows(rows: BinaryRows, lengths: I64, seed: int) -> U64:
+    hashes = lengths.astype(np.uint64)
+    hashes += np.uint64((seed + int(_P5)) % 2**64)
+    striped = np.flatnonzero(lengths >= 32)
+    if len(striped):
+        hashes[striped] = _hash_stripes(rows, striped, lengths, seed)
+    tails = lengths % 32
+    at = rows.ends - tails
+    for class_rows, tail in _tail_classes(tails):
+        part = hashes[class_rows]
+        _mix_tail(part, rows, at[class_rows], tail)
+        hashes[class_rows] = part
+    _avalanche(hashes)
+    return hashes
+
+
+def _tail_classes(tails: I64) -> list[tuple[I64 | slice, int]]:
+    """Row numbers per tail length, at most 32 classes; the empty tail needs no work and is left out."""
+    if len(tails) and (tails == tails[0]).all():
+        return [(slice(None), int(tails[0]))] if tails[0] else []
+    order = np.argsort(tails.astype(np.uint8), kind="stable")  # radix sort
+    bounds = np.searchsorted(tails[order], np.arange(1, 33))
+    spans = zip(bounds[:-1], bounds[1:], range(1, 32), strict=True)
+    return [(order[lo:hi], tail) for lo, hi, tail in spans if lo < hi]
+
+
+def _hash_stripes(rows: BinaryRows, striped: I64, lengths: I64, seed: int) -> U64:
+    """The state after all whole 32-byte stripes of the rows in `striped`, in the order of `striped`."""
+    order = np.argsort(-lengths[striped], kind="stable")
+    longest_first = striped[order]
+    stripes = lengths[longest_first] // 32
+    starts = rows.starts[longest_first]
+    first = [seed + int(_P1) + int(_P2), seed + int(_P2), seed, seed - int(_P1)]
+    lanes = [np.full(len(striped), value % 2**64, dtype=np.uint64) for value in first]
+    for stripe in range(int(stripes[0])):
+        active = int(np.searchsorted(-stripes, -stripe, side="left"))  # rows with more than `stripe` stripes
+        for lane, acc in enumerate(lanes):
+            word = read_at(rows.data, "<u8", starts[:active] + (stripe * 32 + lane * 8))
+            _round(acc[:active], word)
+    merged = _merge_lanes(lanes) + lengths[longest_first].astype(np.uint64)
+    out = np.empty_like(merged)
+    out[order] = merged
+    return out
+
+
+def _merge_lanes(lanes: list[U64]) -> U64:
+    merged = np.zeros_like(lanes[0])
+    for acc, bits in zip(lanes, (1, 7, 12, 18), strict=True):
+        rotated = acc.copy()
+        _rotate(rotated, bits)
+        merged += rotated
+    for acc in lanes:
+        mixed = np.zeros_like(acc)
+        _round(mixed, acc)
+        merged ^= mixed
+        merged *= _P1
+        merged += _P4
+    return merged
+
+
+def _mix_tail(hashes: U64, rows: BinaryRows, at: I64, tail: int) -> None:
+    """Mix the last `tail` < 32 bytes, from position `at` on, into `hashes` in place: 8 at a time, then 4, then 1."""
+    done = 0
+    for _ in range(tail // 8):
+        mixed = np.zeros_like(hashes)
+        _round(mixed, read_at(rows.data, "<u8", at + done))
+        _step(hashes, mixed, 27, _P1, _P4)
+        done += 8
+    if tail - done >= 4:
+        _step(hashes, read_at(rows.data, "<u4", at + done).astype(np.uint64) * _P1, 23, _P2, _P3)
+        done += 4
+    while done < tail:
+        _step(hashes, read_at(rows.data, "u1", at + done).astype(np.uint64) * _P5, 11, _P1, np.uint64(0))
+        done += 1
+
+
+def _step(hashes: U64, mixed: U64, bits: int, factor: np.uint64, addend: np.uint64) -> None:
+    hashes ^= mixed
+    _rotate(hashes, bits)
+    hashes *= factor
+    hashes += addend
+
+
+def _round(acc: U64, word: U64) -> None:
+    acc += word * _P2
+    _rotate(acc, 31)
+    acc *= _P1
+
+
+def _rotate(values: U64, bits: int) -> None:
+    high = values << np.uint64(bits)
+    values >>= np.uint64(64 - bits)
+    values |= high
+
+
+def _avalanche(hashes: U64) -> None:
+    for bits, factor in ((33, _P2), (29, _P3), (32, None)):
+        hashes ^= hashes >> np.uint64(bits)
+        if factor is not None:
+            hashes *= factor

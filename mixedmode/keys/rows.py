@@ -1,0 +1,63 @@
+"""The bytes of a binary Arrow array, seen by numpy without a copy.
+
+The one idea: row i of any binary array is data[starts[i]:ends[i]], so one code path serves fixed and variable width,
+sliced arrays included; a word is read at any byte offset through a view whose stride is one byte.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys.arrow import I64, U8, AnyNumpy, Array, from_buffer
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryRows:
+    """Rows of bytes: row i is data[starts[i]:ends[i]]. Valid while the Arrow array it came from is unchanged."""
+
+    data: U8  #: all bytes of the buffer, up to the last row's end
+    starts: I64  #: (n,), never decreasing
+    ends: I64  #: (n,), starts[i] <= ends[i] <= starts[i + 1]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def row(self, index: int) -> bytes:
+        """The bytes of one row."""
+        return self.data[self.starts[index] : self.ends[index]].tobytes()
+
+
+def binary_rows(values: Array) -> BinaryRows:
+    """View an array of any binary or string type. A NULL row has whatever bytes its slot has."""
+    n, type_ = len(values), values.type
+    if pa.types.is_fixed_size_binary(type_):
+        width = type_.byte_width
+        bounds = (np.arange(n + 1, dtype=np.int64) + (values.offset if n else 0)) * width
+        data = values.buffers()[1]
+    else:
+        wide = pa.types.is_large_binary(type_) or pa.types.is_large_string(type_)
+        assert wide or pa.types.is_binary(type_) or pa.types.is_string(type_), type_
+        _, offsets, data = values.buffers()
+        bounds = _bounds(offsets, np.int64 if wide else np.int32, n, values.offset)
+    return BinaryRows(from_buffer(data, np.uint8, count=int(bounds[-1])), bounds[:-1], bounds[1:])
+
+
+def read_at(data: U8, dtype: npt.DTypeLike, positions: I64) -> AnyNumpy:
+    """Gather one value of `dtype` from each byte position, aligned or not: (n,) positions -> (n,) values.
+
+    Requires 0 <= position and position + itemsize <= len(data), else IndexError.
+    """
+    if len(positions) == 0:
+        return np.empty(0, dtype=dtype)
+    type_ = np.dtype(dtype)
+    windows: AnyNumpy = np.ndarray((max(len(data) - type_.itemsize + 1, 0),), type_, data, 0, (1,))
+    gathered: AnyNumpy = windows[positions]
+    return gathered
+
+
+def _bounds(buffer: pa.Buffer | None, dtype: npt.DTypeLike, n: int, offset: int) -> I64:
+    if n == 0:  # Arrow lets an empty array leave its offsets out
+        return np.zeros(1, dtype=np.int64)
+    return from_buffer(buffer, dtype, count=n + 1, start=offset).astype(np.int64, copy=False)

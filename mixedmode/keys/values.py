@@ -1,0 +1,98 @@
+"""Values of fixed width <-> unsigned words whose numeric order is the order of the values.
+
+The one idea: each type is one or two unsigned words. Big-endian they are the payload of an encoded key; as numbers they
+are what grouping and sorting compare. NULL slots hold arbitrary words: the caller masks them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys.arrow import AnyNumpy, Array, Bools, as_buffer, from_buffer, kernels
+
+Words = npt.NDArray[np.unsignedinteger[Any]]
+
+_FLOAT_PATTERNS = {4: (0x7FC00000, 0x7F800000), 8: (0x7FF8000000000000, 0x7FF0000000000000)}  # NaN, infinity
+
+
+def payload_words(type_: pa.DataType) -> tuple[str, ...] | None:
+    """Numpy codes of the unsigned words of a type, most significant first; None for types without a fixed order."""
+    if pa.types.is_boolean(type_):
+        return ("u1",)
+    if pa.types.is_decimal128(type_):
+        return ("u8", "u8")
+    if pa.types.is_timestamp(type_):
+        return ("u8",) if type_.unit == "us" else None
+    if pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or type_ in (pa.float32(), pa.float64()):
+        return (f"u{type_.bit_width // 8}",)
+    return None
+
+
+def to_ordered(column: Array) -> list[Words]:
+    """Unsigned words of a column of fixed width, most significant first: arrays of (n,), in native byte order."""
+    words = payload_words(column.type)
+    assert words is not None, column.type
+    if pa.types.is_boolean(column.type):
+        return [_buffer(column.cast(pa.uint8()), "u1", 1)]
+    if pa.types.is_decimal128(column.type):
+        pairs = _buffer(column, "<u8", 2).reshape(-1, 2)
+        return [pairs[:, 1] ^ _sign(pairs.dtype), pairs[:, 0]]
+    if pa.types.is_floating(column.type):
+        return [_float_to_ordered(_buffer(column, words[0], 1))]
+    bits = _buffer(column, words[0], 1)
+    return [bits ^ _sign(bits.dtype)]
+
+
+def from_ordered(words: Sequence[AnyNumpy], valid: Bools | None, type_: pa.DataType) -> Array:
+    """Inverse of `to_ordered`: words of any byte order -> (n,) array of exactly `type_`, NULL where not `valid`."""
+    native = [word.astype(word.dtype.newbyteorder("=")) for word in words]
+    if pa.types.is_boolean(type_):
+        booleans: Array = pa.array(native[0] == 1, mask=None if valid is None else ~valid)
+        return booleans
+    if pa.types.is_decimal128(type_):
+        data: AnyNumpy = np.stack([native[1], native[0] ^ _sign(native[0].dtype)], axis=1)
+    elif pa.types.is_floating(type_):
+        data = _float_from_ordered(native[0])
+    else:
+        data = native[0] ^ _sign(native[0].dtype)
+    validity = None if valid is None else pa.array(valid).buffers()[1]
+    return pa.Array.from_buffers(type_, len(native[0]), [validity, as_buffer(data)])
+
+
+def valid_mask(column: Array) -> Bools | None:
+    """(n,) bool, False where NULL; None when the column has no NULL."""
+    if column.null_count == 0:
+        return None
+    mask: Bools = kernels.is_valid(column).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _buffer(column: Array, dtype: str, per_row: int) -> AnyNumpy:
+    """The value buffer of the rows of a (sliced) column, without a copy; NULL slots hold arbitrary values."""
+    return from_buffer(column.buffers()[1], dtype, count=len(column) * per_row, start=column.offset * per_row)
+
+
+def _sign(dtype: np.dtype[Any]) -> Any:
+    """The word of this unsigned type in which only the highest bit is set."""
+    return dtype.type(1 << (dtype.itemsize * 8 - 1))
+
+
+def _float_to_ordered(bits: AnyNumpy) -> Words:
+    # on the bits, because arithmetic on a signalling NaN sets off a floating-point warning
+    sign = _sign(bits.dtype)
+    magnitude = bits & (sign - 1)
+    nan, infinity = (bits.dtype.type(pattern) for pattern in _FLOAT_PATTERNS[bits.itemsize])
+    bits = np.where(magnitude == 0, magnitude, bits)  # -0.0 -> 0.0
+    bits = np.where(magnitude > infinity, nan, bits)
+    negative: Bools = bits >= sign
+    ordered: Words = np.where(negative, np.invert(bits), bits ^ sign)
+    return ordered
+
+
+def _float_from_ordered(ordered: AnyNumpy) -> AnyNumpy:
+    sign = _sign(ordered.dtype)
+    bits: AnyNumpy = np.where(ordered >= sign, ordered ^ sign, np.invert(ordered))
+    return bits.view(f"f{ordered.dtype.itemsize}")

@@ -1,0 +1,91 @@
+"""Group numbers: equal rows share one, distinct rows do not, and numbers follow first appearance."""
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.keys import Groups, group_codes
+from mixedmode.keys.arrow import Array
+
+SMALL: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.int8(): st.integers(-3, 3),
+    pa.int64(): st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1),
+    pa.bool_(): st.booleans(),
+    pa.date32(): st.dates(),
+    pa.timestamp("us", "UTC"): st.datetimes().map(lambda t: t.replace(year=2000)),
+    pa.decimal128(20, 2): st.integers(-3, 3).map(lambda n: Decimal(n).scaleb(-2)),
+    pa.float64(): st.sampled_from([0.0, -0.0, math.nan, -math.nan, 1.5, math.inf]),
+    pa.float32(): st.sampled_from([0.0, -0.0, math.nan, 1.5]),
+    pa.string(): st.sampled_from(["", "a", "b", "\x00"]),
+    pa.large_binary(): st.binary(max_size=2),
+}
+
+
+@st.composite
+def group_columns(draw: st.DrawFn) -> list[Array]:
+    types = draw(st.lists(st.sampled_from(list(SMALL)), min_size=1, max_size=4))
+    rows, skipped = draw(st.integers(0, 30)), draw(st.integers(0, 2))
+    count = rows + skipped
+    nullable = draw(st.booleans())
+    values = {t: (st.none() | SMALL[t]) if nullable else SMALL[t] for t in types}
+    return [pa.array(draw(st.lists(values[t], min_size=count, max_size=count)), t)[skipped:] for t in types]
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value + 0.0
+    return value
+
+
+def _by_dictionary(columns: list[Array]) -> tuple[list[int], list[int]]:
+    numbers: dict[Any, int] = {}
+    codes, first_row = [], []
+    for i, row in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
+        key = tuple(_canonical(v) for v in row)
+        if key not in numbers:
+            numbers[key] = len(numbers)
+            first_row.append(i)
+        codes.append(numbers[key])
+    return codes, first_row
+
+
+def _check(found: Groups, columns: list[Array]) -> None:
+    codes, first_row = _by_dictionary(columns)
+    assert found.codes.tolist() == codes, "codes follow first appearance"
+    assert found.first_row.tolist() == first_row, "first_row[c] is the first row with code c"
+    assert found.codes.dtype == np.int32, "the type does not depend on the data"
+    assert found.first_row.dtype == np.int64, "the type does not depend on the data"
+
+
+@given(group_columns())
+def test_groups_equal_those_of_a_dictionary_of_tuples(columns: list[Array]) -> None:
+    _check(group_codes(columns), columns)
+
+
+@pytest.mark.parametrize("spread", [1, 2**40])
+def test_dense_and_sparse_integers_give_the_same_groups(spread: int) -> None:
+    values = np.random.default_rng(3).integers(-500, 500, 5_000)
+    _check(group_codes([pa.array(values * spread)]), [pa.array(values)])
+
+
+def test_many_wide_columns_do_not_overflow() -> None:
+    rng = np.random.default_rng(5)
+    columns = [pa.array(rng.permutation(3_000) * 2**40) for _ in range(8)]
+    groups = group_codes(columns)
+    assert groups.codes.tolist() == list(range(3_000)), "all rows differ, so each is its own group"
+
+
+def test_timestamps_without_null_group_by_value() -> None:
+    stamps = pa.array([5, 5, 2**40, -1], pa.timestamp("us", "UTC"))
+    assert group_codes([stamps]).codes.tolist() == [0, 0, 1, 2]
+
+
+def test_extreme_integers_group_without_overflow() -> None:
+    values = pa.array([2**63 - 1, -(2**63), 2**63 - 1])
+    assert group_codes([values]).codes.tolist() == [0, 1, 0]
