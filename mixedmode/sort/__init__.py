@@ -1,0 +1,27 @@
+"""The external sorter: keyed rows in any order come out by (key group, key, time), within a memory budget. Pure."""
+
+from mixedmode.sort.columns import KEY, KEY_GROUP, TIME, RowKey
+from mixedmode.sort.external import EMIT_BYTES, ExternalSorter, SortStats
+from mixedmode.sort.merge import merge_runs
+from mixedmode.sort.order import check_sorted, is_sorted, sort_order, sort_table
+from mixedmode.sort.runs import Run, read_run, write_run
+from mixedmode.sort.tables import Combine
+
+__all__ = [
+    "EMIT_BYTES",
+    "KEY",
+    "KEY_GROUP",
+    "TIME",
+    "Combine",
+    "ExternalSorter",
+    "RowKey",
+    "Run",
+    "SortStats",
+    "check_sorted",
+    "is_sorted",
+    "merge_runs",
+    "read_run",
+    "sort_order",
+    "sort_table",
+    "write_run",
+]

@@ -1,0 +1,286 @@
+"""The external sorter: rows in any order go in, sorted tables come out, within a memory budget.
+
+The one idea: rows are collected as they come until sorting them would take the budget; then they are sorted (and
+combined, where that makes them few enough to stay), and spilled as one run. At the end the runs are merged.
+
+How the budget is divided (B):
+  collecting   rows with which the peak of sorting, `_sort_peak_bytes`, is at most B
+  merging      rows that never spilled: at most B / 4; one chunk of each run: B / 10 together, which may be in memory
+               four times over (chunks, cut pieces, their concatenation, sorted)
+  emitting     at most B / 8, twice while it is joined
+The table that the caller hands over, and the one that it was handed, are the caller's.
+
+Source: Graefe, Implementing Sorting in Database Systems, ACM Computing Surveys 38(3), 2006, sections 3 and 4.
+Invariants (tests/sort/test_external.py):
+  I1  without `combine`: the output is the stable sort of all rows added
+  I2  with `combine`: each key is there once, and is the combination of all its rows
+  I3  the process grows by the budget and a small constant, whatever the number of rows (test_sorter_memory.py)
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.errors import InternalError, RetryableError
+from mixedmode.sort.columns import sort_columns
+from mixedmode.sort.merge import merge_runs
+from mixedmode.sort.order import check_sorted, find_unsorted, sort_order, take_rows
+from mixedmode.sort.runs import Run, read_run, write_run
+from mixedmode.sort.tables import Combine, combined, joined, rows_within, slices, whole_keys
+
+EMIT_BYTES = 8 * 2**20  # large enough that a call per table costs nothing, small enough to stay near the cache
+
+_FAN_IN = 64  # runs merged at once: more would make chunks so small that reading them costs more than another pass
+_SORT_BYTES_PER_ROW = 40  # five arrays of 8 bytes: rows, packed words, one word, the order, and what is tied
+_BLOCK_BYTES_MIN = 4 * 2**10  # a smaller block is mostly its own header
+_BLOCK_BYTES_MAX = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class SortStats:
+    """What a sorter has done so far. Runs and bytes of intermediate merges are counted, too."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    spilled_runs: int = 0
+    spilled_bytes: int = 0  #: on disk, compressed
+    in_memory_bytes_max: int = 0  #: the most rows collected at once, in bytes, without the working memory of the sort
+
+
+class ExternalSorter:
+    """Sorts by (key group, key, time), stable. Add tables, then take `sorted_tables()` once. Use it with `with`.
+
+    `combine` makes one row of the rows of a key; then every key is emitted once. `whole_keys` emits no key in two
+    tables; it holds the rows of the largest key in memory. `spill_dir` is made when it is needed; all that the sorter
+    puts there is removed when it is closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        budget_bytes: int,
+        spill_dir: Path,
+        combine: Combine | None = None,
+        whole_keys: bool = False,
+        emit_bytes: int = EMIT_BYTES,
+    ) -> None:
+        assert budget_bytes > 0, budget_bytes
+        assert combine is None or not whole_keys, "a combined key is one row, which no cut can split"
+        self._budget = budget_bytes
+        self._spill_dir = spill_dir
+        self._combine = combine
+        self._whole_keys = whole_keys
+        self._emit_bytes = max(1, min(emit_bytes, budget_bytes // 8))
+        self._block_bytes = min(max(budget_bytes // 10 // _FAN_IN, _BLOCK_BYTES_MIN), _BLOCK_BYTES_MAX)
+        self._buffer = _Buffer()
+        self._runs = list[Run]()  #: in order of arrival, so that the merge is stable
+        self._folder: Path | None = None
+        self._schema: pa.Schema | None = None
+        self._is_adding = True
+        self._rows_in = self._rows_out = 0
+        self._spilled_runs = self._spilled_bytes = self._in_memory_bytes_max = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Add rows in any order. Rows with equal keys and times stay in the order in which they were added.
+
+        Raises RetryableError when the disk is full; InternalError when the columns are not those of the first table.
+        """
+        assert self._is_adding, "rows cannot be added once the sorted tables have been asked for"
+        self._check_schema(table)
+        self._rows_in += table.num_rows
+        for part in slices(table.replace_schema_metadata(None), max(self._budget // 4, 1)):
+            self._make_room(part)
+            self._buffer.append(part)
+            self._in_memory_bytes_max = max(self._in_memory_bytes_max, self._buffer.bytes)
+
+    def add_sorted(self, table: pa.Table) -> None:
+        """Add rows that are in order already. Raises InternalError (report it) if they are not; else as `add`."""
+        check_sorted(table)
+        self.add(table)
+
+    def sorted_tables(self) -> Iterator[pa.Table]:
+        """All rows in order, each table's columns in one chunk. May be called once. Nothing added gives no table."""
+        assert self._is_adding, "sorted_tables() may be called once"
+        self._is_adding = False
+        for table in self._emitted(self._merged()):
+            self._rows_out += table.num_rows
+            yield table
+
+    @property
+    def stats(self) -> SortStats:
+        """What has happened so far."""
+        return SortStats(
+            rows_in=self._rows_in,
+            rows_out=self._rows_out,
+            spilled_runs=self._spilled_runs,
+            spilled_bytes=self._spilled_bytes,
+            in_memory_bytes_max=self._in_memory_bytes_max,
+        )
+
+    def close(self) -> None:
+        """Forget all rows and remove the spill files. May be called more than once."""
+        self._is_adding = False
+        self._buffer = _Buffer()
+        self._runs = []
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)  # scratch: what cannot be removed must not hide an error
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_schema(self, table: pa.Table) -> None:
+        if self._schema is None:
+            self._schema = table.schema.remove_metadata()
+        if not table.schema.equals(self._schema):
+            msg = (
+                "tables with different columns cannot be sorted together. This is a defect in mixedmode: report it "
+                f"with this message. first={self._schema.to_string()!r}, found={table.schema.to_string()!r}"
+            )
+            raise InternalError(msg)
+
+    def _make_room(self, part: pa.Table) -> None:
+        if not self._buffer.rows or self._has_room(part):
+            return
+        if self._combine is not None:
+            self._shrink(self._combine)
+        if not self._has_room(part):
+            self._spill(self._buffer.sorted_blocks(self._block_bytes))
+
+    def _has_room(self, part: pa.Table) -> bool:
+        return _sort_peak_bytes(self._buffer.bytes + part.nbytes, self._buffer.rows + part.num_rows) <= self._budget
+
+    def _shrink(self, combine: Combine) -> None:
+        """Combine the rows collected; spill them when more than half of them remain, as they would soon be back."""
+        kept, kept_bytes, bytes_max = _Buffer(), 0, self._buffer.bytes // 2
+        tables = combined(self._buffer.sorted_blocks(self._emit_bytes), combine)
+        for table in tables:
+            kept.append(table)
+            kept_bytes += table.nbytes
+            if kept_bytes > bytes_max:
+                self._spill(chain(kept.drain(), tables))
+                return
+        self._buffer = kept
+        pa.default_memory_pool().release_unused()
+
+    def _spill(self, tables: Iterator[pa.Table]) -> None:
+        run = self._write(tables)
+        if run.rows:
+            self._runs.append(run)
+
+    def _write(self, tables: Iterator[pa.Table]) -> Run:
+        run = write_run(self._new_path(), tables, block_bytes=self._block_bytes)
+        self._spilled_runs += 1
+        self._spilled_bytes += run.file_bytes
+        pa.default_memory_pool().release_unused()  # else Arrow keeps the freed memory, on top of the budget
+        return run
+
+    def _new_path(self) -> Path:
+        if self._folder is None:
+            try:
+                self._spill_dir.mkdir(parents=True, exist_ok=True)
+                self._folder = Path(tempfile.mkdtemp(prefix="sort-", dir=self._spill_dir))
+            except OSError as error:
+                msg = (
+                    "the spill directory cannot be made, so the sort cannot exceed its memory. Make it writable, or "
+                    "choose another one, then start the job again. "
+                    f"spill_dir={self._spill_dir}, error={error.strerror}"
+                )
+                raise RetryableError(msg) from error
+        return self._folder / f"{self._spilled_runs:06d}.run"
+
+    def _merged(self) -> Iterator[pa.Table]:
+        """All rows in order, in tables of any size, not yet combined across tables."""
+        if not self._runs:
+            return self._buffer.sorted_blocks(self._emit_bytes)
+        if self._buffer.bytes > self._budget // 4:
+            self._spill(self._buffer.sorted_blocks(self._block_bytes))
+        in_memory = 1 if self._buffer.rows else 0
+        while len(self._runs) + in_memory > _FAN_IN:
+            self._merge_some(len(self._runs) + in_memory - _FAN_IN + 1)
+        return self._merge(self._runs, [self._buffer] if in_memory else [])
+
+    def _merge_some(self, excess: int) -> None:
+        """Merge the cheapest neighbours into one run. Only neighbours, because the order of runs is that of arrival."""
+        count = min(excess, _FAN_IN)
+        sizes = [run.file_bytes for run in self._runs]
+        first = min(range(len(sizes) - count + 1), key=lambda i: sum(sizes[i : i + count]))
+        inputs = self._runs[first : first + count]
+        tables = self._merge(inputs, [])
+        if self._combine is not None:
+            tables = combined(joined(tables, self._emit_bytes), self._combine)
+        self._runs[first : first + count] = [self._write(tables)]
+        for run in inputs:
+            run.path.unlink()
+
+    def _merge(self, runs: list[Run], buffers: list["_Buffer"]) -> Iterator[pa.Table]:
+        chunk_bytes = max(self._block_bytes, self._budget // 10 // (len(runs) + len(buffers)))
+        chunks = [joined(read_run(run.path), chunk_bytes) for run in runs]
+        chunks += [buffer.sorted_blocks(chunk_bytes) for buffer in buffers]
+        names = [run.path.name for run in runs] + ["rows in memory" for _ in buffers]
+        return merge_runs(chunks, names=names)
+
+    def _emitted(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        tables = joined(tables, self._emit_bytes // 2)  # so that a block of nearly emit_bytes goes on as it is
+        if self._combine is not None:
+            return combined(tables, self._combine)
+        return whole_keys(tables) if self._whole_keys else tables
+
+
+class _Buffer:
+    """Rows collected in memory, in order of arrival."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.rows = 0
+        self._tables = list[pa.Table]()
+
+    def append(self, table: pa.Table) -> None:
+        """Hold these rows: copied if they are a small part of a larger table, which they would keep in memory."""
+        if table.get_total_buffer_size() > table.nbytes * 5 // 4 + _BLOCK_BYTES_MIN:
+            table = take_rows(table, np.arange(table.num_rows))
+        self._tables.append(table)
+        self.bytes += table.nbytes
+        self.rows += table.num_rows
+
+    def drain(self) -> Iterator[pa.Table]:
+        """The tables in order of arrival; each is forgotten as it is given."""
+        tables, self._tables, self.bytes, self.rows = self._tables, [], 0, 0
+        while tables:
+            yield tables.pop(0)
+
+    def sorted_blocks(self, block_bytes: int) -> Iterator[pa.Table]:
+        """All rows in order, in tables of about `block_bytes`. The buffer is empty from the first table on.
+
+        The rows are copied block by block, so that no second copy of all of them exists.
+        """
+        if not self.rows:
+            return
+        table = pa.concat_tables(self.drain()).combine_chunks()
+        if find_unsorted(sort_columns(table)) is None:
+            yield from slices(table, block_bytes)
+            return
+        order = sort_order(table)
+        rows = rows_within(table, block_bytes)
+        for start in range(0, len(order), rows):
+            yield take_rows(table, order[start : start + rows])
+
+
+def _sort_peak_bytes(table_bytes: int, rows: int) -> int:
+    """Peak memory of collecting and sorting rows: all of them twice while their chunks are joined, or once with the
+    arrays of the sort.
+    """
+    return max(2 * table_bytes, table_bytes + rows * _SORT_BYTES_PER_ROW)

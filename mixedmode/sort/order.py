@@ -1,0 +1,158 @@
+"""The order of keyed rows: (key group, key bytes, time), stable. Sorting a table, and checking that one is sorted.
+
+The one idea of the sort: pack as many leading bits of (group, key, time) as fit beside the row's number into one
+uint64, and sort those numbers, which numpy does with SIMD. The row number makes it stable. Rows that are still tied go
+round again with their next bits, and only they. A word is stored as its difference from the least of its tied rows, so
+common prefixes, small ranges and repeated keys take no bits at all.
+
+Invariants (tests/sort/test_order.py):
+  I1  sort_table(t) is the stable sort of t by RowKey
+  I2  is_sorted(t)  exactly when  check_sorted(t) does not raise  exactly when  sort_table(t) returns t as it is
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.errors import InternalError
+from mixedmode.keys.arrow import I64, U64, kernels
+from mixedmode.sort.columns import RowKey, SortColumns, Word, sort_columns
+
+_BLOCK_ROWS = 2**16
+
+
+def sort_order(table: pa.Table) -> I64:
+    """The stable permutation that sorts the rows of a table: (n,) int64. Requires n < 2**31."""
+    columns = sort_columns(table)
+    return _order_by_words(len(columns), columns.words())
+
+
+def sort_table(table: pa.Table) -> pa.Table:
+    """The rows in order, each column in one chunk. A table already in order is returned as it is, without a copy."""
+    combined = table.combine_chunks()
+    columns = sort_columns(combined)
+    if find_unsorted(columns) is None:
+        return combined
+    return take_rows(combined, _order_by_words(len(columns), columns.words()))
+
+
+def take_rows(table: pa.Table, rows: I64) -> pa.Table:
+    """The rows of a table with these numbers, in this order, copied."""
+    taken: pa.Table = kernels.take(table, pa.array(rows), boundscheck=False)
+    return taken
+
+
+def is_sorted(table: pa.Table) -> bool:
+    """Whether no row sorts before the row above it. Stops at the first block of rows that holds one which does."""
+    return find_unsorted(sort_columns(table)) is None
+
+
+def check_sorted(table: pa.Table, after: RowKey | None = None) -> None:
+    """Raise InternalError (report it), naming the first bad row, unless the table is sorted.
+
+    `after` is the key of the last row of the table before this one: the first row must not sort before it.
+    """
+    columns = sort_columns(table)
+    if after is not None and len(columns) and columns.row_key(0) < after:
+        raise InternalError(_unsorted(0, after, columns.row_key(0)))
+    row = find_unsorted(columns)
+    if row is not None:
+        raise InternalError(_unsorted(row, columns.row_key(row - 1), columns.row_key(row)))
+
+
+def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | None:
+    """The first row that sorts before the row above it, or None.
+
+    With `once_per_key` time is left out, and a row with the key of the row above it is found, too.
+    """
+    words = columns.words(with_time=not once_per_key)
+    for lo in range(1, len(columns), _BLOCK_ROWS):
+        rows = np.arange(lo, min(lo + _BLOCK_ROWS, len(columns)))
+        found = len(columns)
+        for word in words:
+            above, here = np.split(word(np.concatenate([rows - 1, rows])), 2)
+            wrong = rows[here < above]
+            found = min(found, int(wrong[0])) if len(wrong) else found
+            rows = rows[here == above]
+            if len(rows) == 0:
+                break
+        if once_per_key and len(rows):
+            found = min(found, int(rows[0]))
+        if found < len(columns):
+            return found
+    return None
+
+
+def _order_by_words(n: int, words: list[Word]) -> I64:
+    assert n < 2**31, n
+    order = np.arange(n, dtype=np.int64)
+    slots = order.copy()  # the places in `order` whose rows are still tied with a neighbour
+    starts = np.zeros(1, dtype=np.int64)  # where each run of tied rows begins in `slots`
+    remaining = words.copy()
+    while len(slots) > 1 and remaining:
+        rows = order[slots]
+        packed, used = _pack(rows, starts, remaining)
+        if not used:
+            break
+        index_bits = (len(rows) - 1).bit_length()
+        _append_row_numbers(packed, index_bits)
+        packed.sort()
+        order[slots] = rows[(packed & np.uint64((1 << index_bits) - 1)).view(np.int64)]
+        packed >>= np.uint64(index_bits)
+        slots, starts = _still_tied(packed, slots)
+    return order
+
+
+def _pack(rows: I64, starts: I64, remaining: list[Word]) -> tuple[U64, int]:
+    """The run of each row followed by the leading bits of its remaining words, and the number of those bits.
+
+    Removes the words that went in whole from `remaining`. One that went in partly stays: its rows that remain tied
+    agree in the bits used, so next time its differences are smaller by as many bits.
+    """
+    runs = len(starts)
+    lengths = np.diff(starts, append=len(rows))
+    packed = np.repeat(np.arange(runs, dtype=np.uint64), lengths)
+    room = 64 - (len(rows) - 1).bit_length() - (runs - 1).bit_length()
+    used = 0
+    while remaining and used < room:
+        word = remaining[0](rows)
+        lowest = np.minimum.reduceat(word, starts)
+        word -= lowest[0] if runs == 1 else np.repeat(lowest, lengths)
+        in_use = int(np.bitwise_or.reduce(word))
+        unused = (in_use & -in_use).bit_length() - 1 if in_use else 0  # low bits that are 0 in every row: padding
+        bits = in_use.bit_length() - unused
+        taken = min(bits, room - used)
+        if taken:
+            word >>= np.uint64(unused + bits - taken)
+            packed <<= np.uint64(taken)
+            packed |= word
+        used += taken
+        if taken < bits:
+            break
+        del remaining[0]
+    return packed, used
+
+
+def _append_row_numbers(packed: U64, index_bits: int) -> None:
+    packed <<= np.uint64(index_bits)
+    packed |= np.arange(len(packed), dtype=np.uint64)
+
+
+def _still_tied(values: U64, slots: I64) -> tuple[I64, I64]:
+    """Of sorted values in `slots`: the slots whose value equals a neighbour's, and where each run of them begins."""
+    same = np.empty(len(values) + 1, dtype=np.bool_)  # same[i]: value i equals value i - 1
+    same[0] = same[-1] = False
+    np.equal(values[1:], values[:-1], out=same[1:-1])
+    tied = same[1:] | same[:-1]
+    return slots[tied], np.flatnonzero(~same[:-1][tied])
+
+
+def _unsorted(row: int, above: RowKey, here: RowKey) -> str:
+    return (
+        "rows that must come sorted by (key group, key, time) do not, so merging them would lose the order without a "
+        f"word. This is a defect in mixedmode: report it with this message. row={row}, above={_show(above)}, "
+        f"here={_show(here)}"
+    )
+
+
+def _show(key: RowKey) -> str:
+    return f"(key_group {key.key_group}, key {key.key.hex()}, time {key.time})"

@@ -1,0 +1,135 @@
+"""Sorted runs on local disk: what the sorter spills and the merge reads back.
+
+    file  = b"MMRUN" | format version u8 | block ... | end
+    block = payload bytes u64 | xxh3_64 of the payload u64 | payload: an Arrow IPC stream of one compressed record batch
+    end   = 0 u64 | rows in the file u64
+
+The one idea: each block stands alone, so a reader holds one block, and a block that is cut off or changed is found
+before Arrow reads it. Numbers are big-endian. A run is written once, by one sorter, and read by the same process; it is
+scratch data, which no manifest names and no restore reads.
+
+Invariants (tests/sort/test_runs.py):
+  I1  reading gives exactly the rows that were written, or raises CorruptStateError
+  I2  a block holds at most about twice the bytes asked for, or one row
+"""
+
+import errno
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import xxhash
+
+from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.sort.tables import slices
+
+_MAGIC = b"MMRUN\x01"
+_FRAME = struct.Struct(">QQ")
+_CODEC: Literal["lz4"] = "lz4"  # spilling is bound by the CPU: zstd saves a third of the bytes for three times the time
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One sorted run: where it is, and how much was written."""
+
+    path: Path
+    rows: int
+    file_bytes: int
+
+
+def write_run(path: Path, tables: Iterable[pa.Table], *, block_bytes: int) -> Run:
+    """Write sorted tables of one schema as one run, in blocks of about `block_bytes` before compression.
+
+    Raises RetryableError (free some space, start again) when the disk is full or cannot be written to.
+    """
+    rows, file_bytes = 0, len(_MAGIC) + _FRAME.size
+    try:
+        with path.open("wb") as file:
+            file.write(_MAGIC)
+            for table in tables:
+                for part in slices(table, block_bytes):
+                    payload = _encode(part)
+                    file.write(_FRAME.pack(len(payload), xxhash.xxh3_64_intdigest(payload)))
+                    file.write(payload)
+                    rows += part.num_rows
+                    file_bytes += _FRAME.size + len(payload)
+            file.write(_FRAME.pack(0, rows))
+    except OSError as error:
+        raise RetryableError(_not_written(path, file_bytes, error)) from error
+    return Run(path, rows, file_bytes)
+
+
+def read_run(path: Path) -> Iterator[pa.Table]:
+    """The blocks of a run, one at a time, in order.
+
+    Raises CorruptStateError when the file is not what `write_run` wrote: cut off, changed or gone.
+    """
+    rows = 0
+    try:
+        with path.open("rb") as file:
+            file_bytes = os.fstat(file.fileno()).st_size
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise CorruptStateError(_damaged(path, rows, "it does not begin as a run of this version"))
+            while (payload := _next_payload(file, file_bytes, path, rows)) is not None:
+                table = _decode(payload)
+                rows += table.num_rows
+                yield table
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptStateError(_damaged(path, rows, "it cannot be read")) from error
+
+
+def _next_payload(file: BufferedReader, file_bytes: int, path: Path, rows: int) -> bytes | None:
+    """The next block's payload, verified; None at the end mark."""
+    frame = file.read(_FRAME.size)
+    if len(frame) < _FRAME.size:
+        raise CorruptStateError(_damaged(path, rows, "it ends before its end mark"))
+    length, check = _FRAME.unpack(frame)
+    if length == 0:
+        if check != rows:
+            raise CorruptStateError(_damaged(path, rows, f"its end mark counts {check} rows"))
+        return None
+    left = file_bytes - file.tell()  # asked first, because a damaged length may be larger than the memory
+    payload = file.read(length) if length <= left else b""
+    if len(payload) < length or xxhash.xxh3_64_intdigest(payload) != check:
+        raise CorruptStateError(_damaged(path, rows, "a block is cut off or its checksum differs"))
+    return payload
+
+
+def _encode(table: pa.Table) -> memoryview:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=_CODEC, use_threads=False)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    exporter: Any = sink.getvalue()
+    return memoryview(exporter)
+
+
+def _decode(payload: bytes) -> pa.Table:
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    with pa.ipc.open_stream(pa.py_buffer(payload), options=options) as reader:
+        return reader.read_all()
+
+
+def _damaged(path: Path, rows: int, reason: str) -> str:
+    return (
+        "a sorted run that this sort spilled to local disk is damaged, so the sort cannot go on. Nothing is committed. "
+        "Check the disk, then start the job again; it resumes from its last checkpoint. "
+        f"path={path}, rows_read={rows}, reason={reason}"
+    )
+
+
+def _not_written(path: Path, file_bytes: int, error: OSError) -> str:
+    full = error.errno in _DISK_FULL
+    what = "the local disk is full" if full else "the local disk cannot be written to"
+    how = "Free some space there" if full else "Repair it"
+    return (
+        f"{what}, so the sort cannot spill what exceeds its memory. {how}, point the spill directory to another disk, "
+        "or raise `state.backlog.sort-memory`; then start the job again. "
+        f"path={path}, written_bytes={file_bytes}, error={error.strerror}"
+    )

@@ -1,0 +1,129 @@
+"""Streams of sorted tables: cut to a size, joined to a size, cut only between keys, combined to one row per key.
+
+The one idea: a sorted stream is a sequence of tables whose concatenation is sorted; each function here takes one and
+gives one, holds about one table, and does not mind where the tables of its input are cut.
+
+Invariants (tests/sort/test_tables.py):
+  I1  slices, joined and whole_keys give the rows they get, in the same order
+  I2  no key is in two tables that whole_keys gives
+  I3  combined gives each key once in all its tables together
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.errors import InternalError
+from mixedmode.sort.columns import SortColumns, sort_columns
+from mixedmode.sort.order import find_unsorted, sort_table, take_rows
+
+#: A sorted table -> a sorted table of the same schema with one row per (key group, key); associative.
+Combine = Callable[[pa.Table], pa.Table]
+
+
+def slices(table: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
+    """The table in slices of at most about `bytes_max`, or of one row; without a copy. An empty table gives none."""
+    if table.num_rows == 0:
+        return
+    rows = rows_within(table, bytes_max)
+    if rows >= table.num_rows:
+        yield table
+        return
+    for start in range(0, table.num_rows, rows):
+        part = table.slice(start, rows)
+        if part.nbytes > 2 * bytes_max:  # its rows are larger than the table's on average
+            yield from slices(part, bytes_max)
+        else:
+            yield part
+
+
+def rows_within(table: pa.Table, bytes_max: int) -> int:
+    """How many rows of average size make up `bytes_max`: at least 1."""
+    return max(1, bytes_max * table.num_rows // max(table.nbytes, 1))
+
+
+def joined(tables: Iterable[pa.Table], bytes_min: int) -> Iterator[pa.Table]:
+    """The same rows in tables of at least `bytes_min` (the last may be smaller), each column in one chunk."""
+    held, held_bytes = list[pa.Table](), 0
+    for table in tables:
+        if table.num_rows == 0:
+            continue
+        held.append(table)
+        held_bytes += table.nbytes
+        if held_bytes >= bytes_min:
+            whole = _concat(held)
+            held, held_bytes = [], 0  # before the yield, so that the pieces are free while the caller works
+            yield whole
+    if held:
+        yield _concat(held)
+
+
+def whole_keys(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, cut only between keys. The rows of one key are held together in memory, however many they are."""
+    held = list[pa.Table]()  # the rows of the last key so far
+    for table in tables:
+        if table.num_rows == 0:
+            continue
+        columns = sort_columns(table)
+        last_key_start = _key_start(columns, len(columns) - 1)
+        if held and last_key_start == 0 and _same_key(columns, sort_columns(held[0])):
+            held.append(table)
+            continue
+        done = _concat([*held, table.slice(0, last_key_start)])
+        held = [table.slice(last_key_start)]
+        if done.num_rows:
+            yield done
+    if held:
+        yield _concat(held)
+
+
+def combined(tables: Iterable[pa.Table], combine: Combine) -> Iterator[pa.Table]:
+    """The rows combined to one per key. The last key of a table is carried over, for more of its rows may follow.
+
+    Raises InternalError (report it) when `combine` does not keep its promise.
+    """
+    carried: pa.Table | None = None
+    for table in tables:
+        if table.num_rows == 0:
+            continue
+        # the carried row has the time that `combine` gave it, which need not be the least of its key: sort again
+        whole = table if carried is None else sort_table(pa.concat_tables([carried, table]))
+        found = _checked(combine(whole), whole)
+        last = found.num_rows - 1
+        carried = take_rows(found, np.array([last]))  # copied, so that it does not keep the whole table
+        if last:
+            yield found.slice(0, last)
+    if carried is not None:
+        yield carried
+
+
+def _checked(found: pa.Table, source: pa.Table) -> pa.Table:
+    once = found.num_rows > 0 and find_unsorted(sort_columns(found), once_per_key=True) is None
+    if not once or not found.schema.equals(source.schema):
+        msg = (
+            "a combiner must turn sorted rows into sorted rows of the same schema, one per key, and it did not, so "
+            "keys would be lost or counted twice. This is a defect in mixedmode: report it with this message. "
+            f"rows_in={source.num_rows}, rows_out={found.num_rows}, schema_in={_show(source.schema)}, "
+            f"schema_out={_show(found.schema)}"
+        )
+        raise InternalError(msg)
+    return found
+
+
+def _show(schema: pa.Schema) -> str:
+    return "[" + ", ".join(f"{field.name}: {field.type}" for field in schema) + "]"
+
+
+def _concat(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def _key_start(columns: SortColumns, row: int) -> int:
+    """The first row with the key of `row`."""
+    return bisect_left(range(row), columns.row_key(row)[:2], key=lambda i: columns.row_key(i)[:2])
+
+
+def _same_key(columns: SortColumns, others: SortColumns) -> bool:
+    return columns.row_key(0)[:2] == others.row_key(0)[:2]
