@@ -1,0 +1,138 @@
+"""The kinds of value that a setting can have: how each is read, checked, and written back.
+
+A kind refuses with `refusal`, whose texts follow the name of the key: the key is spelled by whoever reports it, as a
+path in a job file or as an argument in Python.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic_core import PydanticCustomError
+
+from mixedmode.config.calls import AggregateCall
+from mixedmode.config.document import Path
+from mixedmode.config.values import format_bytes, format_duration_ms, parse_bytes, parse_duration_ms
+from mixedmode.errors import InvalidJobError
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_UNITS = ("_ms", "_bytes", "_ddl")
+
+
+def key_of(field_name: str) -> str:
+    """The YAML key of a field: kebab case, and without the unit, which its value carries there (`1s`, `256MB`)."""
+    for unit in _UNITS:
+        field_name = field_name.removesuffix(unit)
+    return field_name.replace("_", "-")
+
+
+class Section(BaseModel):
+    """A section of the job file: immutable, and without any key beyond its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=key_of)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_not_given(cls, data: Any) -> Any:
+        """A key without a value (all below it commented out, say) means the default; an unknown key stays."""
+        if not isinstance(data, Mapping):
+            return data
+        known = {key_of(name) for name in cls.model_fields}
+        return {key: value for key, value in data.items() if value is not None or key not in known}
+
+
+def refusal(*findings: tuple[Path, str]) -> PydanticCustomError:
+    """What a validator raises: texts, each to follow the name of the key at its path below the validated value."""
+    return PydanticCustomError("refused", "refused", {"findings": findings})
+
+
+def _parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
+    """A validator around a parser, passing on the parser's own words."""
+
+    def validate(value: Any) -> Any:
+        try:
+            return parse(value)
+        except InvalidJobError as error:
+            raise refusal(((), f": {error}")) from error
+
+    return BeforeValidator(validate)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise refusal(((), " must not be empty."))
+    return text
+
+
+def _table(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        text = (
+            ": SQL reads it by its name, so the name is letters, digits and _, without a dot, and does not start "
+            f"with a digit. Choose another. found={name}"
+        )
+        raise refusal(((), text))
+    return name
+
+
+def _output(name: str) -> str:
+    if "." in name:
+        raise refusal(((), ": the name of an output cannot contain a dot. Choose one without it."))
+    if name.startswith("_"):
+        raise refusal(((), ": names that start with _ are kept for columns such as _op and _epoch. Choose another."))
+    return _not_blank(name)
+
+
+def _one_or_more(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _call(value: Any) -> Any:
+    return AggregateCall.parse(value) if isinstance(value, str) else value
+
+
+def _flat_texts(value: Any) -> Any:
+    """Settings for Spark are text; Python's own True, 1 and 0.5 are written as Spark reads them."""
+    if not isinstance(value, Mapping):
+        return value
+    if "" in value:
+        raise refusal(((), " has a key without a name. Name it or remove it."))
+    return {key: _spark_text(one) for key, one in value.items()}
+
+
+def _spark_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _full_keys(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    full: dict[str, Any] = {}
+    for key, one in value.items():
+        full_key = key if not key or str(key).startswith("spark.") else f"spark.{key}"
+        if full_key in full:
+            raise refusal(((full_key,), " is given twice. Keep one of the two."))
+        full[full_key] = one
+    return full
+
+
+def _short_keys(spark: Mapping[str, str]) -> dict[str, str]:
+    """Keys without `spark.`, but for the few that would then be taken for full ones."""
+    short = {key: key.removeprefix("spark.") for key in spark}
+    return {key if short[key].startswith("spark.") else short[key]: value for key, value in spark.items()}
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+TableName = Annotated[str, AfterValidator(_table)]
+OutputName = Annotated[str, AfterValidator(_output)]
+Flag = Annotated[bool, Field(strict=True)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+DurationMs = Annotated[int, _parsed_by(parse_duration_ms), PlainSerializer(format_duration_ms)]
+PositiveDurationMs = Annotated[DurationMs, Field(gt=0)]
+PositiveBytes = Annotated[int, _parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
+Columns = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more)]
+Call = Annotated[AggregateCall, _parsed_by(_call), PlainSerializer(str)]
+Options = Annotated[Mapping[str, str], BeforeValidator(_flat_texts)]
+SparkSettings = Annotated[Options, BeforeValidator(_full_keys), PlainSerializer(_short_keys)]

@@ -1,0 +1,143 @@
+"""Job files and mappings to a JobSpec; the only place that opens a job file, and that knows the folder of its paths.
+
+Everything that is wrong is reported at once, one line each in the order of the file:
+`job.yaml:12: execution.runtime-mod is not a known key. Did you mean runtime-mode? Known keys here: ...`
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from mixedmode.config.document import Document, Mark, Path, Problem, path_text
+from mixedmode.config.fields import Section
+from mixedmode.config.messages import Name, findings
+from mixedmode.config.reader import read_document
+from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.errors import InvalidJobError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # also file:/data, as Hadoop writes it
+
+AnySection = TypeVar("AnySection", bound=Section)
+AnyJob = TypeVar("AnyJob", bound=JobSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJob:
+    """A job together with the places its settings come from, for whatever finds a fault later (Spark, with SQL)."""
+
+    spec: JobSpec
+    document: Document
+
+    def where(self, *path: str | int) -> str:
+        """`job.yaml:17: steps[0].sql`: the start of a message about the setting at `path`, or the section around it."""
+        mark = self.document.mark(path)
+        return f"{mark}: {path_text(path)}" if mark.place else path_text(path)
+
+
+def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> LoadedJob:
+    """The job in a file, with `key=value` overrides (the command line's --set) put over it.
+
+    Relative paths, those in overrides too, are taken from the file's folder. Raises InvalidJobError with everything
+    that is wrong.
+    """
+    place = os.fspath(path)
+    document = read_document(_read_text(place), place, overrides)
+    spec = _validated(document)
+    return LoadedJob(resolve_paths(spec, FilePath(place).parent), document)
+
+
+def load_job_spec(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> JobSpec:
+    """As load_job, without the places."""
+    return load_job(path, overrides).spec
+
+
+def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
+    """The job in a mapping with the keys of a job file, nested or dotted; relative paths from the current directory."""
+    try:
+        text = yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True)
+    except yaml.YAMLError as error:
+        found = error.args[-1]
+        msg = f"a job is made of text, numbers, lists and mappings. Convert what is something else. found={found!r}"
+        raise InvalidJobError(msg) from error
+    return resolve_paths(_validated(read_document(text, "")), FilePath())
+
+
+def checked_section(model: type[AnySection], values: Mapping[str, Any], *, place: str, name: Name) -> AnySection:
+    """One section from values, for the Python API: `place` is the call, and `name` spells a path as its argument."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problems = [Problem(Mark(place), text) for _, text in findings(error, model, name=name)]
+        raise _invalid(problems) from error
+
+
+def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
+    """The same job, or settings of one, with every relative path taken from `folder`."""
+    checkpointing = resolve_field(job.execution.checkpointing, "dir", folder)
+    update: dict[str, Any] = {
+        "execution": job.execution.model_copy(update={"checkpointing": checkpointing}),
+        "sources": {name: resolve_field(source, "path", folder) for name, source in job.sources.items()},
+    }
+    if isinstance(job, JobSpec):
+        update["sink"] = resolve_field(job.sink, "path", folder)
+    return job.model_copy(update=update)
+
+
+def resolve_field(section: AnySection, field_name: str, folder: FilePath) -> AnySection:
+    """The same section with the path in one of its fields, if there is one, taken from `folder`."""
+    path: str | None = getattr(section, field_name)
+    return section if path is None else section.model_copy(update={field_name: resolve_path(path, folder)})
+
+
+def resolve_path(path: str, folder: FilePath) -> str:
+    """`path` from `folder`, absolute; a URL or an absolute path stays as it is."""
+    if _URL.match(path) or FilePath(path).is_absolute():
+        return path
+    return os.path.normpath(folder.absolute() / path)
+
+
+def _validated(document: Document) -> JobSpec:
+    problems = list(document.problems)
+    spec: JobSpec | None = None
+
+    def written(path: Path, value: Any) -> str:
+        mark = document.marks.get(path_text(path))
+        return str(value) if mark is None or mark.text is None else mark.text
+
+    try:
+        spec = JobSpec.model_validate(document.values)
+    except ValidationError as error:
+        problems += [Problem(document.mark(path), text) for path, text in findings(error, JobSpec, written=written)]
+    if spec is None or problems:
+        raise _invalid(problems)
+    return spec
+
+
+def _invalid(problems: Sequence[Problem]) -> InvalidJobError:
+    """One error for all problems: those with a line first, in the order of the file."""
+    in_order = sorted(problems, key=lambda problem: (problem.mark.line == 0, problem.mark.line))
+    return InvalidJobError("\n".join(str(problem) for problem in in_order))
+
+
+def _read_text(place: str) -> str:
+    try:
+        return FilePath(place).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        msg = f"{place}: there is no such file. Check the path. directory={FilePath.cwd()}"
+        raise InvalidJobError(msg) from error
+    except IsADirectoryError as error:
+        msg = f"{place}: this is a directory. Name the job file in it."
+        raise InvalidJobError(msg) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        msg = f"{place}:{line}: this is not UTF-8 text. Save the file as UTF-8. byte=0x{error.object[error.start]:02x}"
+        raise InvalidJobError(msg) from error
+    except OSError as error:
+        msg = f"{place}: the file cannot be read. Check that it is a file and readable. cause={error.strerror}"
+        raise InvalidJobError(msg) from error

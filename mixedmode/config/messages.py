@@ -1,0 +1,169 @@
+"""What pydantic refuses, in words that say what to do next.
+
+A message names its key as `name(path)` spells it (the dotted path in a job file, the argument in Python), and shows a
+value as `written(path, value)` does, so that `no` in a file is not shown as False.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from mixedmode.config.document import Path, path_text
+from mixedmode.config.fields import Section, key_of
+from mixedmode.config.spec import JobSpec, KeyedAggregateStep, SqlStep
+from mixedmode.config.spelling import did_you_mean, nearest
+
+Name = Callable[[Path], str]
+Written = Callable[[Path, Any], str]
+
+#: pydantic's error type: what it wanted
+_WANTED = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "tuple_type": "a list",
+    "dict_type": "a section of keys",
+    "mapping_type": "a section of keys",
+    "model_type": "a section of keys",
+    "dataclass_type": "text, such as count(*)",
+}
+#: pydantic's error type: its words, and the name of the limit in the error's context
+_LIMITS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+}
+_STEPS: dict[str | int, type[Section]] = {"sql": SqlStep, "key-by": KeyedAggregateStep}
+
+
+def findings(
+    error: ValidationError,
+    model: type[Section],
+    *,
+    name: Name = path_text,
+    written: Written = lambda _path, value: str(value),
+) -> Iterator[tuple[Path, str]]:
+    """(path, message) of each thing that is wrong with a `model`, without what only follows from another fault."""
+    details = error.errors(include_url=False)
+    meant = {
+        (*loc[:-1], nearest(str(loc[-1]), _keys(_section_at(model, loc[:-1]))))
+        for loc in (detail["loc"] for detail in details if detail["type"] == "extra_forbidden")
+    }
+    for detail in details:
+        is_misspelled = detail["type"] == "missing" and detail["loc"] in meant
+        has_only_faulty_entries = detail["type"] == "too_short" and detail["input"]
+        if is_misspelled or has_only_faulty_entries:
+            continue
+        if detail["type"] == "refused":
+            for below, text in detail["ctx"]["findings"]:
+                path = (*_path(detail["loc"]), *below)
+                yield path, name(path) + text
+        else:
+            path = _path(detail["loc"])
+            yield path, name(path) + _predicate(detail, model, written(path, detail["input"]))
+
+
+def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
+    kind, value, loc = detail["type"], detail["input"], detail["loc"]
+    if kind == "extra_forbidden":
+        return _unknown_key(loc, model)
+    if kind == "missing":
+        section = _section_at(model, loc[:-1])
+        description = next(field.description for key, field in _fields(section) if key == loc[-1])
+        return f" is missing: {description}. Add it."
+    if kind in {"enum", "literal_error"} and isinstance(value, str):
+        known = re.findall("'([^']*)'", detail["ctx"]["expected"])
+        return f" cannot be {written}.{did_you_mean(value, known)} Known values: {', '.join(known)}."
+    if kind in {"enum", "literal_error"}:
+        return _wrong_type("text", value, written)
+    if kind in _LIMITS:
+        words, limit = _LIMITS[kind]
+        return f" must be {words} {detail['ctx'][limit]}. found={written}"
+    if kind == "too_short":
+        return " must hold at least one entry. Add one."
+    if kind == "union_tag_not_found" and isinstance(value, Mapping):
+        return " is neither kind of step. Give it sql, or key-by and aggregate."
+    return _wrong_type(_WANTED.get(kind, "a section of keys"), value, written)
+
+
+def _unknown_key(loc: Path, model: type[Section]) -> str:
+    section, key = _section_at(model, loc[:-1]), str(loc[-1])
+    other_kind = [other for other in _STEPS.values() if section in _STEPS.values() and other is not section]
+    if any(key in _keys(other) for other in other_kind):
+        return " belongs to another kind of step: a step has sql, or key-by and aggregate. Make it a step of its own."
+    known = _keys(section)
+    hint = did_you_mean(key, known) or _elsewhere(key)
+    return f" is not a known key.{hint} Known keys here: {', '.join(known)}."
+
+
+def _elsewhere(key: str) -> str:
+    places: dict[str, list[str]] = {}
+    for known, place in _places(JobSpec, ""):
+        places.setdefault(known, []).append(place)
+    match = nearest(key, places)
+    return "" if match is None else f" Did you mean {' or '.join(places[match])}?"
+
+
+def _wrong_type(wanted: str, value: Any, written: str) -> str:
+    given = _kind(value)
+    is_single = isinstance(value, str | bool | int | float)
+    advice = " Put it in quotes." if wanted == "text" and is_single else ""
+    return f" must be {wanted}, not {given}.{advice}" + (f" found={written}" if is_single else "")
+
+
+def _kind(value: Any) -> str:
+    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (type(None), "nothing"),
+        (bool, "true or false"),  # before int, which it is one of
+        (int, "a whole number"),
+        (float, "a number with a fraction"),
+        (str, "text"),
+        (Mapping, "a section of keys"),
+        ((list, tuple), "a list"),
+    )
+    return next((name for kind, name in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
+
+
+def _path(loc: Path) -> Path:
+    """Pydantic's location without its own additions: the kind of a step, and `[key]` for the key of a map."""
+    plain = tuple(part for part in loc if part != "[key]")
+    return plain[:2] + plain[3:] if plain[:1] == ("steps",) else plain
+
+
+def _section_at(model: type[Section], loc: Path) -> type[Section]:
+    """The section that pydantic means by `loc`, which names the kind of a step after its position."""
+    parts = list(loc)
+    while parts:
+        key = parts.pop(0)
+        annotation = next(field.annotation for known, field in _fields(model) if known == key)
+        inner = list(_sections_in(annotation))
+        if get_origin(annotation) is not None:
+            parts.pop(0)  # a name in a map, or a position in a list
+        model = inner[0] if len(inner) == 1 else _STEPS[parts.pop(0)]
+    return model
+
+
+def _places(model: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
+    for key, field in _fields(model):
+        yield key, prefix + key
+        many = {Mapping: ".<name>", tuple: "[]"}.get(get_origin(field.annotation), "")
+        for section in _sections_in(field.annotation):
+            yield from _places(section, f"{prefix}{key}{many}.")
+
+
+def _sections_in(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _sections_in(argument)
+
+
+def _keys(model: type[Section]) -> list[str]:
+    return [key for key, _ in _fields(model)]
+
+
+def _fields(model: type[Section]) -> list[tuple[str, Any]]:
+    return [(key_of(name), field) for name, field in model.model_fields.items()]

@@ -1,0 +1,40 @@
+"""Which of the three ways a job runs, from what its spec asks for (semantics.md, section 1).
+
+A mode is a policy: how wide an epoch is in backlog, and how wide it is after. Streaming with no commits in backlog is
+mixed mode, and mixed with commits in backlog behaves exactly as streaming, so the interval decides between the two.
+
+Invariants (tests/config/test_modes.py):
+  I1  resolve_mode answers for every valid spec
+  I2  the mode is mixed exactly when the job is not batch and backlog_interval_ms is 0
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mixedmode.config.spec import JobSpec, RuntimeMode
+
+
+@dataclass(frozen=True, slots=True)
+class ModePolicy:
+    """How a job runs. An interval of 0 means that there are no commits by time in that part of the job."""
+
+    mode: Literal["batch", "streaming", "mixed"]
+    backlog_interval_ms: int
+    live_interval_ms: int
+
+
+def resolve_mode(spec: JobSpec) -> ModePolicy:
+    """The policy of a job.
+
+    batch: one epoch, no commits by time. mixed: the backlog is one epoch, then one epoch per checkpointing interval.
+    streaming: backlog epochs of interval-during-backlog, which is the checkpointing interval unless it is given.
+    """
+    chosen = spec.chosen_mode
+    if chosen is RuntimeMode.BATCH:
+        return ModePolicy("batch", backlog_interval_ms=0, live_interval_ms=0)
+    live_interval_ms = spec.execution.checkpointing.interval_ms
+    backlog_interval_ms = spec.execution.interval_during_backlog_ms
+    if backlog_interval_ms is None:
+        backlog_interval_ms = 0 if chosen is RuntimeMode.MIXED else live_interval_ms
+    mode: Literal["streaming", "mixed"] = "mixed" if backlog_interval_ms == 0 else "streaming"
+    return ModePolicy(mode, backlog_interval_ms, live_interval_ms)

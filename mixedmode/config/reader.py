@@ -1,0 +1,267 @@
+"""YAML text to a Document: every spelling of a key becomes one path.
+
+Keys may be nested or dotted, in any mixture: `execution.checkpointing.interval: 1s` is three nested keys, and adds to
+an `execution:` section given elsewhere. Two kinds of map do not expand dots: names that the user makes up (sources,
+outputs of an aggregate), where a dot stays in the name for the spec to refuse, and keys that belong to Spark (`spark`,
+a source's `options`), which stay flat and whole, since Spark has both `spark.speculation` and
+`spark.speculation.interval`.
+
+Values are what YAML says they are; those of the flat maps keep the text that was written. A key without a value
+counts as not given.
+
+Invariants (tests/config/test_reader.py):
+  I1  a document means the same whichever of its keys are dotted
+  I2  no value is dropped silently: a key given twice is a problem that names both places
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import yaml
+
+from mixedmode.config.document import Document, Mark, Path, Problem, path_text
+from mixedmode.errors import InvalidJobError
+
+#: two spellings of one setting: a --set of the one replaces the other too
+SAME_SETTING: dict[Path, Path] = {
+    ("execution", "interval-during-backlog"): ("execution", "checkpointing", "interval-during-backlog"),
+    ("execution", "checkpointing", "interval-during-backlog"): ("execution", "interval-during-backlog"),
+}
+
+_TAG = "tag:yaml.org,2002:"
+_TYPED_TAGS = {_TAG + name for name in ("null", "bool", "int", "float")}
+_TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}  # a job file has no date values
+
+
+def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Document:
+    """The document in `text`, with `key=value` overrides put over it; an override wins, and the last of several wins.
+
+    Raises InvalidJobError when `text` is not YAML, or not a section of keys. Everything else that is wrong is in
+    `problems`, so that a caller can report it together with what it finds itself.
+    """
+    root = _compose(text, place)
+    tree = _Tree(place)
+    tree.marks[""] = Mark(place, _line(root) if place else 0)
+    tree.add_mapping(root, (), tree.values)
+    for override in overrides:
+        tree.override(override)
+    return Document(tree.values, tree.marks, tree.problems)
+
+
+class _Keys(Enum):
+    """How the keys of one map are read."""
+
+    EXPANDED = "a dot separates two keys"
+    NAMES = "names made up by the user; the values are sections, so a dotted key may pass through"
+    OUTPUTS = "names made up by the user; the values are single"
+    FLAT = "whole keys of Spark, dots and all"
+
+
+def _keys_at(path: Path) -> _Keys:
+    match path:
+        case ("spark",) | ("sources", _, "options"):
+            return _Keys.FLAT
+        case ("sources",):
+            return _Keys.NAMES
+        case ("steps", int(), "aggregate"):
+            return _Keys.OUTPUTS
+    return _Keys.EXPANDED
+
+
+@dataclass(slots=True)
+class _Tree:
+    """A document while it is being read."""
+
+    place: str
+    values: dict[str, Any] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    #: aliased nodes that are being read; one that contains itself has no end
+    open_nodes: set[int] = field(default_factory=set)
+    constructor: yaml.constructor.SafeConstructor = field(default_factory=yaml.constructor.SafeConstructor)
+
+    def add_mapping(self, node: yaml.MappingNode, at: Path, into: dict[str, Any], prefix: str = "") -> None:
+        """Put the pairs of `node` into the section `into` at path `at`; `prefix` continues a key of a flat map."""
+        if id(node) in self.open_nodes:
+            self._refuse(self._mark(node), f"{path_text(at)} contains itself. Remove the alias.")
+            return
+        self.open_nodes.add(id(node))
+        seen: dict[str, Mark] = {}
+        for key_node, value in node.value:
+            mark = self._mark(key_node, value)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._refuse(mark, "a key must be a single word. Put it in quotes if it holds brackets or braces.")
+            elif key_node.value in seen:
+                self._refuse_twice((*at, prefix + key_node.value), mark, seen[key_node.value])
+            else:
+                seen[key_node.value] = mark
+                self._add(prefix + key_node.value, value, mark, at, into)
+        self.open_nodes.remove(id(node))
+
+    def override(self, override: str) -> None:
+        """Put one `key=value` over what the file says."""
+        key, equals, text = override.partition("=")
+        key = key.strip()
+        mark = Mark(f"--set {key}", text=text)
+        if not equals or not key:
+            self._refuse(Mark(f"--set {override}"), "this is not key=value. Write, for example, --set parallelism=4.")
+            return
+        parts = self._parts(key, mark, ())
+        if not parts:
+            return
+        if parts in SAME_SETTING:
+            *outer, last = SAME_SETTING[parts]
+            self._discard(outer, last)
+        into = self.values
+        for end in range(1, len(parts)):
+            held = into.get(parts[end - 1])
+            if not isinstance(held, dict):
+                held = into[parts[end - 1]] = {}
+                self.marks[path_text(parts[:end])] = mark
+            into = held
+        into[parts[-1]] = self._value(_scalar_node(text.strip()), parts)
+        self.marks[path_text(parts)] = mark
+
+    def _discard(self, outer: Sequence[str | int], last: str | int) -> None:
+        into: Any = self.values
+        for part in outer:
+            into = into.get(part) if isinstance(into, dict) else None
+        if isinstance(into, dict):
+            into.pop(last, None)
+
+    def _add(self, key: str, node: yaml.Node, mark: Mark, at: Path, into: dict[str, Any]) -> None:
+        if isinstance(node, yaml.MappingNode) and _keys_at(at) is _Keys.FLAT:
+            self.add_mapping(node, at, into, prefix=f"{key}.")
+            return
+        parts = self._parts(key, mark, at)
+        for part in parts[:-1]:
+            section = self._section(at, part, mark, into)
+            if section is None:
+                return
+            at, into = (*at, part), section
+        if not parts:
+            return
+        path = (*at, parts[-1])
+        if isinstance(node, yaml.MappingNode):
+            section = self._section(at, parts[-1], mark, into)
+            if section is not None:
+                self.add_mapping(node, path, section)
+        elif into.get(parts[-1]) is None:
+            into[parts[-1]] = self._value(node, path)
+            self.marks[path_text(path)] = mark
+        elif node.tag != _TAG + "null":
+            self._refuse_twice(path, mark, self.marks[path_text(path)])
+
+    def _section(self, at: Path, key: str, mark: Mark, into: dict[str, Any]) -> dict[str, Any] | None:
+        """The section `key` of `into`, begun if there is none yet; None if something else stands there."""
+        held = into.get(key)
+        if held is None:
+            held = into[key] = {}
+            self.marks[path_text((*at, key))] = mark
+        if isinstance(held, dict):
+            return held
+        self._refuse_twice((*at, key), mark, self.marks[path_text((*at, key))])
+        return None
+
+    def _parts(self, key: str, mark: Mark, at: Path) -> tuple[str, ...]:
+        """The keys that a dotted key stands for, below `at`; empty (and a problem noted) when it is not a valid key."""
+        parts: tuple[str, ...] = ()
+        rest: str | None = key
+        while rest is not None:
+            kind = _keys_at((*at, *parts))
+            if kind is _Keys.EXPANDED or (kind is _Keys.NAMES and parts):
+                head, dot, tail = rest.partition(".")
+                parts, rest = (*parts, head), tail if dot else None
+                continue
+            is_short = (*at, *parts) == ("spark",) and not rest.startswith("spark.")
+            parts, rest = (*parts, f"spark.{rest}" if is_short and rest else rest), None
+        if "" in parts:
+            self._refuse(mark, f"a key, or a part of one between two dots, is empty. Name it or remove it. found={key}")
+            return ()
+        return parts
+
+    def _value(self, node: yaml.Node, path: Path) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            section: dict[str, Any] = {}
+            self.add_mapping(node, path, section)
+            return section
+        if isinstance(node, yaml.SequenceNode):
+            return list(self._items(node, path))
+        is_flat = _keys_at(path[:-1]) is _Keys.FLAT
+        if node.tag in _TYPED_TAGS:
+            try:
+                value = self.constructor.construct_object(node)
+            except ValueError:  # the pattern of YAML 1.1 lets through what is no number, such as 0x_
+                return node.value
+            if is_flat and value is not None:
+                return str(value).lower() if isinstance(value, bool) else node.value
+            return value
+        if node.tag not in _TEXT_TAGS:
+            tag = node.tag.removeprefix(_TAG)
+            self._refuse(self._mark(node), f"YAML tags have no meaning in a job file. Remove it. tag={tag}")
+        return node.value
+
+    def _items(self, node: yaml.SequenceNode, path: Path) -> Iterator[Any]:
+        if id(node) in self.open_nodes:
+            self._refuse(self._mark(node), f"{path_text(path)} contains itself. Remove the alias.")
+            return
+        self.open_nodes.add(id(node))
+        for index, item in enumerate(node.value):
+            self.marks[path_text((*path, index))] = self._mark(item, item)
+            yield self._value(item, (*path, index))
+        self.open_nodes.remove(id(node))
+
+    def _mark(self, node: yaml.Node, value: yaml.Node | None = None) -> Mark:
+        text = value.value if isinstance(value, yaml.ScalarNode) else None
+        return Mark(self.place, _line(node) if self.place else 0, text)
+
+    def _refuse(self, mark: Mark, text: str) -> None:
+        self.problems.append(Problem(mark, text))
+
+    def _refuse_twice(self, path: Path, mark: Mark, first: Mark) -> None:
+        place = f", first at {first}" if first.place else ""
+        self._refuse(mark, f"{path_text(path)} is given twice{place}. Keep one of the two.")
+
+
+def _compose(text: str, place: str) -> yaml.MappingNode:
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        detail = ", ".join(part for part in (error.problem, error.context) if part)
+        line = mark.line + 1 if mark else 0
+        raise InvalidJobError(_not_yaml(Mark(place, line), detail)) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise InvalidJobError(_not_yaml(Mark(place, line), f"{error.reason}, U+{error.character:04X}")) from error
+    if root is None or root.tag == _TAG + "null":
+        msg = f"{place}: the job file is empty. A job needs at least name, sources, steps and sink."
+        raise InvalidJobError(msg)
+    if not isinstance(root, yaml.MappingNode):
+        kind = "a list" if isinstance(root, yaml.SequenceNode) else "text"
+        msg = f"{place}:{_line(root)}: the job file must be a section of keys (name, sources, steps, sink), not {kind}."
+        raise InvalidJobError(msg)
+    return root
+
+
+def _not_yaml(mark: Mark, detail: str) -> str:
+    return f"{mark}: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: {detail}"
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _scalar_node(text: str) -> yaml.Node:
+    """What YAML makes of one value on the command line. Text that is no single value in YAML stands as it is."""
+    if text[:1] in {"'", '"'}:
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError:
+            node = None
+        if isinstance(node, yaml.ScalarNode):
+            return node
+    resolver: Any = yaml.resolver.Resolver()
+    return yaml.ScalarNode(resolver.resolve(yaml.ScalarNode, text, (True, False)), text)

@@ -1,0 +1,173 @@
+"""A job in Python: an immutable builder over the same frozen spec that a job file gives.
+
+    flights = Source.parquet("data/flights", event_time="date", out_of_orderness="1h")
+    job = (
+        Job("airport-delays", sources={"flights": flights}, checkpoint_dir="./run/checkpoints")
+        .sql("SELECT * FROM flights WHERE distance > 100")
+        .key_by("origin")
+        .aggregate(flights="count(*)", worst="max(delay)")
+        .write(Sink.parquet("./run/out"))
+    )
+
+Every call returns a new value and checks what it was given, so that a mistake shows at the line that makes it. An
+argument that is left out has the default of the job file, which stands in mixedmode/config/spec.py and nowhere else.
+Relative paths are taken from the current directory.
+
+Invariants (tests/job/test_api.py):
+  I1  Job.from_yaml of job.to_yaml() has the same spec
+  I2  no call changes the job it is called on
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Self
+
+from mixedmode.config.calls import AggregateCall
+from mixedmode.config.document import path_text
+from mixedmode.config.dump import job_spec_to_yaml
+from mixedmode.config.fields import key_of
+from mixedmode.config.load import LoadedJob, checked_section, load_job, resolve_paths
+from mixedmode.config.spec import (
+    JobSettings,
+    JobSpec,
+    KeyedAggregateStep,
+    SinkSpec,
+    SourceSpec,
+    SqlStep,
+)
+from mixedmode.errors import InvalidJobError
+from mixedmode.job.arguments import Duration, FileName, Mode, Size, SparkValue, argument, nested
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Job:
+    """A job, or the beginning of one until `write` has been called."""
+
+    settings: JobSettings
+    steps: tuple[SqlStep | KeyedAggregateStep, ...]
+    sink: SinkSpec | None
+    #: where the settings stand, when they come from a file
+    origin: LoadedJob | None = field(compare=False, repr=False)
+
+    def __init__(  # noqa: PLR0913  # one argument per setting, by keyword
+        self,
+        name: str,
+        *,
+        sources: Mapping[str, SourceSpec],
+        mode: Mode | None = None,
+        parallelism: int | None = None,
+        checkpoint_dir: FileName | None = None,
+        checkpoint_interval: Duration | None = None,
+        interval_during_backlog: Duration | None = None,
+        max_parallelism: int | None = None,
+        backlog_parallelism: int | None = None,
+        watermark_lag_threshold: Duration | None = None,
+        sort_memory: Size | None = None,
+        spark: Mapping[str, SparkValue] | None = None,
+    ) -> None:
+        values = {
+            ("name",): name,
+            ("sources",): sources,
+            ("execution", "runtime-mode"): mode,
+            ("parallelism",): parallelism,
+            ("execution", "checkpointing", "dir"): checkpoint_dir,
+            ("execution", "checkpointing", "interval"): checkpoint_interval,
+            ("execution", "interval-during-backlog"): interval_during_backlog,
+            ("pipeline", "max-parallelism"): max_parallelism,
+            ("execution", "backlog", "parallelism"): backlog_parallelism,
+            ("pipeline", "backlog", "watermark-lag-threshold"): watermark_lag_threshold,
+            ("state", "backlog", "sort-memory"): sort_memory,
+            ("spark",): spark,
+        }
+        settings = checked_section(JobSettings, nested(values), place="Job", name=argument)
+        self._fill(resolve_paths(settings, FilePath()), (), None, None)
+
+    @classmethod
+    def from_yaml(cls, path: FileName, overrides: Sequence[str] = ()) -> Self:
+        """The job in a file, with `key=value` overrides put over it. Raises InvalidJobError with all that is wrong."""
+        loaded = load_job(path, overrides)
+        return cls._of(_settings_of(loaded.spec), loaded.spec.steps, loaded.spec.sink, loaded)
+
+    @property
+    def spec(self) -> JobSpec:
+        """The whole job, checked as a whole.  Raises InvalidJobError when it has no step or no sink yet."""
+        if not self.steps:
+            msg = f"the job has no step yet. Call .sql(...) or .key_by(...).aggregate(...). name={self.settings.name}"
+            raise InvalidJobError(msg)
+        if self.sink is None:
+            msg = f"the job has no sink yet. Call .write(Sink.parquet(path)), for example. name={self.settings.name}"
+            raise InvalidJobError(msg)
+        values = {**_fields(self.settings), "steps": self.steps, "sink": self.sink}
+        return checked_section(JobSpec, values, place="Job", name=argument)
+
+    def sql(self, sql: str, *, name: str | None = None) -> Self:
+        """A step of stateless Spark SQL over the sources, or over what the step before gives."""
+        step = checked_section(SqlStep, {"sql": sql, "name": name}, place="Job.sql", name=argument)
+        return self._of(self.settings, (*self.steps, step), self.sink, self.origin)
+
+    def key_by(self, *columns: str, name: str | None = None) -> "KeyedJob":
+        """The rows by key, for `.aggregate(...)` to end the step."""
+        return KeyedJob(self, columns, name)
+
+    def write(self, sink: SinkSpec) -> Self:
+        """The same job with this sink."""
+        return self._of(self.settings, self.steps, sink, self.origin)
+
+    def to_yaml(self) -> str:
+        """The job as a job file, with absolute paths."""
+        return job_spec_to_yaml(self.spec)
+
+    def where(self, *path: str | int) -> str:
+        """`job.yaml:17: steps[0].sql` for a job from a file, `steps[0].sql` for one from Python."""
+        return path_text(path) if self.origin is None else self.origin.where(*path)
+
+    def _fill(
+        self,
+        settings: JobSettings,
+        steps: tuple[SqlStep | KeyedAggregateStep, ...],
+        sink: SinkSpec | None,
+        origin: LoadedJob | None,
+    ) -> None:
+        values = {"settings": settings, "steps": steps, "sink": sink, "origin": origin}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # frozen from here on
+
+    @classmethod
+    def _of(
+        cls,
+        settings: JobSettings,
+        steps: tuple[SqlStep | KeyedAggregateStep, ...],
+        sink: SinkSpec | None,
+        origin: LoadedJob | None,
+    ) -> Self:
+        job = cls.__new__(cls)
+        job._fill(settings, steps, sink, origin)  # noqa: SLF001  # a class's own
+        return job
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedJob:
+    """A job whose next step has its keys and not yet its outputs."""
+
+    job: Job
+    columns: tuple[str, ...]
+    name: str | None = None
+
+    def aggregate(
+        self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall
+    ) -> Job:
+        """One row per key: `aggregate(flights="count(*)")`, or a mapping for names that are no Python words."""
+        values = {"key-by": self.columns, "aggregate": {**(outputs or {}), **more}, "name": self.name}
+        step = checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument)
+        return self.job._of(self.job.settings, (*self.job.steps, step), self.job.sink, self.job.origin)  # noqa: SLF001
+
+
+def _settings_of(spec: JobSpec) -> JobSettings:
+    """The part of a job that is no step and no sink; what was valid as a whole is valid in part."""
+    settings = _fields(spec)
+    return JobSettings.model_validate({key: settings[key] for key in map(key_of, JobSettings.model_fields)})
+
+
+def _fields(settings: JobSettings) -> dict[str, Any]:
+    return {key_of(name): getattr(settings, name) for name in type(settings).model_fields}

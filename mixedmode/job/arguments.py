@@ -1,0 +1,54 @@
+"""Between the arguments of the Python API and the settings of the job file.
+
+An argument is a setting under a shorter name. What is wrong with the setting is reported under the argument's name.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from mixedmode.config.document import Path
+from mixedmode.config.spec import RuntimeMode
+
+FileName = str | os.PathLike[str]
+Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
+Duration = str | Literal[0]  # "1s", "1h30m", 0
+Size = str | int  # "256MB", a number of bytes
+SparkValue = str | int | float | bool
+
+#: path of a setting: the argument that gives it, where that is not the path with _ for -
+_ARGUMENTS: dict[Path, str] = {
+    ("execution", "runtime-mode"): "mode",
+    ("execution", "interval-during-backlog"): "interval_during_backlog",
+    ("execution", "checkpointing", "interval"): "checkpoint_interval",
+    ("execution", "checkpointing", "dir"): "checkpoint_dir",
+    ("execution", "backlog", "parallelism"): "backlog_parallelism",
+    ("pipeline", "max-parallelism"): "max_parallelism",
+    ("pipeline", "backlog", "watermark-lag-threshold"): "watermark_lag_threshold",
+    ("state", "backlog", "sort-memory"): "sort_memory",
+    ("watermark", "out-of-orderness"): "out_of_orderness",
+    ("key-by",): "columns",
+    ("aggregate",): "outputs",
+}
+
+
+def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """The sections that hold each value at its path; an argument that was left out is not given."""
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        if value is None:
+            continue
+        into = tree
+        for part in path[:-1]:
+            into = into.setdefault(part, {})
+        into[path[-1]] = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return tree
+
+
+def argument(path: Path) -> str:
+    """The argument that gives the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
+    if path[0] == "aggregate" and len(path) > 1:
+        return str(path[1])  # an output is an argument of its own
+    known = next((end for end in range(len(path), 0, -1) if path[:end] in _ARGUMENTS), 1)
+    name = _ARGUMENTS.get(path[:known]) or str(path[0]).replace("-", "_")
+    return name + "".join(f"[{part!r}]" for part in path[known:])

@@ -1,0 +1,69 @@
+"""The executable plan of a job: types resolved, operators built. Pure values, shipped to tasks as they are.
+
+A job is a chain: source rows -> sql ... -> keyed stage -> sql ... -> keyed stage -> ... -> sink. What follows the first
+keyed stage is a change log: rows with a weight of +1 (is there now) or -1 (was there before).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema
+from operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
+
+KeyedOperator = AggregateOperator | MultisetAggregateOperator | UpsertOperator
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedStage:
+    """One keyed step, with the sql steps between it and the step before.
+
+    `arguments` are SQL expressions over the input, evaluated by Spark before the exchange; `event_time` is the input's
+    event-time column, if any.
+    """
+
+    operator_id: str
+    sql: tuple["SqlText", ...]
+    key_schema: KeySchema
+    arguments: tuple[str, ...]
+    argument_types: tuple[pa.DataType, ...]
+    event_time: str | None
+    is_change_log: bool
+    operator: KeyedOperator
+    result_fields: tuple[pa.Field, ...]
+    description: str
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """Key columns and results."""
+        return (*self.key_schema.fields, *self.result_fields)
+
+    @property
+    def fingerprint(self) -> str:
+        """What must stay the same for stored state to be read: keys, arguments and registers."""
+        return self.description
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """A sql step: its text, and the names under which it may read its input."""
+
+    text: str
+    input_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """The whole chain. `sql` precedes everything in a job without a keyed step, which has no stages."""
+
+    sql: tuple[SqlText, ...]
+    stages: tuple[KeyedStage, ...]
+    output_fields: tuple[pa.Field, ...]
+    key_columns: tuple[str, ...]
+    event_times: Mapping[str, str]  # {source: its event-time column}, for the sources that declare one
+
+    @property
+    def stateful_stages(self) -> tuple[KeyedStage, ...]:
+        """The stages that keep state."""
+        return tuple(stage for stage in self.stages if stage.operator.states)

@@ -1,0 +1,328 @@
+"""Reading YAML: dotted and nested keys mean the same, nothing is dropped silently, and every value knows its place."""
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.config.document import Document
+from mixedmode.config.reader import read_document
+from mixedmode.errors import InvalidJobError
+
+
+def read(text: str, *overrides: str) -> Document:
+    return read_document(text, "job.yaml", overrides)
+
+
+def problems(text: str, *overrides: str) -> list[str]:
+    return [str(problem) for problem in read(text, *overrides).problems]
+
+
+def test_dotted_keys_add_to_nested_sections_at_any_level() -> None:
+    document = read(
+        "execution.checkpointing.interval: 1s\n"
+        "execution:\n"
+        "  runtime-mode: mixed\n"
+        "  checkpointing.dir: ./run\n"
+        "  checkpointing: {interval-during-backlog: 0}\n"
+    )
+    assert document.problems == []
+    assert document.values == {
+        "execution": {
+            "checkpointing": {"interval": "1s", "dir": "./run", "interval-during-backlog": 0},
+            "runtime-mode": "mixed",
+        }
+    }
+    places = {path: str(mark) for path, mark in document.marks.items()}
+    assert places == {
+        "": "job.yaml:1",
+        "execution": "job.yaml:1",
+        "execution.checkpointing": "job.yaml:1",
+        "execution.checkpointing.interval": "job.yaml:1",
+        "execution.runtime-mode": "job.yaml:3",
+        "execution.checkpointing.dir": "job.yaml:4",
+        "execution.checkpointing.interval-during-backlog": "job.yaml:5",
+    }
+
+
+def test_what_was_not_given_has_the_place_of_the_section_around_it() -> None:
+    document = read("\nname: a\nsteps:\n  - sql: SELECT 1\n  - key-by: [a]\n    aggregate: {n: count(*)}\n")
+    assert str(document.mark(("steps", 1, "aggregate", "n"))) == "job.yaml:6"
+    assert str(document.mark(("steps", 1, "key-by", 0))) == "job.yaml:5"
+    assert str(document.mark(("steps", 1, "name"))) == "job.yaml:5"
+    assert str(document.mark(("sink", "path"))) == "job.yaml:2"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name: a\nname: b", ["job.yaml:2: name is given twice, first at job.yaml:1. Keep one of the two."]),
+        (
+            "execution: {backlog: {parallelism: 1}}\n\nexecution.backlog.parallelism: 1",
+            ["job.yaml:3: execution.backlog.parallelism is given twice, first at job.yaml:1. Keep one of the two."],
+        ),
+        (
+            "execution:\n  backlog.parallelism: 1\n  backlog: {parallelism: 2}",
+            ["job.yaml:3: execution.backlog.parallelism is given twice, first at job.yaml:2. Keep one of the two."],
+        ),
+        (
+            "state: {}\nname: a\nstate: {backlog: {}}",
+            ["job.yaml:3: state is given twice, first at job.yaml:1. Keep one of the two."],
+        ),
+        ("name: a\nname.b: c", ["job.yaml:2: name is given twice, first at job.yaml:1. Keep one of the two."]),
+        ("name.b: c\nname: a", ["job.yaml:2: name is given twice, first at job.yaml:1. Keep one of the two."]),
+        ("name: a\nname.b: {c: d}", ["job.yaml:2: name is given twice, first at job.yaml:1. Keep one of the two."]),
+        (
+            "spark: {master: a}\nspark.master: b",
+            ["job.yaml:2: spark.master is given twice, first at job.yaml:1. Keep one of the two."],
+        ),
+        (
+            "spark: {driver: {memory: 1g}, spark.driver.memory: 2g}",
+            ["job.yaml:1: spark.driver.memory is given twice, first at job.yaml:1. Keep one of the two."],
+        ),
+    ],
+)
+def test_a_key_given_twice_in_any_spelling_is_a_problem_that_names_both_lines(text: str, expected: list[str]) -> None:
+    assert problems(text) == expected
+
+
+def test_a_key_without_a_value_counts_as_not_given() -> None:
+    document = read("execution:\nexecution.runtime-mode: batch\npipeline.max-parallelism: 4\npipeline.backlog:\n")
+    assert document.problems == []
+    assert document.values == {
+        "execution": {"runtime-mode": "batch"},
+        "pipeline": {"max-parallelism": 4, "backlog": None},
+    }
+
+
+def test_spark_settings_keep_their_whole_keys_and_their_text() -> None:
+    document = read(
+        "spark:\n"
+        "  master: local[*]\n"
+        "  driver.memory: 4g\n"
+        "  speculation: yes\n"
+        "  speculation.interval: 100ms\n"
+        "  memory: {fraction: 0.60}\n"
+        "  spark: {sql.shuffle.partitions: 0x10}\n"
+        "spark.ui.enabled: False\n"
+        "spark.date: 2024-01-01\n"
+    )
+    assert document.problems == []
+    assert document.values["spark"] == {
+        "spark.master": "local[*]",
+        "spark.driver.memory": "4g",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.memory.fraction": "0.60",
+        "spark.sql.shuffle.partitions": "0x10",
+        "spark.ui.enabled": "false",
+        "spark.date": "2024-01-01",
+    }
+    assert str(document.mark(("spark", "spark.speculation.interval"))) == "job.yaml:5"
+
+
+def test_options_of_a_source_keep_their_whole_keys_however_they_are_reached() -> None:
+    nested = read("sources: {a: {options: {fs.s3a.endpoint: x, header: true}}}")
+    dotted = read("sources.a.options.fs.s3a.endpoint: x\nsources.a.options.header: true")
+    assert nested.values == {"sources": {"a": {"options": {"fs.s3a.endpoint": "x", "header": "true"}}}}
+    assert dotted.values == nested.values
+
+
+def test_a_dot_in_a_name_that_the_user_makes_up_stays_for_the_spec_to_refuse() -> None:
+    document = read("sources: {a.b: {path: x}}\nsteps:\n- aggregate: {c.d: count(*)}\n- aggregate.e.f: count(*)")
+    assert document.values == {
+        "sources": {"a.b": {"path": "x"}},
+        "steps": [{"aggregate": {"c.d": "count(*)"}}, {"aggregate": {"e.f": "count(*)"}}],
+    }
+
+
+def test_keys_are_text_whatever_yaml_makes_of_them() -> None:
+    document = read("steps:\n- aggregate: {no: count(*), 2024: max(a), null: min(a), 2024-01-01: sum(a)}")
+    assert list(document.values["steps"][0]["aggregate"]) == ["no", "2024", "null", "2024-01-01"]
+
+
+def test_dates_and_what_only_looks_like_a_number_are_text() -> None:
+    assert read("a: 2024-01-01\nb: 2024-13-45\nc: 0x_\nd: =\ne: <<").values == {
+        "a": "2024-01-01",
+        "b": "2024-13-45",
+        "c": "0x_",
+        "d": "=",
+        "e": "<<",
+    }
+
+
+def test_an_alias_stands_for_the_value_it_names() -> None:
+    document = read("sources:\n  a: &a {format: csv}\n  b: *a\n")
+    assert document.problems == []
+    assert document.values == {"sources": {"a": {"format": "csv"}, "b": {"format": "csv"}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a]: b", ["job.yaml:1: a key must be a single word. Put it in quotes if it holds brackets or braces."]),
+        (
+            "a:\n  b..c: d",
+            ["job.yaml:2: a key, or a part of one between two dots, is empty. Name it or remove it. found=b..c"],
+        ),
+        (
+            "spark: {'': d}",
+            ["job.yaml:1: a key, or a part of one between two dots, is empty. Name it or remove it. found="],
+        ),
+        (
+            "a: !python/name:os b",
+            ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=!python/name:os"],
+        ),
+        ("a: !!binary b", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=binary"]),
+        ("a: &a\n  b: *a", ["job.yaml:1: a.b contains itself. Remove the alias."]),
+        ("a: &a\n  - *a", ["job.yaml:1: a[0] contains itself. Remove the alias."]),
+    ],
+)
+def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str, expected: list[str]) -> None:
+    assert problems(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "job.yaml: the job file is empty. A job needs at least name, sources, steps and sink."),
+        ("# nothing\n---\n", "job.yaml: the job file is empty. A job needs at least name, sources, steps and sink."),
+        (
+            "\n- a",
+            "job.yaml:2: the job file must be a section of keys (name, sources, steps, sink), not a list.",
+        ),
+        ("a", "job.yaml:1: the job file must be a section of keys (name, sources, steps, sink), not text."),
+        (
+            "a: b\nc: [d\n",
+            (
+                "job.yaml:3: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
+                "expected ',' or ']', but got '<stream end>', while parsing a flow sequence"
+            ),
+        ),
+        (
+            "a:\n\tb: c",
+            (
+                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
+                "found character '\\t' that cannot start any token, while scanning for the next token"
+            ),
+        ),
+        (
+            "a: *b",
+            (
+                "job.yaml:1: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
+                "found undefined alias 'b'"
+            ),
+        ),
+        (
+            "a: b\n---\nc: d",
+            (
+                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: but "
+                "found another document, expected a single document in the stream"
+            ),
+        ),
+        (
+            "a: b\nc: \x00",
+            (
+                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
+                "special characters are not allowed, U+0000"
+            ),
+        ),
+    ],
+)
+def test_text_that_is_no_section_of_keys_is_one_message_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        read(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("override", "values"),
+    [
+        ("a.b=2", {"a": {"b": 2, "c": 3}}),
+        ("a.d=x=y", {"a": {"b": 1, "c": 3, "d": "x=y"}}),
+        ("a=5", {"a": 5}),
+        ("a.b.e= no ", {"a": {"b": {"e": False}, "c": 3}}),
+        ("a.b=", {"a": {"b": None, "c": 3}}),
+        ("a.b='2'", {"a": {"b": "2", "c": 3}}),
+        ('a.b="unclosed', {"a": {"b": '"unclosed', "c": 3}}),
+        ("a.b='x' y", {"a": {"b": "'x' y", "c": 3}}),
+        ("a.b=local[*]", {"a": {"b": "local[*]", "c": 3}}),
+        ("a.b=k: v # w", {"a": {"b": "k: v # w", "c": 3}}),
+        ("a.b=[x]", {"a": {"b": "[x]", "c": 3}}),
+        ("spark.master=local[1]", {"a": {"b": 1, "c": 3}, "spark": {"spark.master": "local[1]"}}),
+    ],
+)
+def test_an_override_replaces_what_the_file_says(override: str, values: dict[str, Any]) -> None:
+    document = read("a: {b: 1, c: 3}", override)
+    assert document.problems == []
+    assert document.values == values
+    key = override.partition("=")[0]
+    assert str(document.marks[key]) == f"--set {key}"
+
+
+def test_the_last_of_several_overrides_wins() -> None:
+    assert read("a: 1", "a=2", "a=3").values == {"a": 3}
+
+
+def test_an_override_of_one_spelling_replaces_the_other_spelling_too() -> None:
+    here, there = "execution.interval-during-backlog", "execution.checkpointing.interval-during-backlog"
+    assert read(f"{here}: 0", f"{there}=10s").values == {
+        "execution": {"checkpointing": {"interval-during-backlog": "10s"}}
+    }
+    assert read(f"{there}: 0", f"{here}=10s").values == {
+        "execution": {"checkpointing": {}, "interval-during-backlog": "10s"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("a", "--set a: this is not key=value. Write, for example, --set parallelism=4."),
+        ("=a", "--set =a: this is not key=value. Write, for example, --set parallelism=4."),
+        (
+            "a..b=c",
+            "--set a..b: a key, or a part of one between two dots, is empty. Name it or remove it. found=a..b",
+        ),
+    ],
+)
+def test_an_override_that_is_no_key_and_value_is_a_problem(override: str, problem: str) -> None:
+    assert problems("a: b", override) == [problem]
+
+
+_words = st.sampled_from(["a", "b", "c-d"])
+_trees = st.recursive(
+    st.integers(0, 9) | st.sampled_from(["x", "1s"]),
+    lambda inner: st.dictionaries(_words, inner, min_size=1, max_size=3),
+    max_leaves=8,
+)
+
+
+def _spelled(draw: st.DrawFn, tree: dict[str, Any]) -> dict[str, Any]:
+    """The same tree with some of its sections folded into dotted keys."""
+    spelled: dict[str, Any] = {}
+    for key, value in tree.items():
+        if not isinstance(value, dict):
+            spelled[key] = value
+        elif draw(st.booleans()):
+            spelled |= {f"{key}.{below}": one for below, one in _spelled(draw, value).items()}
+        else:
+            spelled[key] = _spelled(draw, value)
+    return spelled
+
+
+@st.composite
+def trees_in_two_spellings(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
+    tree = draw(st.dictionaries(_words, _trees, min_size=1, max_size=3))
+    return tree, _spelled(draw, tree)
+
+
+@given(trees_in_two_spellings())
+def test_a_document_means_the_same_whichever_of_its_keys_are_dotted(
+    trees: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    tree, spelled = trees
+    document = read(yaml.safe_dump(spelled, sort_keys=False))
+    assert document.problems == []
+    assert document.values == tree

@@ -1,0 +1,320 @@
+"""The spec: its defaults, its two rules about itself, and what belongs together."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mixedmode.config import spec as spec_module
+from mixedmode.config.calls import AggregateCall
+from mixedmode.config.fields import Section
+from mixedmode.config.messages import findings
+from mixedmode.config.spec import (
+    MAX_PARALLELISM_LIMIT,
+    ExecutionSpec,
+    JobSpec,
+    KeyedAggregateStep,
+    RuntimeMode,
+    SinkSpec,
+    SourceSpec,
+    SqlStep,
+)
+
+SMALLEST: dict[str, Any] = {
+    "name": "delays",
+    "execution": {"checkpointing": {"dir": "/run"}},
+    "sources": {"flights": {"format": "parquet", "path": "/flights"}},
+    "steps": [{"sql": "SELECT * FROM flights"}],
+    "sink": {"format": "console"},
+}
+
+
+def job(**changes: Any) -> JobSpec:
+    return JobSpec.model_validate(SMALLEST | changes)
+
+
+def messages(model: type[Section], values: dict[str, Any]) -> list[str]:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(values)
+    return [text for _, text in findings(caught.value, model)]
+
+
+def every_section() -> Iterator[type[Section]]:
+    for value in vars(spec_module).values():
+        if isinstance(value, type) and issubclass(value, Section) and value is not Section:
+            yield value
+
+
+def test_the_smallest_job_has_the_documented_defaults() -> None:
+    spec = job()
+    assert spec.execution.runtime_mode is RuntimeMode.AUTOMATIC
+    assert spec.execution.interval_during_backlog_ms is None
+    assert spec.execution.checkpointing.interval_ms == 1_000
+    assert spec.execution.backlog.parallelism is None
+    assert spec.parallelism is None
+    assert spec.pipeline.max_parallelism == 128
+    assert spec.pipeline.backlog.watermark_lag_threshold_ms is None
+    assert spec.state.backlog.sort_memory_bytes == 256 * 1024 * 1024
+    assert spec.spark == {"spark.master": "local[*]"}
+    source = spec.sources["flights"]
+    assert (source.schema_ddl, source.event_time, source.watermark.out_of_orderness_ms) == (None, None, 0)
+    assert (source.bounded, source.options) == (False, {})
+    assert (source.max_files_per_epoch, source.max_bytes_per_epoch) == (None, None)
+    assert (spec.steps[0].name, spec.sink.path) == (None, None)
+
+
+@pytest.mark.parametrize("section", list(every_section()))
+def test_every_setting_is_described_and_nothing_beyond_is_taken(section: type[Section]) -> None:
+    assert all(field.description for field in section.model_fields.values()), section
+    assert "beyond is not a known key." in messages(section, {"beyond": 1})[-1]
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    spec = job()
+    with pytest.raises(ValidationError, match="frozen"):
+        spec.parallelism = 2  # type: ignore[misc]
+
+
+def test_a_spec_survives_pickling() -> None:
+    spec = job(steps=[{"key-by": "a", "aggregate": {"n": "count(*)"}}])
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_a_spec_is_the_same_when_it_is_read_from_its_own_document() -> None:
+    spec = job(
+        execution={"runtime-mode": "streaming", "checkpointing": {"dir": "/run", "interval-during-backlog": "2m"}},
+        spark={"master": "local[2]", "spark.ui.enabled": False, "spark.spark.odd": 1},
+        steps=[{"key-by": ["a", "b"], "aggregate": {"n": "COUNT( * )", "m": "mean(x)"}, "name": "per_a"}],
+    )
+    document = spec.as_document()
+    assert document["execution"] == {
+        "runtime-mode": "streaming",
+        "interval-during-backlog": "2m",
+        "checkpointing": {"dir": "/run"},
+    }
+    assert document["spark"] == {"master": "local[2]", "ui.enabled": "false", "spark.spark.odd": "1"}
+    assert document["steps"] == [{"name": "per_a", "key-by": ["a", "b"], "aggregate": {"n": "count(*)", "m": "avg(x)"}}]
+    assert JobSpec.model_validate(document) == spec
+
+
+def test_a_single_key_column_may_be_given_without_brackets() -> None:
+    step = KeyedAggregateStep.model_validate({"key-by": "origin", "aggregate": {"n": AggregateCall("count", None)}})
+    assert step.key_by == ("origin",)
+    assert step.aggregate == {"n": AggregateCall("count", None)}
+
+
+@pytest.mark.parametrize(
+    "execution",
+    [
+        {"interval-during-backlog": "10s"},
+        {"checkpointing": {"interval-during-backlog": "10s"}},
+        {"interval-during-backlog": "10s", "checkpointing": {"interval-during-backlog": "10000ms"}},
+    ],
+)
+def test_both_spellings_of_the_interval_during_backlog_end_in_one_field(execution: dict[str, Any]) -> None:
+    spec = ExecutionSpec.model_validate(execution)
+    assert spec == ExecutionSpec.model_validate({"interval-during-backlog": "10s"})
+    assert spec.interval_during_backlog_ms == 10_000
+    assert spec.checkpointing.interval_during_backlog_ms is None
+
+
+def test_two_different_intervals_during_backlog_are_refused() -> None:
+    given = {"interval-during-backlog": 0, "checkpointing": {"interval-during-backlog": "10s"}}
+    assert messages(ExecutionSpec, given) == [
+        (
+            "interval-during-backlog is given under execution.checkpointing too, with another value. Keep one of the "
+            "two. here=0s, there=10s"
+        )
+    ]
+
+
+def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
+    groups = pytest.importorskip("mixedmode.keys.groups")
+    assert groups.MAX_PARALLELISM_LIMIT == MAX_PARALLELISM_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "expected"),
+    [
+        (
+            SourceSpec,
+            {"format": "json", "path": "x"},
+            [
+                (
+                    "schema is missing: these files do not say what columns they have. Add them as Spark DDL, such as "
+                    '"date timestamp, origin string". format=json'
+                )
+            ],
+        ),
+        (
+            SourceSpec,
+            {"format": "csv", "path": "x", "watermark": {"out-of-orderness": "1h"}},
+            [
+                (
+                    "schema is missing: these files do not say what columns they have. Add them as Spark DDL, such as "
+                    '"date timestamp, origin string". format=csv'
+                ),
+                (
+                    "watermark.out-of-orderness has no effect without event-time. Name the column in event-time, or "
+                    "remove it."
+                ),
+            ],
+        ),
+        (
+            SourceSpec,
+            {"format": "parquet", "path": "x", "options": {"": "y"}},
+            ["options has a key without a name. Name it or remove it."],
+        ),
+        (SourceSpec, {"format": "parquet", "path": " "}, ["path must not be empty."]),
+        (
+            SourceSpec,
+            {"format": "parquet", "path": "x", "max-files-per-epoch": 0},
+            ["max-files-per-epoch must be at least 1. found=0"],
+        ),
+        (
+            SourceSpec,
+            {"format": "parquet", "path": "x", "max-bytes-per-epoch": 0},
+            ["max-bytes-per-epoch must be more than 0. found=0"],
+        ),
+        (SqlStep, {"sql": "\n"}, ["sql must not be empty."]),
+        (
+            KeyedAggregateStep,
+            {"key-by": [], "aggregate": {}},
+            [
+                "key-by must hold at least one entry. Add one.",
+                "aggregate must hold at least one entry. Add one.",
+            ],
+        ),
+        (
+            KeyedAggregateStep,
+            {"key-by": ["a", "A"], "aggregate": {"n": "count(*)"}},
+            ["key-by names a column twice. Remove one. found=A"],
+        ),
+        (
+            KeyedAggregateStep,
+            {"key-by": ["a"], "aggregate": {"A": "count(*)", "n": "count(*)", "N": "count(*)"}},
+            [
+                "aggregate.A: a key column has this name already (case does not count). Choose another.",
+                "aggregate.N: another one has this name already (case does not count). Choose another.",
+            ],
+        ),
+        (
+            KeyedAggregateStep,
+            {"key-by": ["a"], "aggregate": {"_op": "count(*)", "x.y": "count(*)", "": "count(*)"}},
+            [
+                "aggregate._op: names that start with _ are kept for columns such as _op and _epoch. Choose another.",
+                "aggregate.x.y: the name of an output cannot contain a dot. Choose one without it.",
+                "aggregate. must not be empty.",
+            ],
+        ),
+        (SinkSpec, {"format": "parquet"}, ["path is missing: files need a directory. Add it. format=parquet"]),
+        (
+            SinkSpec,
+            {"format": "console", "path": "x"},
+            ["path has no meaning for the console. Remove it, or choose a format of files."],
+        ),
+    ],
+)
+def test_what_does_not_belong_together_in_a_section_is_refused(
+    model: type[Section], values: dict[str, Any], expected: list[str]
+) -> None:
+    assert messages(model, values) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"execution": {}},
+            [
+                (
+                    "execution.checkpointing.dir is missing: only batch mode runs without a place for its state. Add "
+                    "a folder or a URL. mode=mixed"
+                )
+            ],
+        ),
+        (
+            {"execution": {"runtime-mode": "streaming"}},
+            [
+                (
+                    "execution.checkpointing.dir is missing: only batch mode runs without a place for its state. Add "
+                    "a folder or a URL. mode=streaming"
+                )
+            ],
+        ),
+        (
+            {"parallelism": 129},
+            [
+                (
+                    "parallelism is more than the number of key groups, so some subtasks would never receive data. "
+                    "Lower it, or raise max-parallelism. found=129, max-parallelism=128"
+                )
+            ],
+        ),
+        ({"pipeline": {"max-parallelism": 2**15 + 1}}, ["pipeline.max-parallelism must be at most 32768. found=32769"]),
+        (
+            {
+                "pipeline": {"max-parallelism": 2},
+                "execution": {"backlog": {"parallelism": 3}, "checkpointing": {"dir": "/run"}},
+            },
+            [
+                (
+                    "execution.backlog.parallelism is more than the number of key groups, so some subtasks would "
+                    "never receive data. Lower it, or raise max-parallelism. found=3, max-parallelism=2"
+                )
+            ],
+        ),
+        ({"sources": {}}, ["sources must hold at least one entry. Add one."]),
+        ({"steps": []}, ["steps must hold at least one entry. Add one."]),
+        (
+            {"sources": {"a.b": SMALLEST["sources"]["flights"]}},
+            [
+                (
+                    "sources.a.b: SQL reads it by its name, so the name is letters, digits and _, without a dot, and "
+                    "does not start with a digit. Choose another. found=a.b"
+                )
+            ],
+        ),
+        (
+            {"sources": dict.fromkeys(("a", "A"), SMALLEST["sources"]["flights"])},
+            ["sources.A: another one has this name already (case does not count). Choose another."],
+        ),
+        (
+            {
+                "sources": dict.fromkeys(("a", "b"), SMALLEST["sources"]["flights"]),
+                "steps": [
+                    {"key-by": "a", "aggregate": {"n": "count(*)"}, "name": "B"},
+                    {"sql": "SELECT 1", "name": "c"},
+                    {"sql": "SELECT 1", "name": "C"},
+                ],
+            },
+            [
+                "steps[0]: a keyed step reads one input. Put a sql step before it to say which source. sources=a, b",
+                "steps[0].name: a source has this name already (case does not count). Choose another. found=B",
+                "steps[2].name: another step has this name already (case does not count). Choose another. found=C",
+            ],
+        ),
+        (
+            {"steps": [{"sql": "SELECT 1", "name": "per-origin"}]},
+            [
+                (
+                    "steps[0].name: SQL reads it by its name, so the name is letters, digits and _, without a dot, "
+                    "and does not start with a digit. Choose another. found=per-origin"
+                )
+            ],
+        ),
+        ({"spark": {"master": "a", "spark.master": "b"}}, ["spark.master is given twice. Keep one of the two."]),
+    ],
+)
+def test_a_job_that_disagrees_with_itself_is_refused(changes: dict[str, Any], expected: list[str]) -> None:
+    assert messages(JobSpec, SMALLEST | changes) == expected
+
+
+@pytest.mark.parametrize("mode", ["batch", "automatic"])
+def test_a_job_that_ends_in_batch_needs_no_checkpoint_folder(mode: str) -> None:
+    sources = {"flights": SMALLEST["sources"]["flights"] | {"bounded": True}}
+    spec = job(execution={"runtime-mode": mode}, sources=sources)
+    assert spec.execution.checkpointing.dir is None
+    assert spec.chosen_mode is RuntimeMode.BATCH
