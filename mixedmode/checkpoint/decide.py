@@ -1,0 +1,245 @@
+"""Decisions about starts, epochs and commits: facts in, small values out. Nothing here opens anything.
+
+The one idea: whoever has the facts asks first, and acts on the answer; so every case is a value that a test can name.
+Callers close each union with `assert_never`.
+
+Invariants (tests/checkpoint/test_decide.py):
+  I1  an epoch is run at most once past its commit: RunEpoch only for the one after the latest committed
+  I2  only the newest generation gets a CommitPermit
+  I3  a job whose stored state cannot be read by its operators never starts
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, PathTaken
+
+__all__ = [
+    "CommitDecision",
+    "CommitPermit",
+    "Damaged",
+    "EpochDecision",
+    "EpochPath",
+    "Fenced",
+    "Fresh",
+    "Gap",
+    "Mode",
+    "Refused",
+    "Republish",
+    "Resume",
+    "RunEpoch",
+    "SkipPublished",
+    "StartDecision",
+    "decide_commit",
+    "decide_epoch",
+    "decide_epoch_path",
+    "decide_start",
+]
+
+#: how epochs are chosen. `automatic` is resolved before; `mixed` with an interval during backlog is 'streaming'
+Mode = Literal["batch", "streaming", "mixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Nothing is committed: the first epoch begins without state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on after the epoch `latest`, whose outputs are to be published once more first."""
+
+    latest: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The job is not the one whose state is stored.  `reason` is the text of an InvalidJobError."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """The folder contradicts itself.  `reason` is the text of a CorruptStateError."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEpoch:
+    """Run the epoch over the state that `previous` left (None: over no state)."""
+
+    epoch: Epoch
+    previous: Epoch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Republish:
+    """The epoch is the latest committed one: repeat its publication, and nothing else."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class SkipPublished:
+    """The epoch is older than the latest committed one, so it was published before that one began: do nothing."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Spark's log and the manifests disagree.  `reason` is the text of a CorruptStateError."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPermit:
+    """The right to commit one epoch. Made by decide_commit only, right before the commit."""
+
+    epoch: Epoch
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A newer start of the job has taken over.  `reason` is the text of a FencedError."""
+
+    own: Generation
+    newest: Generation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPath:
+    """How an epoch is processed: whether it counts as backlog, and which path it takes."""
+
+    is_backlog: bool
+    path: PathTaken
+
+
+StartDecision = Fresh | Resume | Refused | Damaged
+EpochDecision = RunEpoch | Republish | SkipPublished | Gap
+CommitDecision = CommitPermit | Fenced
+
+
+def decide_start(wanted: JobIdentity, stored: JobIdentity | None, *, latest: Epoch | None) -> StartDecision:
+    """Whether a job may use a checkpoint folder.  stored: what job.json says; latest: the newest manifest's epoch.
+
+    Called once a start, after the generation was claimed. On Fresh, job.json has to be created unless it is there.
+    """
+    if stored is None:
+        return Fresh() if latest is None else Damaged(_JOB_LOST.format(latest=latest))
+    differences = list(_differences(wanted, stored))
+    if differences:
+        return Refused(_refusal(differences, latest))
+    return Fresh() if latest is None else Resume(latest)
+
+
+def decide_epoch(
+    epoch: Epoch, *, latest: Epoch | None, offsets: str, committed_offsets: str | None = None
+) -> EpochDecision:
+    """What to do with an epoch that Spark hands over.
+
+    latest: the newest manifest's epoch. offsets: Spark's offset log entry of `epoch`, as it is now. committed_offsets:
+    the one in the manifest of `epoch`, None if there is no such manifest. They are compared character by character: if
+    Spark lost its log and chose a new range under an old number, repeating the old publication would lose records.
+    """
+    expected = Epoch(0) if latest is None else Epoch(latest + 1)
+    if epoch == expected:
+        return RunEpoch(epoch, latest)
+    if epoch > expected:
+        return Gap(_EPOCHS_MISSING.format(epoch=epoch, latest=latest))
+    if committed_offsets is None:
+        return Gap(_MANIFEST_MISSING.format(epoch=epoch, latest=latest))
+    if offsets != committed_offsets:
+        return Gap(_RANGE_CHANGED.format(epoch=epoch, latest=latest))
+    return Republish(epoch) if epoch == latest else SkipPublished(epoch)
+
+
+def decide_commit(epoch: Epoch, *, own: Generation, newest: Generation) -> CommitDecision:
+    """Whether this start of the job may commit an epoch.  newest: the highest generation that exists now.
+
+    The answer can be out of date a moment later. That is safe: the manifest is create-once, so if an older start slips
+    in between, its epoch is the one that counts, whole, and the newer start finds it (commit.AlreadyCommitted).
+    """
+    assert own <= newest, (own, newest)  # own was claimed, so it exists
+    if own == newest:
+        return CommitPermit(epoch, own)
+    return Fenced(own, newest, _FENCED.format(epoch=epoch, own=own, newest=newest))
+
+
+def decide_epoch_path(
+    mode: Mode, *, is_initial_backlog: bool, watermark_us: int | None, now_ms: int, lag_threshold_ms: int | None
+) -> EpochPath:
+    """Whether an epoch is backlog, and its path.
+
+    is_initial_backlog: no epoch has been committed. watermark_us: the job's watermark in microseconds at the start of
+    the epoch, None if there is none yet (then nothing is known to lag). lag_threshold_ms: None switches it off.
+    """
+    lags = False
+    if lag_threshold_ms is not None and watermark_us is not None:
+        lags = now_ms * 1000 - watermark_us > lag_threshold_ms * 1000
+    if mode == "batch" or lags or (mode == "mixed" and is_initial_backlog):
+        return EpochPath(is_backlog=True, path="sorted")
+    return EpochPath(is_backlog=False, path="streaming")
+
+
+def _differences(wanted: JobIdentity, stored: JobIdentity) -> Iterator[str]:
+    if wanted.name != stored.name:
+        yield f"the name was {stored.name!r} and is {wanted.name!r}"
+    if wanted.max_parallelism != stored.max_parallelism:
+        yield (
+            f"pipeline.max-parallelism was {stored.max_parallelism} and is {wanted.max_parallelism} (it fixes the key "
+            "group of every key for the life of a job)"
+        )
+    for operator_id in sorted(wanted.operators.keys() | stored.operators.keys()):
+        before, now = stored.operators.get(operator_id), wanted.operators.get(operator_id)
+        if before is None:
+            yield f"step {operator_id!r} was added"
+        elif now is None:
+            yield f"step {operator_id!r} was removed"
+        elif before != now:
+            yield f"step {operator_id!r} was changed (stored {before!r}, now {now!r})"
+
+
+def _refusal(differences: list[str], latest: Epoch | None) -> str:
+    empty = "" if latest is not None else " Nothing is committed there yet, so the folder may also be deleted."
+    return (
+        "the job is not the one whose state is in the checkpoint folder, and can neither read that state nor go on "
+        f"from it: {'; '.join(differences)}. Put the setting back, or give the job a new execution.checkpointing.dir "
+        f"(it then starts from the beginning of its sources).{empty} latest_epoch={latest}"
+    )
+
+
+_FOLDERS = (
+    "Restore the whole checkpoint folder from a copy, or start over with a new execution.checkpointing.dir and output."
+)
+_JOB_LOST = (
+    "the checkpoint folder has manifests but no job.json, so it cannot be told whose state it holds. Part of the "
+    f"folder was deleted or not copied. {_FOLDERS} latest_epoch={{latest}}"
+)
+_EPOCHS_MISSING = (
+    "Spark's log is ahead of the manifests: epochs that Spark counts as done were never committed here, or their "
+    "manifests were deleted, so their records would be missing from the state. Part of the checkpoint folder was "
+    f"deleted or not copied. {_FOLDERS} epoch={{epoch}}, latest_committed={{latest}}"
+)
+_MANIFEST_MISSING = (
+    "Spark repeats an epoch that is older than the latest committed one and whose manifest is gone, so it cannot be "
+    "told whether it is the same epoch. Spark's part of the checkpoint folder (spark/) was deleted or is from another "
+    "time. "
+    f"{_FOLDERS} epoch={{epoch}}, latest_committed={{latest}}"
+)
+_RANGE_CHANGED = (
+    "Spark repeats a committed epoch with another range of input than the one that was committed, so records would be "
+    "lost or counted twice. Spark's part of the checkpoint folder (spark/) was deleted or is from another time. "
+    f"{_FOLDERS} epoch={{epoch}}, latest_committed={{latest}}"
+)
+_FENCED = (
+    "a newer start of this job has taken over its checkpoint folder, so this one stops without committing its epoch. "
+    "Nothing is lost: the other one goes on. If both were started by mistake, stop the one that is not wanted. "
+    "epoch={epoch}, own_generation={own}, newest_generation={newest}"
+)

@@ -1,0 +1,145 @@
+"""Garbage: files that attempts left behind and that no manifest, present or future, can name.
+
+The one idea: a file's name holds the epoch of the manifest that would be the first to name it (types.py I3), and that
+manifest is create-once. So once epoch N has a manifest, an unnamed file of an epoch <= N can never be named any more,
+whoever still runs: it is an orphan. A file of a later epoch may be named yet, and is left alone: by this start, and
+also by an *older* start that was stopped between its last look at the generations and its put of the manifest, and
+goes on after we looked. No lock, clock or age is needed, and it is safe at any time, not only at start.
+
+What that leaves for later is garbage of epochs not yet committed. It goes at the first collection after their commit.
+A start that fails in an epoch without having tried to commit it is the only one that could have, so it may take back
+its own files at once (discard_attempts); a backlog that keeps failing on a full disk does not fill it further.
+
+Everything unknown is kept: names that paths.py does not give, and all files that a manifest which cannot be read might
+name. Manifests are never deleted here. Orphans are named by nothing, so a crash while deleting loses nothing.
+
+Invariants (tests/checkpoint/test_gc.py):
+  I1  every path is in exactly one of the four classes
+  I2  no file that a manifest names, or could come to name, is an orphan
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.paths import AttemptFile
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest
+from mixedmode.errors import CorruptStateError
+
+__all__ = ["Classified", "Collected", "classify", "collect_orphans", "discard_attempts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """Paths by what may be done with them; each class in the order of the listing. Only `orphaned` may be deleted."""
+
+    referenced: tuple[str, ...]  #: a manifest names it
+    orphaned: tuple[str, ...]  #: nothing names it, and nothing can come to
+    pending: tuple[str, ...]  #: of an epoch after the latest committed: an attempt that may be running
+    unknown: tuple[str, ...]  #: not a name of ours, or an unreadable manifest might name it
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection deleted: files and bytes."""
+
+    files: int
+    bytes: int
+
+
+def classify(
+    listing: Iterable[str], manifests: Sequence[Manifest], *, latest: Epoch | None, unreadable: Epoch | None = None
+) -> Classified:
+    """Sort paths of runs/ and _staging/ into classes.
+
+    manifests: all that can be read. latest: the highest epoch that has a manifest, readable or not; None: no epoch has.
+    unreadable: the highest epoch whose manifest cannot be read: it may name any file of its own or an earlier epoch.
+    """
+    named = _named(manifests)
+    referenced, orphaned, pending, unknown = [], [], [], []
+    for path in listing:
+        file = _parsed(path)
+        if path in named:
+            referenced.append(path)
+        elif file is None or (unreadable is not None and file.epoch <= unreadable):
+            unknown.append(path)
+        elif latest is None or file.epoch > latest:
+            pending.append(path)
+        else:
+            orphaned.append(path)
+    return Classified(tuple(referenced), tuple(orphaned), tuple(pending), tuple(unknown))
+
+
+def collect_orphans(log: CheckpointLog, *, sink: ObjectStore | None) -> Collected:
+    """Delete orphaned runs and staged outputs.  sink: the sink's folder, None for a sink without one.
+
+    Called after the generation was claimed and before the first task runs, and after a commit whenever it pays.
+    """
+    epochs = log.epochs()
+    manifests, unreadable = _read_all(log, epochs)
+    latest = epochs[-1] if epochs else None
+    files = size = 0
+    for store, folder in _folders(log, sink):
+        listing = dict(store.list(folder))
+        orphans = classify(listing, manifests, latest=latest, unreadable=unreadable).orphaned
+        store.delete(orphans)
+        files, size = files + len(orphans), size + sum(listing[path] for path in orphans)
+        store.sweep_unfinished()
+    return Collected(files, size)
+
+
+def discard_attempts(log: CheckpointLog, *, sink: ObjectStore | None, epoch: Epoch, own: Generation) -> Collected:
+    """Delete what this start of the job wrote for an epoch that it gives up.
+
+    Requires that this start has not called `commit` for the epoch (after a failed call it is not known whether the
+    manifest exists) and never will. Finds its files by `paths.attempt`. Files that a straggling task writes
+    afterwards stay until the epoch is committed.
+    """
+    files = size = 0
+    for store, folder in _folders(log, sink):
+        listing = dict(store.list(folder))
+        given_up = [path for path in listing if _is_own(path, epoch, own)]
+        store.delete(given_up)
+        files, size = files + len(given_up), size + sum(listing[path] for path in given_up)
+    return Collected(files, size)
+
+
+def _folders(log: CheckpointLog, sink: ObjectStore | None) -> list[tuple[ObjectStore, str]]:
+    runs = [(log.store, paths.RUNS)]
+    return runs if sink is None else [*runs, (sink, paths.STAGING)]
+
+
+def _read_all(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[list[Manifest], Epoch | None]:
+    """Manifests that can be read, and the highest epoch whose manifest cannot."""
+    manifests: list[Manifest] = []
+    unreadable: Epoch | None = None
+    for epoch in epochs:
+        try:
+            manifest = log.get(epoch)
+        except CorruptStateError:
+            unreadable = epoch
+            continue
+        if manifest is None:  # deleted since it was listed: what it named is not ours to judge
+            unreadable = epoch
+        else:
+            manifests.append(manifest)
+    return manifests, unreadable
+
+
+def _named(manifests: Iterable[Manifest]) -> set[str]:
+    named: set[str] = set()
+    for manifest in manifests:
+        named.update(run.path for operator in manifest.operators for run in operator.runs)
+        named.update(staged.staged_path for staged in manifest.outputs)
+    return named
+
+
+def _parsed(path: str) -> AttemptFile | None:
+    return paths.parse_run_path(path) or paths.parse_staged_path(path)
+
+
+def _is_own(path: str, epoch: Epoch, own: Generation) -> bool:
+    file = _parsed(path)
+    return file is not None and file.epoch == epoch and paths.parse_attempt(file.unique) == own

@@ -1,0 +1,145 @@
+"""The checkpoint log: generations, the job's identity, and the manifests, over one object store.
+
+The one idea: every object here is create-once, so each step either happens, or finds that it has happened already.
+
+Invariants (tests/checkpoint/test_log.py):
+  I1  an epoch has one manifest for ever; whoever commits it second gets the first one back
+  I2  no two starts of a job hold the same generation
+"""
+
+from dataclasses import dataclass
+from itertools import count
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.decide import CommitDecision, CommitPermit, decide_commit
+from mixedmode.checkpoint.manifest import (
+    decode_identity,
+    decode_manifest,
+    encode_generation,
+    encode_identity,
+    encode_manifest,
+)
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
+from mixedmode.errors import CorruptStateError, RetryableError
+
+__all__ = ["AlreadyCommitted", "CheckpointLog", "CommitOutcome", "Committed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The manifest is in place, durably, and it is the one that was handed in."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyCommitted:
+    """Another attempt committed the epoch before. `existing` is what counts; the files of this attempt are garbage."""
+
+    existing: Manifest
+
+
+CommitOutcome = Committed | AlreadyCommitted
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLog:
+    """What a checkpoint folder says.  Reads go to the store each time; nothing is cached."""
+
+    store: ObjectStore
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        """Committed epochs in ascending order, whether or not their manifests can be read."""
+        listed = (paths.parse_manifest_path(path) for path, _ in self.store.list(paths.MANIFESTS))
+        return tuple(sorted(epoch for epoch in listed if epoch is not None))
+
+    def get(self, epoch: Epoch) -> Manifest | None:
+        """The manifest of an epoch; None if it was not committed.  Raises CorruptStateError if it cannot be read."""
+        path = paths.manifest_path(epoch)
+        data = self.store.get(path)
+        if data is None:
+            return None
+        manifest = decode_manifest(data, where=self._where(path))
+        if manifest.epoch != epoch:
+            msg = (
+                "a manifest is under the name of another epoch, so the checkpoint folder was changed by hand. Restore "
+                f"it from a copy. file={self._where(path)}, epoch={manifest.epoch}"
+            )
+            raise CorruptStateError(msg)
+        return manifest
+
+    def latest(self) -> Manifest | None:
+        """The newest manifest; None if nothing is committed.  Raises CorruptStateError if that one cannot be read:
+        the caller decides whether an older one of `epochs()` will do.
+        """
+        epochs = self.epochs()
+        return self.get(epochs[-1]) if epochs else None
+
+    def newest_generation(self) -> Generation | None:
+        """The highest generation that was claimed; None if the job never started."""
+        listed = (paths.parse_generation_path(path) for path, _ in self.store.list(paths.GENERATIONS))
+        return max((generation for generation in listed if generation is not None), default=None)
+
+    def claim_generation(self) -> Generation:
+        """Take the next generation; from here on all older starts of the job are fenced.  The first is 1."""
+        newest = self.newest_generation()
+        for number in count(1 if newest is None else newest + 1):
+            generation = Generation(number)
+            if self.store.put_new(paths.generation_path(generation), encode_generation(generation)):
+                return generation
+        msg = "unreachable"
+        raise AssertionError(msg)
+
+    def ask_permit(self, epoch: Epoch, *, own: Generation) -> CommitDecision:
+        """decide_commit over the generations as they are now. To be asked right before `commit`."""
+        newest = self.newest_generation()
+        if newest is None or newest < own:
+            msg = (
+                "the record of this start of the job is gone, so the checkpoint folder is being deleted or replaced "
+                "while the job runs. Nothing was committed. Find out what removes it, then start the job again. "
+                f"store={self.store.url}, own_generation={own}, newest_generation={newest}"
+            )
+            raise CorruptStateError(msg)
+        return decide_commit(epoch, own=own, newest=newest)
+
+    def commit(self, manifest: Manifest, permit: CommitPermit) -> CommitOutcome:
+        """THE commit: create the manifest, once and durably.  All files that it names must be stored before.
+
+        After a RetryableError it is not known whether the epoch is committed: stop; the next start finds out.
+        """
+        assert (permit.epoch, permit.generation) == (manifest.epoch, manifest.generation), (permit, manifest.epoch)
+        assert manifest.previous is None or manifest.previous < manifest.epoch, (manifest.previous, manifest.epoch)
+        path = paths.manifest_path(manifest.epoch)
+        if self.store.put_new(path, encode_manifest(manifest)):
+            return Committed(manifest)
+        existing = self.get(manifest.epoch)
+        if existing is None:
+            msg = (
+                "a manifest existed and is gone, so something deletes checkpoints while the job runs. Find out what it "
+                f"is, then start the job again; it resumes. file={self._where(path)}"
+            )
+            raise RetryableError(msg)
+        if existing == manifest:  # our own request, sent twice because the first answer got lost
+            return Committed(manifest)
+        return AlreadyCommitted(existing)
+
+    def read_identity(self) -> JobIdentity | None:
+        """Whose state the folder holds; None for a new folder.  Raises CorruptStateError if job.json cannot be read."""
+        data = self.store.get(paths.JOB)
+        return None if data is None else decode_identity(data, where=self._where(paths.JOB))
+
+    def create_identity(self, wanted: JobIdentity) -> JobIdentity:
+        """Write job.json unless it exists.  What is there now: `wanted`, or what another start wrote before."""
+        self.store.put_new(paths.JOB, encode_identity(wanted))
+        stored = self.read_identity()
+        if stored is None:
+            msg = (
+                "job.json was written and is gone, so something deletes the checkpoint folder. Find out what it is, "
+                f"then start the job again. file={self._where(paths.JOB)}"
+            )
+            raise RetryableError(msg)
+        return stored
+
+    def _where(self, path: str) -> str:
+        return f"{self.store.url}/{path}"

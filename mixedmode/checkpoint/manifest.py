@@ -1,0 +1,94 @@
+"""Manifests, the job's identity and generations as bytes, and back.
+
+The one idea: the dataclasses are the format. A document holds the fields of its dataclass under their own names, in
+their order; a changed field is a new format version. The bytes are pinned by tests/checkpoint/test_manifest.py.
+
+Who writes what: job.json, generations/* and manifests/* are written by the driver, create-once, never changed.
+"""
+
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from mixedmode.checkpoint.document import DocumentKind, damaged, decode_document, encode_document
+from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = [
+    "decode_as",
+    "decode_generation",
+    "decode_identity",
+    "decode_manifest",
+    "encode_as",
+    "encode_generation",
+    "encode_identity",
+    "encode_manifest",
+]
+
+T = TypeVar("T", bound="DataclassInstance")
+
+_MANIFEST = DocumentKind("mixedmode-manifest", 1, "the manifest of a checkpoint")
+_JOB = DocumentKind("mixedmode-job", 1, "the identity of the job")
+_GENERATION = DocumentKind("mixedmode-generation", 1, "the record of a start of the job")
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    generation: Generation
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The bytes of manifests/<epoch>.json.  Equal manifests give equal bytes if their mappings are in one order."""
+    return encode_as(_MANIFEST, manifest)
+
+
+def decode_manifest(data: bytes, *, where: str) -> Manifest:
+    """Inverse of encode_manifest.  Raises CorruptStateError (restore) for bytes that it did not give."""
+    return decode_as(_MANIFEST, Manifest, data, where=where)
+
+
+def encode_identity(identity: JobIdentity) -> bytes:
+    """The bytes of job.json."""
+    return encode_as(_JOB, identity)
+
+
+def decode_identity(data: bytes, *, where: str) -> JobIdentity:
+    """Inverse of encode_identity.  Raises CorruptStateError (restore) for bytes that it did not give."""
+    return decode_as(_JOB, JobIdentity, data, where=where)
+
+
+def encode_generation(generation: Generation) -> bytes:
+    """The bytes of generations/<generation>."""
+    return encode_as(_GENERATION, _Start(generation))
+
+
+def decode_generation(data: bytes, *, where: str) -> Generation:
+    """Inverse of encode_generation.  Raises CorruptStateError (restore) for bytes that it did not give."""
+    return decode_as(_GENERATION, _Start, data, where=where).generation
+
+
+def encode_as(kind: DocumentKind, value: "DataclassInstance") -> bytes:
+    """A dataclass of JSON-able fields as a document of `kind`."""
+    return encode_document(kind, asdict(value))
+
+
+def decode_as(kind: DocumentKind, cls: type[T], data: bytes, *, where: str) -> T:
+    """Inverse of encode_as.  Raises CorruptStateError if it is damaged or its fields are not those of `cls`."""
+    content = decode_document(kind, data, where=where)
+    try:
+        value = _adapter(cls).validate_json(content, strict=True)
+    except ValidationError as error:
+        raise damaged(kind, where, f"its fields are not those of format {kind.format_version}") from error
+    assert isinstance(value, cls), value
+    if encode_as(kind, value) != data:  # a field too many
+        raise damaged(kind, where, f"its fields are not those of format {kind.format_version}")
+    return value
+
+
+@cache
+def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)

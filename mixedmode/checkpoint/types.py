@@ -1,0 +1,116 @@
+"""The values of a checkpoint: what an epoch read, the state and the outputs that it left.
+
+The one idea: state is a list of immutable files, and a manifest is the list. Everything here is a frozen value
+that survives JSON and pickling, and nothing here opens a file.
+
+Invariants (kept by whoever builds the values; tests/checkpoint/test_manifest.py):
+  I1  paths are relative: of runs to the checkpoint folder, of staged and final files to the sink's folder
+  I2  the runs of an operator are ordered oldest to newest; for a key in two runs, the later run holds its state
+  I3  a file's name holds the epoch of the manifest that is the first to name it (checkpoint/gc.py depends on it)
+  I4  every range of key groups is half-open [start, end)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NewType
+
+__all__ = [
+    "Epoch",
+    "Generation",
+    "JobIdentity",
+    "Manifest",
+    "OperatorState",
+    "PathTaken",
+    "RunFile",
+    "SourceProgress",
+    "StagedFile",
+]
+
+#: Counter of checkpoints, equal to Spark's batch id; 0 is the first. Never a time.
+Epoch = NewType("Epoch", int)
+#: Counter of the job's starts; 1 is the first. The highest one that exists is the only one that may commit.
+Generation = NewType("Generation", int)
+
+PathTaken = Literal["sorted", "streaming"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobIdentity:
+    """What must stay the same for stored state to be readable.  `operators` is {operator id: fingerprint}."""
+
+    name: str
+    max_parallelism: int
+    operators: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One immutable sorted run (an SST file) that holds state of the key groups [key_group_start, key_group_end).
+
+    `entries` counts puts and deletes; `checksum` is of the whole file (checkpoint/checksum.py).
+    """
+
+    path: str
+    bytes: int
+    entries: int
+    key_group_start: int
+    key_group_end: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """One output file of one epoch: written at `staged_path`, renamed to `final_path` once its epoch is committed."""
+
+    staged_path: str
+    final_path: str
+    bytes: int
+    rows: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """The whole keyed state of one operator after an epoch: `runs` oldest to newest, laid over each other.
+
+    `state_schema` is any mapping that JSON gives back unchanged (string keys; lists, not tuples; no NaN).
+    """
+
+    operator_id: str
+    state_schema: Mapping[str, object]
+    runs: tuple[RunFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """How far one source is: records read since the job began, greatest event time, watermark (None: none yet)."""
+
+    records: int
+    max_event_time_us: int | None
+    watermark_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One committed epoch. The manifest existing *is* the commit; files that no manifest names do not exist.
+
+    `offsets` is the text of Spark's offset log entry for the epoch, character by character: a repeat of the epoch
+    must cover exactly that range. `records_in`, `rows_out` and `pairs` (state entries written) count this epoch only.
+    """
+
+    job: str
+    epoch: Epoch
+    generation: Generation
+    previous: Epoch | None
+    created_ms: int
+    is_backlog: bool
+    path: PathTaken
+    parallelism: int
+    max_parallelism: int
+    sources: Mapping[str, SourceProgress]
+    offsets: str
+    operators: tuple[OperatorState, ...]
+    outputs: tuple[StagedFile, ...]
+    records_in: int
+    rows_out: int
+    pairs: int

@@ -1,0 +1,116 @@
+"""File outputs: a task writes one file per epoch and subtask into the sink's staging folder, unseen by readers.
+
+Parquet keeps every type. JSON is one object a line: decimals, dates and timestamps as strings, binary as base64,
+NULL as null, NaN and infinities as strings.
+"""
+
+import base64
+import json
+import math
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.checksum import file_checksum
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, StagedFile
+
+EPOCH_COLUMN = "_epoch"
+FileFormat = Literal["parquet", "json"]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTask:
+    """Where a task stages its output."""
+
+    url: str
+    format: FileFormat
+
+
+class _Rows(Protocol):
+    def write(self, table: pa.Table) -> None: ...
+    def close(self) -> None: ...
+
+
+class OutputWriter:
+    """The output of one subtask in one epoch; a file exists only if there are rows."""
+
+    def __init__(self, sink: SinkTask, epoch: Epoch, subtask: int, folder: Path) -> None:
+        self._sink = sink
+        self._epoch = epoch
+        self._subtask = subtask
+        self._path = folder / f"output.{sink.format}"
+        self._rows: _Rows | None = None
+        self._row_count = 0
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows, each with the epoch in `_epoch`."""
+        if table.num_rows == 0:
+            return
+        table = table.append_column(EPOCH_COLUMN, pa.array([self._epoch], pa.int64()).take(_zeros(table.num_rows)))
+        if self._rows is None:
+            self._rows = _ParquetRows(self._path, table.schema) if self._sink.format == "parquet" else _JsonRows(self._path)
+        self._rows.write(table)
+        self._row_count += table.num_rows
+
+    def finish(self, unique: str) -> tuple[StagedFile, ...]:
+        """Store the file under a name of this attempt, and say what it is; nothing without rows."""
+        if self._rows is None:
+            return ()
+        self._rows.close()
+        staged = paths.staged_path(self._epoch, self._subtask, unique, self._sink.format)
+        ObjectStore(self._sink.url).put_file(self._path, staged)
+        return (
+            StagedFile(
+                staged_path=staged,
+                final_path=paths.final_path(self._epoch, self._subtask, self._sink.format),
+                bytes=self._path.stat().st_size,
+                rows=self._row_count,
+                checksum=file_checksum(self._path),
+            ),
+        )
+
+
+class _ParquetRows:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._writer = pq.ParquetWriter(path, schema)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _JsonRows:
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def write(self, table: pa.Table) -> None:
+        for row in table.to_pylist():
+            self._file.write(json.dumps({name: _as_json(value) for name, value in row.items()}) + "\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _zeros(count: int) -> pa.Array:
+    return pa.array([0], pa.int8()).take(pa.nulls(count, pa.int64()).fill_null(0))

@@ -1,0 +1,173 @@
+"""Publication: outputs that tasks staged get the names under which readers see them, once their epoch is committed.
+
+The one idea: a published name depends on epoch and subtask only, never on the attempt. So publishing is a rename that
+may be repeated any number of times, by anyone who holds the manifest, and always ends in the same folder.
+
+Where one file may stand when publication begins (a crash or another publisher may have left any of the first three):
+
+    staged     final            what is done
+    there      -                rename
+    there      there, same      delete the staged one (an object store's rename was cut after its copy)
+    -          there, same      nothing
+    -          -                CorruptStateError: committed output is lost
+    any        there, another   CorruptStateError: somebody else wrote under our name
+
+Invariants (tests/sinks/test_publish.py):
+  I1  after publish returns, every final file is there, whole, durable, and no staged one is
+  I2  publish after publish, also after one that was cut short anywhere, changes nothing more
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.document import DocumentKind
+from mixedmode.checkpoint.manifest import decode_as, encode_as
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import StagedFile
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
+
+__all__ = [
+    "OutputColumn",
+    "OutputDescription",
+    "Published",
+    "describe_output",
+    "publish",
+    "published_files",
+    "read_output_description",
+]
+
+_OUTPUT = DocumentKind("mixedmode-output", 1, "the description of an output folder")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a publication did: files renamed now, and files that were published before."""
+
+    renamed: int
+    already_published: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """One column of an output and its type, as the writer of the output names it."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDescription:
+    """What is in an output folder.
+
+    run: whether a start replaces the output (batch) or goes on with it. key_columns: of an upsert output; () if every
+    row stands for itself.
+    """
+
+    job: str
+    run: Literal["batch", "continuous"]
+    format: str
+    key_columns: tuple[str, ...]
+    columns: tuple[OutputColumn, ...]
+
+
+def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
+    """Give each staged output its final name.  store: the sink's folder; staged: `outputs` of a committed manifest.
+
+    Called by the driver after the commit, and at the start for the latest manifest again. When it returns, all are
+    published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten.
+    """
+    unpublished = {file for file in staged if not _is_published(store, file)}
+    for file in unpublished:
+        _check_staged(store, file)
+    # also those that are published: a crash may have cut their rename off before it was durable, and this syncs it
+    done = store.rename_all([(file.staged_path, file.final_path) for file in staged])
+    for file, was_renamed in zip(staged, done, strict=True):
+        if file in unpublished and not was_renamed and not _is_published(store, file):  # another publisher, or lost
+            raise _lost(store, file)
+    renamed = sum(done)
+    return Published(renamed, len(staged) - renamed)
+
+
+def describe_output(store: ObjectStore, description: OutputDescription) -> None:
+    """Write `_mixedmode.json`, create-once.  Raises InvalidJobError if the folder holds another output."""
+    path = paths.OUTPUT_DESCRIPTION
+    if store.put_new(path, encode_as(_OUTPUT, description)):
+        return
+    stored = read_output_description(store)
+    if stored is None:
+        msg = (
+            "the description of the output was there and is gone, so something deletes the output folder. Find out "
+            f"what it is, then start the job again. file={store.url}/{path}"
+        )
+        raise RetryableError(msg)
+    if stored != description:
+        msg = (
+            "the output folder holds the output of another job, or of this one with other columns, and files of both "
+            f"would be mixed: {'; '.join(_differences(stored, description))}. Set `sink.path` to a new folder, or put "
+            f"the setting back. folder={store.url}"
+        )
+        raise InvalidJobError(msg)
+
+
+def read_output_description(store: ObjectStore) -> OutputDescription | None:
+    """What an output folder holds; None if mixedmode never wrote to it.  Raises CorruptStateError if it is damaged."""
+    path = paths.OUTPUT_DESCRIPTION
+    data = store.get(path)
+    return None if data is None else decode_as(_OUTPUT, OutputDescription, data, where=f"{store.url}/{path}")
+
+
+def published_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
+    """(path, bytes) of published outputs, by epoch and subtask.  A fresh job expects none in its output folder."""
+    return [(path, size) for path, size in store.list() if paths.parse_final_path(path) is not None]
+
+
+def _is_published(store: ObjectStore, file: StagedFile) -> bool:
+    """Whether the final file is there, whole.  Removes a staged one beside it; raises if it is another file."""
+    size = store.size(file.final_path)
+    if size is None:
+        return False
+    checksum = store.checksum(file.final_path) if size == file.bytes else None
+    if checksum != file.checksum:
+        msg = (
+            "a published output file is not the one that was committed: something else wrote under its name, or it was "
+            "damaged. Move it away and restore it from a copy; if two jobs write to one folder, give each a folder of "
+            f"its own. file={store.url}/{file.final_path}, bytes={size}, bytes_committed={file.bytes}, "
+            f"checksum={checksum}, checksum_committed={file.checksum}"
+        )
+        raise CorruptStateError(msg)
+    store.delete([file.staged_path])
+    return True
+
+
+def _check_staged(store: ObjectStore, file: StagedFile) -> None:
+    """Raises CorruptStateError if the staged file is there and its size is not the committed one."""
+    size = store.size(file.staged_path)
+    if size is not None and size != file.bytes:
+        msg = (
+            "a committed output file was damaged before it was published. Go back to the checkpoint before it. "
+            f"file={store.url}/{file.staged_path}, bytes={size}, bytes_committed={file.bytes}"
+        )
+        raise CorruptStateError(msg)
+
+
+def _lost(store: ObjectStore, file: StagedFile) -> CorruptStateError:
+    return CorruptStateError(
+        "a committed output file is gone, both as it was staged and as it is published: it was deleted from outside. "
+        "Restore it from a copy, or go back to the checkpoint before it. "
+        f"folder={store.url}, staged={file.staged_path}, published={file.final_path}"
+    )
+
+
+def _differences(stored: OutputDescription, wanted: OutputDescription) -> list[str]:
+    names = ("job", "run", "format", "key_columns", "columns")
+    pairs = [(name, getattr(stored, name), getattr(wanted, name)) for name in names]
+    return [f"{name} was {_shown(before)} and is {_shown(now)}" for name, before, now in pairs if before != now]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        parts = (f"{part.name} {part.type}" if isinstance(part, OutputColumn) else str(part) for part in value)
+        return f"({', '.join(parts)})"
+    return repr(value)

@@ -1,0 +1,108 @@
+"""Where a job's outputs go, as the driver sees it: prepare once a start, publish once an epoch.
+
+Tasks stage files (`files.OutputWriter`); what publishing them means is the sink's: a rename for files, printing for the
+console.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import StagedFile
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.files import EPOCH_COLUMN, FileFormat, SinkTask
+from mixedmode.sinks.publish import OutputColumn, OutputDescription, describe_output, publish, published_files
+
+CONSOLE_ROWS = 20  # of one epoch; a person reads no more
+
+
+class Sink(Protocol):
+    """Publication of staged outputs, which may be repeated."""
+
+    @property
+    def task(self) -> SinkTask:
+        """What a task needs to stage its output."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The folder with the staged outputs."""
+
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """Check the place before the first epoch. Raises InvalidJobError when it holds something else."""
+
+    def publish(self, staged: Sequence[StagedFile]) -> None:
+        """Make the outputs of a committed epoch visible. Repeating it changes nothing more."""
+
+
+class FileSink:
+    """A folder of Parquet or JSON files that any reader can read."""
+
+    def __init__(self, job: str, url: str, file_format: FileFormat, *, replaces: bool) -> None:
+        """`replaces`: a batch run, which starts over, takes the place of an earlier run's output."""
+        self._job = job
+        self._replaces = replaces
+        self.task = SinkTask(url, file_format)
+        self.store = ObjectStore(url)
+
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """See Sink. A fresh job with checkpoints expects an empty folder: epoch 0 would meet another run's files."""
+        columns = tuple(OutputColumn(field.name, str(field.type)) for field in fields)
+        kind = "batch" if self._replaces else "continuous"
+        describe_output(
+            self.store, OutputDescription(self._job, kind, self.task.format, tuple(key_columns), columns)
+        )
+        if is_fresh and not self._replaces and published_files(self.store):
+            msg = (
+                "the output folder holds the output of an earlier run whose checkpoints are not here, and the two would "
+                "be mixed. Set `sink.path` to a new folder, empty this one, or put the old checkpointing.dir back. "
+                f"folder={self.store.url}"
+            )
+            raise InvalidJobError(msg)
+
+    def publish(self, staged: Sequence[StagedFile]) -> None:
+        """See Sink."""
+        if self._replaces:
+            self.store.delete([path for path, _ in published_files(self.store)])
+        publish(self.store, staged)
+
+
+class ConsoleSink:
+    """Prints the first rows of each epoch. A crash between printing and Spark's own commit prints them once more."""
+
+    def __init__(self, url: str, show: Callable[[pa.Table, int], None]) -> None:
+        """`url` is a folder for staged outputs; `show` gets up to CONSOLE_ROWS rows, and how many there are."""
+        self.task = SinkTask(url, "parquet")
+        self.store = ObjectStore(url)
+        self._show = show
+
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """Nothing can be in the way."""
+
+    def publish(self, staged: Sequence[StagedFile]) -> None:
+        """See Sink."""
+        tables: list[pa.Table] = []
+        for file in staged:
+            data = self.store.get(file.staged_path)
+            if data is not None and sum(table.num_rows for table in tables) < CONSOLE_ROWS:
+                tables.append(pq.read_table(pa.BufferReader(data)))
+        if tables:
+            rows = pa.concat_tables(tables).slice(0, CONSOLE_ROWS)
+            self._show(rows, sum(file.rows for file in staged))
+        self.store.delete([file.staged_path for file in staged])
+
+
+def print_rows(rows: pa.Table, total: int) -> None:
+    """Rows as lines of name=value on standard output."""
+    epoch = rows.column(EPOCH_COLUMN)[0].as_py()
+    print(f"epoch {epoch}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else ""))  # noqa: T201
+    for row in rows.drop_columns([EPOCH_COLUMN]).to_pylist():
+        print("  " + "  ".join(f"{name}={value}" for name, value in row.items()))  # noqa: T201
+
+
+def staging_folder(checkpoint_dir: Path | str) -> str:
+    """Where the console's outputs wait to be printed."""
+    return f"{str(checkpoint_dir).rstrip('/')}/console"

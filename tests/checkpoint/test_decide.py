@@ -1,0 +1,180 @@
+"""Decisions: each case by name, each message in full, each invariant over all inputs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.checkpoint.decide import (
+    CommitPermit,
+    Damaged,
+    EpochPath,
+    Fenced,
+    Fresh,
+    Gap,
+    Mode,
+    Refused,
+    Republish,
+    Resume,
+    RunEpoch,
+    SkipPublished,
+    decide_commit,
+    decide_epoch,
+    decide_epoch_path,
+    decide_start,
+)
+from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity
+from tests.checkpoint.examples import IDENTITY
+
+EPOCHS = st.integers(0, 20).map(Epoch)
+GENERATIONS = st.integers(1, 20).map(Generation)
+BACKLOG = EpochPath(is_backlog=True, path="sorted")
+LIVE = EpochPath(is_backlog=False, path="streaming")
+TEXT = st.sampled_from(["a", "b"])
+
+
+def test_a_new_folder_is_a_fresh_start() -> None:
+    assert decide_start(IDENTITY, None, latest=None) == Fresh()
+
+
+def test_a_start_that_died_in_its_first_epoch_begins_afresh() -> None:
+    assert decide_start(IDENTITY, IDENTITY, latest=None) == Fresh()
+
+
+def test_the_same_job_resumes_after_its_latest_epoch() -> None:
+    assert decide_start(IDENTITY, IDENTITY, latest=Epoch(4)) == Resume(Epoch(4))
+
+
+def test_another_order_of_steps_in_the_identity_is_the_same_job() -> None:
+    turned = JobIdentity(IDENTITY.name, IDENTITY.max_parallelism, dict(reversed(list(IDENTITY.operators.items()))))
+    assert decide_start(turned, IDENTITY, latest=Epoch(0)) == Resume(Epoch(0))
+
+
+def test_another_max_parallelism_is_refused_in_full() -> None:
+    decision = decide_start(JobIdentity(IDENTITY.name, 64, IDENTITY.operators), IDENTITY, latest=Epoch(4))
+    assert decision == Refused(
+        "the job is not the one whose state is in the checkpoint folder, and can neither read that state nor go on "
+        "from it: pipeline.max-parallelism was 128 and is 64 (it fixes the key group of every key for the life of a "
+        "job). Put the setting back, or give the job a new execution.checkpointing.dir (it then starts from the "
+        "beginning of its sources). latest_epoch=4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("operators", "says"),
+    [
+        ({"step-1": "aggregate:1f"}, "step 'step-2' was removed"),
+        ({**IDENTITY.operators, "step-3": "x"}, "step 'step-3' was added"),
+        (
+            {**IDENTITY.operators, "step-2": "x"},
+            "step 'step-2' was changed (stored 'aggregate:2e', now 'x')",
+        ),
+        ({"step-1": "y", "step-3": "x"}, "now 'y'); step 'step-2' was removed; step 'step-3' was added."),
+    ],
+)
+def test_a_step_that_differs_is_refused_and_named(operators: dict[str, str], says: str) -> None:
+    decision = decide_start(JobIdentity(IDENTITY.name, 128, operators), IDENTITY, latest=Epoch(0))
+    assert isinstance(decision, Refused)
+    assert says in decision.reason
+
+
+def test_another_name_is_refused_and_an_uncommitted_folder_may_be_deleted() -> None:
+    decision = decide_start(JobIdentity("other", 128, IDENTITY.operators), IDENTITY, latest=None)
+    assert isinstance(decision, Refused)
+    assert "the name was 'airport-delays' and is 'other'" in decision.reason
+    assert "Nothing is committed there yet, so the folder may also be deleted." in decision.reason
+
+
+def test_manifests_without_an_identity_are_damage() -> None:
+    decision = decide_start(IDENTITY, None, latest=Epoch(2))
+    assert isinstance(decision, Damaged)
+    assert decision.reason.endswith("latest_epoch=2")
+
+
+def test_the_epoch_after_the_latest_committed_one_runs() -> None:
+    assert decide_epoch(Epoch(0), latest=None, offsets="a") == RunEpoch(Epoch(0), None)
+    assert decide_epoch(Epoch(5), latest=Epoch(4), offsets="a") == RunEpoch(Epoch(5), Epoch(4))
+
+
+def test_the_latest_committed_epoch_is_only_published_again() -> None:
+    assert decide_epoch(Epoch(4), latest=Epoch(4), offsets="a", committed_offsets="a") == Republish(Epoch(4))
+
+
+def test_an_older_committed_epoch_is_skipped() -> None:
+    assert decide_epoch(Epoch(3), latest=Epoch(4), offsets="a", committed_offsets="a") == SkipPublished(Epoch(3))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "latest", "committed", "says"),
+    [
+        (1, None, None, "Spark's log is ahead of the manifests"),
+        (6, 4, None, "Spark's log is ahead of the manifests"),
+        (3, 4, None, "whose manifest is gone"),
+        (4, 4, "b", "with another range of input than the one that was committed"),
+        (0, 4, "b", "with another range of input than the one that was committed"),
+    ],
+)
+def test_a_disagreement_of_log_and_manifests_is_a_gap(
+    epoch: int, latest: int | None, committed: str | None, says: str
+) -> None:
+    last = None if latest is None else Epoch(latest)
+    decision = decide_epoch(Epoch(epoch), latest=last, offsets="a", committed_offsets=committed)
+    assert isinstance(decision, Gap)
+    assert says in decision.reason
+    assert decision.reason.endswith(f"epoch={epoch}, latest_committed={latest}")
+
+
+@given(epoch=EPOCHS, latest=st.none() | EPOCHS, offsets=TEXT, committed=st.none() | TEXT)
+def test_no_committed_epoch_ever_runs_again(
+    epoch: Epoch, latest: Epoch | None, offsets: str, committed: str | None
+) -> None:
+    decision = decide_epoch(epoch, latest=latest, offsets=offsets, committed_offsets=committed)
+    runs = isinstance(decision, RunEpoch)
+    assert runs == (epoch == (0 if latest is None else latest + 1)), decision
+    if isinstance(decision, Republish | SkipPublished):
+        assert offsets == committed, "an epoch with another range must not pass as the committed one"
+
+
+@given(own=GENERATIONS, newer=st.integers(0, 5), epoch=EPOCHS)
+def test_only_the_newest_generation_may_commit(own: Generation, newer: int, epoch: Epoch) -> None:
+    decision = decide_commit(epoch, own=own, newest=Generation(own + newer))
+    assert (decision == CommitPermit(epoch, own)) == (newer == 0), decision
+
+
+def test_a_fenced_start_is_told_so_in_full() -> None:
+    decision = decide_commit(Epoch(3), own=Generation(1), newest=Generation(2))
+    assert isinstance(decision, Fenced)
+    assert decision.reason == (
+        "a newer start of this job has taken over its checkpoint folder, so this one stops without committing its "
+        "epoch. Nothing is lost: the other one goes on. If both were started by mistake, stop the one that is not "
+        "wanted. epoch=3, own_generation=1, newest_generation=2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "initial", "lag_ms", "threshold_ms", "expected"),
+    [
+        ("batch", True, None, None, BACKLOG),
+        ("batch", False, 0, 10, BACKLOG),
+        ("mixed", True, None, None, BACKLOG),
+        ("mixed", True, 0, 10, BACKLOG),
+        ("mixed", False, 0, None, LIVE),
+        ("mixed", False, 10**9, None, LIVE),
+        ("mixed", False, 10, 10, LIVE),
+        ("mixed", False, 11, 10, BACKLOG),
+        ("mixed", False, None, 10, LIVE),
+        ("mixed", False, -5, 0, LIVE),
+        ("streaming", True, None, None, LIVE),
+        ("streaming", True, 10**9, None, LIVE),
+        ("streaming", False, 11, 10, BACKLOG),
+        ("streaming", False, 10, 10, LIVE),
+    ],
+)
+def test_the_path_of_an_epoch(
+    mode: Mode, initial: bool, lag_ms: int | None, threshold_ms: int | None, expected: EpochPath
+) -> None:
+    now_ms = 1_700_000_000_000
+    watermark_us = None if lag_ms is None else (now_ms - lag_ms) * 1000
+    decided = decide_epoch_path(
+        mode, is_initial_backlog=initial, watermark_us=watermark_us, now_ms=now_ms, lag_threshold_ms=threshold_ms
+    )
+    assert decided == expected

@@ -1,0 +1,154 @@
+"""Garbage: only what nothing names and nothing can come to name is deleted."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.decide import CommitPermit
+from mixedmode.checkpoint.gc import Collected, classify, collect_orphans, discard_attempts
+from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest
+from tests.checkpoint.examples import a_manifest, a_run, a_staged
+
+SERIAL = itertools.count()
+
+
+@pytest.fixture(params=["folder", "memory"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointLog:
+    return CheckpointLog(ObjectStore(tmp_path / "c" if request.param == "folder" else f"memory:///gc-{next(SERIAL)}"))
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> ObjectStore:
+    return ObjectStore(tmp_path / "out")
+
+
+def commit(log: CheckpointLog, manifest: Manifest) -> None:
+    outcome = log.commit(manifest, CommitPermit(manifest.epoch, manifest.generation))
+    assert isinstance(outcome, Committed), outcome
+
+
+def names(listed: ObjectStore) -> list[str]:
+    return [path for path, _ in listed.list()]
+
+
+def test_each_kind_of_file_is_told_apart() -> None:
+    named, left, later, alien = a_run(1).path, a_run(1, unique="dead").path, a_run(2).path, "runs/step-1/notes.txt"
+    classified = classify([named, left, later, alien], [a_manifest(1, runs=[a_run(1)])], latest=Epoch(1))
+    assert (classified.referenced, classified.orphaned) == ((named,), (left,))
+    assert (classified.pending, classified.unknown) == ((later,), (alien,))
+
+
+def test_without_a_manifest_nothing_is_garbage() -> None:
+    listing = [a_run(0).path, a_staged(0).staged_path]
+    assert classify(listing, [], latest=None).pending == tuple(listing)
+
+
+def test_whatever_an_unreadable_manifest_might_name_is_kept() -> None:
+    before, same, after = a_run(1, unique="x").path, a_run(2, unique="x").path, a_run(3, unique="x").path
+    classified = classify([before, same, after], [a_manifest(3)], latest=Epoch(3), unreadable=Epoch(2))
+    assert (classified.unknown, classified.orphaned) == ((before, same), (after,))
+
+
+FILES = st.tuples(st.integers(0, 6), st.integers(0, 1), st.sampled_from("abc"))
+
+
+@given(
+    files=st.lists(FILES, unique=True, max_size=20),
+    referenced=st.sets(FILES, max_size=10),
+    epochs=st.sets(st.integers(0, 6)),
+    future=st.integers(0, 6),
+)
+def test_no_file_that_is_or_may_come_to_be_named_is_an_orphan(
+    files: list[tuple[int, int, str]],
+    referenced: set[tuple[int, int, str]],
+    epochs: set[int],
+    future: int,
+) -> None:
+    manifests = [
+        a_manifest(epoch, runs=[a_run(*file) for file in sorted(referenced) if file[0] <= epoch]) for epoch in epochs
+    ]
+    latest = Epoch(max(epochs)) if epochs else None
+    listing = [a_run(*file).path for file in files] + ["runs/x/odd"]
+    classified = classify(listing, manifests, latest=latest)
+    classes = (classified.referenced, classified.orphaned, classified.pending, classified.unknown)
+    assert sorted(itertools.chain(*classes)) == sorted(listing), "each path is in exactly one class"
+    named = {run.path for manifest in manifests for operator in manifest.operators for run in operator.runs}
+    assert not named.intersection(classified.orphaned)
+    if latest is None or future > latest:  # its manifest can still be written, and may name any file of its epoch
+        assert not {a_run(*file).path for file in files if file[0] == future}.intersection(classified.orphaned)
+
+
+def test_a_collection_deletes_orphans_and_nothing_else(log: CheckpointLog, sink: ObjectStore) -> None:
+    commit(log, a_manifest(0, runs=[a_run(0)], outputs=[a_staged(0)]))
+    kept = [a_run(0).path, a_run(1).path, "runs/step-1/notes.txt"]
+    for path in [*kept, a_run(0, unique="dead").path]:
+        log.store.put(path, b"12345")
+    staged = [a_staged(0).staged_path, a_staged(1).staged_path, "part-0000000000-0000000009.parquet"]
+    for path in [*staged, a_staged(0, unique="dead").staged_path]:
+        sink.put(path, b"1234567")
+    assert collect_orphans(log, sink=sink) == Collected(files=2, bytes=12)
+    assert [path for path in names(log.store) if path.startswith("runs")] == sorted(kept)
+    assert names(sink) == sorted(staged)
+    assert collect_orphans(log, sink=sink) == Collected(0, 0), "a second collection finds nothing"
+
+
+def test_a_collection_without_a_sink_folder_collects_runs(log: CheckpointLog) -> None:
+    commit(log, a_manifest(0))
+    log.store.put(a_run(0).path, b"12345")
+    assert collect_orphans(log, sink=None) == Collected(1, 5)
+
+
+def test_a_collection_in_an_empty_folder_does_nothing(log: CheckpointLog, sink: ObjectStore) -> None:
+    assert collect_orphans(log, sink=sink) == Collected(0, 0)
+
+
+def test_a_damaged_manifest_keeps_its_files(log: CheckpointLog, sink: ObjectStore) -> None:
+    commit(log, a_manifest(0, runs=[a_run(0)]))
+    log.store.put(a_run(0).path, b"12345")
+    log.store.put(paths.manifest_path(Epoch(0)), b"damaged")
+    assert collect_orphans(log, sink=sink) == Collected(0, 0)
+    assert log.store.exists(a_run(0).path)
+
+
+def test_a_start_that_was_stopped_right_before_its_commit_loses_no_file(log: CheckpointLog, sink: ObjectStore) -> None:
+    old = log.claim_generation()
+    permit = log.ask_permit(Epoch(0), own=old)
+    assert isinstance(permit, CommitPermit)
+    log.store.put(a_run(0).path, b"12345")
+    stopped = a_manifest(0, generation=old, runs=[a_run(0)])
+
+    new = log.claim_generation()
+    collect_orphans(log, sink=sink)
+    assert log.commit(stopped, permit) == Committed(stopped), "it goes on after the newer start has collected"
+
+    mine = a_manifest(0, generation=new, runs=[a_run(0, unique="b")])
+    assert log.commit(mine, CommitPermit(Epoch(0), new)) == AlreadyCommitted(stopped)
+    assert log.store.exists(a_run(0).path), "what counts now is whole"
+
+
+def test_garbage_of_a_failed_backlog_goes_once_the_backlog_is_committed(log: CheckpointLog, sink: ObjectStore) -> None:
+    for attempt in "abc":
+        log.store.put(a_run(0, unique=attempt).path, b"12345")
+    assert collect_orphans(log, sink=sink) == Collected(0, 0)
+    commit(log, a_manifest(0, runs=[a_run(0, unique="c")]))
+    assert collect_orphans(log, sink=sink) == Collected(2, 10)
+    assert log.store.exists(a_run(0, unique="c").path)
+
+
+def test_a_start_takes_back_only_its_own_files_of_one_epoch(log: CheckpointLog, sink: ObjectStore) -> None:
+    mine, other = paths.attempt(Generation(2), "a1"), paths.attempt(Generation(1), "a1")
+    log.store.put(a_run(3, unique=mine).path, b"12345")
+    sink.put(a_staged(3, unique=mine).staged_path, b"1234567")
+    kept = [a_run(3, unique=other).path, a_run(2, unique=mine).path, a_run(3, unique="plain").path]
+    for path in kept:
+        log.store.put(path, b"12345")
+    collected = discard_attempts(log, sink=sink, epoch=Epoch(3), own=Generation(2))
+    assert collected == Collected(files=2, bytes=12)
+    assert names(log.store) == sorted(kept)
+    assert names(sink) == []
