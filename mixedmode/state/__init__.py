@@ -1,0 +1,9 @@
+"""Keyed state: what an operator may read and write, whichever backend holds it."""
+
+from mixedmode.state.backend import KeyedStateBackend, StateRange
+from mixedmode.state.codec import RowCodec
+from mixedmode.state.descriptor import StateDescriptor
+from mixedmode.state.single_key import SingleKeyBackend
+from mixedmode.state.table import StateTable
+
+__all__ = ["KeyedStateBackend", "RowCodec", "SingleKeyBackend", "StateDescriptor", "StateRange", "StateTable"]

@@ -1,0 +1,26 @@
+"""What one piece of keyed state is: its id in the key layout, its name, and the columns that one key holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class StateDescriptor:
+    """`state_id` (0..255) is unique within an operator and part of every stored key; `fields` are the value's columns.
+
+    Fields are int64, float64 or large_binary, each nullable, in stored order.
+    """
+
+    state_id: int
+    name: str
+    fields: tuple[pa.Field, ...]
+
+    def as_json(self) -> Mapping[str, object]:
+        """For the manifest: enough to decode the stored values without the program."""
+        return {
+            "state_id": self.state_id,
+            "name": self.name,
+            "fields": [{"name": field.name, "type": str(field.type)} for field in self.fields],
+        }

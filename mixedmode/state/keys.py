@@ -1,0 +1,42 @@
+"""The stored form of a state key: key group (u16, big-endian) | state id (u8) | key | namespace.
+
+Byte order is (key group, state id, key, namespace), so a key-group range is one contiguous range of keys.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PREFIX_BYTES = 3
+
+
+def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> list[bytes]:
+    """(n,) stored keys, in the order given. `keys` is fixed_size_binary or large_binary without NULL."""
+    if pa.types.is_fixed_size_binary(keys.type):
+        return _fixed(key_groups, keys, state_id)
+    prefixes = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(PREFIX_BYTES), len(keys), [None, pa.py_buffer(_prefixes(key_groups, state_id))]
+    ).cast(pa.large_binary())
+    return pc.binary_join_element_wise(prefixes, keys, pa.scalar(b"", keys.type)).to_pylist()  # type: ignore[no-any-return]
+
+
+def _fixed(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> list[bytes]:
+    width = keys.type.byte_width
+    raw = np.frombuffer(keys.buffers()[1] or b"", np.uint8, count=len(keys) * width, offset=keys.offset * width)
+    stored = np.empty((len(keys), PREFIX_BYTES + width), np.uint8)
+    stored[:, :PREFIX_BYTES] = _prefixes(key_groups, state_id)
+    stored[:, PREFIX_BYTES:] = raw.reshape(len(keys), width)
+    return stored.view(f"V{PREFIX_BYTES + width}").ravel().tolist()  # type: ignore[no-any-return]
+
+
+def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[np.uint8]:
+    prefixes = np.empty((len(key_groups), PREFIX_BYTES), np.uint8)
+    prefixes[:, :2] = key_groups.astype(">u2").view(np.uint8).reshape(-1, 2)
+    prefixes[:, 2] = state_id
+    return prefixes
+
+
+def first_key_of_group(key_group: int, state_id: int) -> bytes:
+    """The smallest stored key of a state in a key group."""
+    return key_group.to_bytes(2, "big") + bytes([state_id])

@@ -1,0 +1,55 @@
+"""The batch-style backend: keys come one after the other, so nothing is ever stored to be read again.
+
+As the next key begins, the pair (key, state) of the one before it leaves: to the run writer when a RocksDB state
+follows (mixed mode), nowhere in batch mode. Source: FLIP-140 (single-key backend) and FLIP-327 (the migration).
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mixedmode.errors import InternalError
+from mixedmode.state.backend import StateRange
+
+
+class RunSink(Protocol):
+    """Where (key, state) pairs go, in key order."""
+
+    def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """See KeyedStateBackend.write."""
+
+
+class SingleKeyBackend:
+    """Reads find nothing, because a key that is read is new by construction; that is verified, not assumed."""
+
+    def __init__(self, migration: RunSink | None) -> None:
+        self._migration = migration
+        self._last_key: dict[int, bytes] = {}  #: {state id: last key written}; keys only grow
+
+    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """None for each key. Raises InternalError when a key comes back after another one."""
+        self._check_new(state_id, keys)
+        return [None] * len(keys)
+
+    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+        """Nothing: no state precedes the backlog."""
+        del end
+        self._check_new(state_id, [start])
+        return StateRange([], [])
+
+    def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Hands the pairs over to the migration, or drops them when no state is to be kept."""
+        if not keys:
+            return
+        self._check_new(state_id, keys)
+        self._last_key[state_id] = keys[-1]
+        if self._migration is not None:
+            self._migration.write(state_id, keys, values)
+
+    def _check_new(self, state_id: int, keys: Sequence[bytes]) -> None:
+        last = self._last_key.get(state_id)
+        if keys and last is not None and keys[0] <= last:
+            msg = (
+                "a key came back after the next key had begun, so the backlog is not sorted and its state would be "
+                f"wrong. This is a defect; report it. state_id={state_id}, key={keys[0].hex()}, last_key={last.hex()}"
+            )
+            raise InternalError(msg)

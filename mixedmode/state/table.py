@@ -1,0 +1,39 @@
+"""State as columns: one row per key, over any backend. What vectorised operators read and write."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.state.backend import KeyedStateBackend
+from mixedmode.state.codec import RowCodec
+from mixedmode.state.descriptor import StateDescriptor
+from mixedmode.state.keys import stored_keys
+
+
+class StateTable:
+    """The state `descriptor` of many keys at a time."""
+
+    def __init__(self, descriptor: StateDescriptor, backend: KeyedStateBackend) -> None:
+        self._descriptor = descriptor
+        self._backend = backend
+        self._codec = RowCodec(descriptor.fields)
+
+    def stored_keys(self, key_groups: npt.NDArray[np.uint16], keys: pa.Array) -> list[bytes]:
+        """Stored keys of this state for sorted, distinct `keys` (n,)."""
+        return stored_keys(key_groups, keys, self._descriptor.state_id)
+
+    def read(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.intp], list[pa.Array]]:
+        """Rows that exist: (m,) positions in `keys`, ascending, and their columns (m,) each."""
+        values = self._backend.read(self._descriptor.state_id, keys)
+        found = [position for position, value in enumerate(values) if value is not None]
+        present = [value for value in values if value is not None] if len(found) < len(values) else values
+        return np.asarray(found, np.intp), self._codec.unpack(present)  # type: ignore[arg-type]
+
+    def write(self, keys: Sequence[bytes], columns: Sequence[pa.Array], deleted: Sequence[int] = ()) -> None:
+        """New rows for strictly increasing stored `keys`; the positions in `deleted` are removed instead."""
+        values: list[bytes | None] = list(self._codec.pack(columns))
+        for position in deleted:
+            values[position] = None
+        self._backend.write(self._descriptor.state_id, keys, values)

@@ -1,0 +1,87 @@
+"""The aggregates of one keyed step over their shared registers: rows to partials, partials to fewer, partials to results.
+
+Invariant: two aggregates that need the same register share one, so avg(x), sum(x) and count(x) keep two columns of state.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from operators.aggregate.functions import AggregateFunction
+from operators.aggregate.reduce import Grouping
+from operators.aggregate.registers import Count, Register, Rows
+from operators.aggregate.values import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregator:
+    """What one keyed step computes. Picklable; holds no data."""
+
+    outputs: Mapping[str, AggregateFunction]
+    registers: tuple[Register, ...]
+    arguments: int  # number of argument columns, named `argument_name(i)`
+
+    @property
+    def state_fields(self) -> tuple[pa.Field, ...]:
+        """The columns of one key's state, in the order in which they are stored."""
+        return tuple(
+            pa.field(f"_r{index}_{part}", data_type)
+            for index, register in enumerate(self.registers)
+            for part, data_type in enumerate(register.fields)
+        )
+
+    @property
+    def result_fields(self) -> tuple[pa.Field, ...]:
+        """The result columns in the order of the job."""
+        return tuple(pa.field(name, function.result_type) for name, function in self.outputs.items())
+
+    @property
+    def is_invertible(self) -> bool:
+        """True when rows can be taken back exactly with weight -1."""
+        return all(register.is_invertible for register in self.registers)
+
+    def partials(self, grouping: Grouping, rows: Rows) -> list[pa.Array]:
+        """One partial per group from rows: columns of `state_fields`, (grouping.size,) each."""
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as SQL has them meet: NaN
+            parts = [register.from_rows(grouping, rows) for register in self.registers]
+        return _to_arrow(parts)
+
+    def merge(self, grouping: Grouping, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """One partial per group from partials: the same columns, (grouping.size,) each."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            parts = [register.merge(grouping, values) for register, values in self._by_register(columns).items()]
+        return _to_arrow(parts)
+
+    def results(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """Result columns from state columns, row by row. InvalidJobError when a sum does not fit its type."""
+        state = self._by_register(columns)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return [function.result(state) for function in self.outputs.values()]
+
+    def row_counts(self, columns: Sequence[pa.Array]) -> "np.typing.NDArray[np.int64]":
+        """(n,) rows that each key holds. Only for a step over a change log, which always counts its rows."""
+        return self._by_register(columns)[Count(None)][0].data.astype(np.int64)
+
+    def _by_register(self, columns: Sequence[pa.Array]) -> dict[Register, tuple[Values, ...]]:
+        waiting = iter(columns)
+        return {
+            register: tuple(Values.from_arrow(next(waiting)) for _ in register.fields) for register in self.registers
+        }
+
+
+def aggregator_for(outputs: Mapping[str, AggregateFunction], *, arguments: int, counts_rows: bool) -> Aggregator:
+    """The aggregator of `outputs`; `counts_rows` adds a row count, which tells when a key has no row left."""
+    wanted: list[Register] = [Count(None)] if counts_rows else []
+    wanted.extend(register for function in outputs.values() for register in function.registers)
+    return Aggregator(dict(outputs), tuple(dict.fromkeys(wanted)), arguments)
+
+
+def argument_name(index: int) -> str:
+    """Name of argument column `index` in the tables that reach the operator."""
+    return f"_arg{index}"
+
+
+def _to_arrow(parts: Sequence[tuple[Values, ...]]) -> list[pa.Array]:
+    return [values.to_arrow() for register_parts in parts for values in register_parts]

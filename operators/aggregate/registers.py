@@ -1,0 +1,286 @@
+"""Registers: the primitive, mergeable parts that every aggregate is made of.
+
+The one idea: a register folds rows into one partial value per group (`from_rows`) and partial values into fewer
+(`merge`). The same two functions serve the map side, the sorter's combiner, and old state meeting new records, so
+batch, streaming and mixed runs cannot drift apart. Aggregates share equal registers: avg(x) and sum(x) keep one sum.
+
+Invariants (tests/operators/test_registers.py):
+  I1  merge(from_rows(a), from_rows(b)) == from_rows(a + b), however the rows are split; doubles up to rounding
+  I2  the answer does not depend on the order of the rows: records with equal event time are told apart by value
+  I3  an invertible register fed a row with weight +1 and the same row with weight -1 is as before
+
+Sources: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from operators.aggregate.reduce import (
+    Grouping,
+    bytes_of_ranks,
+    count_by,
+    extreme_by,
+    rank_bytes,
+    sum_by,
+    sum_floats_by,
+)
+from operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Bools, Int64s, Values
+
+Parts = Sequence[Values]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a batch: argument columns by index, and their event times (n,) int64 in microseconds, if any."""
+
+    arguments: Mapping[int, Argument]
+    times_us: Int64s | None = None
+
+
+class Register(Protocol):
+    """One mergeable part of an aggregate. Implementations are frozen dataclasses: equal registers are shared."""
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """Arrow types of the columns that hold one value per group: int64, float64 or large_binary."""
+
+    @property
+    def is_invertible(self) -> bool:
+        """True when a row can be taken back exactly by giving it the weight -1 (I3)."""
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """Partial values of each group, (grouping.size,) per column."""
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """Partial values of each group from partial values; `grouping.weights` is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """count(*) for `argument` None, else the number of rows where the argument is not NULL."""
+
+    argument: int | None
+    is_invertible = True
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """One int64."""
+        return (pa.int64(),)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register."""
+        counted = None if self.argument is None else rows.arguments[self.argument].valid
+        return (Values(count_by(grouping.where(counted))),)
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return (Values(sum_by(grouping, _ints(parts[0]))),)
+
+
+@dataclass(frozen=True, slots=True)
+class CountTrue:
+    """Rows where a boolean argument is true; with Count it answers bool_and and bool_or."""
+
+    argument: int
+    is_invertible = True
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """One int64."""
+        return (pa.int64(),)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register."""
+        argument = rows.arguments[self.argument]
+        is_true = _ints(argument.ordered) != 0
+        return (Values(count_by(grouping.where(is_true if argument.valid is None else is_true & argument.valid))),)
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return (Values(sum_by(grouping, _ints(parts[0]))),)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """Sum of integers or decimals in limbs of 32 bits: exact whatever the order, also where an int64 would overflow."""
+
+    argument: int
+    limbs: int
+    is_invertible = True
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """One int64 per limb, least significant first."""
+        return (pa.int64(),) * self.limbs
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register. NULL adds nothing."""
+        limbs = rows.arguments[self.argument].limbs
+        return _carried([sum_by(grouping, limb) for limb in limbs])
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return _carried([sum_by(grouping, _ints(part)) for part in parts])
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSum:
+    """Sum of doubles. The last bits depend on the order of the additions."""
+
+    argument: int
+    is_invertible = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """One float64."""
+        return (pa.float64(),)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register. NULL adds nothing."""
+        argument = rows.arguments[self.argument]
+        floats = argument.floats if argument.valid is None else argument.floats[argument.valid]
+        return (Values(sum_floats_by(grouping.where(argument.valid), floats)),)
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return (Values(sum_floats_by(grouping, _floats(parts[0]))),)
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """Smallest or largest value that is not NULL, in Spark's order (NaN above every number)."""
+
+    argument: int
+    largest: bool
+    kind: pa.DataType
+    is_invertible = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """One column of the argument's ordered form; NULL when no value was seen."""
+        return (self.kind,)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register."""
+        return (extreme_by(grouping, rows.arguments[self.argument].ordered, largest=self.largest),)
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return (extreme_by(grouping, parts[0], largest=self.largest),)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeInTime:
+    """Value of the record with the smallest (first) or greatest (last) event time, NULL values included.
+
+    Records of one event time are told apart by value (I2): `first` takes the smallest, `last` the greatest, and NULL
+    counts as smaller than any value.
+    """
+
+    argument: int
+    last: bool
+    kind: pa.DataType
+    is_invertible = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """Event time in microseconds, and the value in its ordered form."""
+        return (pa.int64(), self.kind)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register. Every row has an event time."""
+        assert rows.times_us is not None, "first/last are planned only where there is an event time"
+        return self.merge(grouping, (Values(rows.times_us), rows.arguments[self.argument].ordered))
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        times, values = _ints(parts[0]), parts[1]
+        edge_times = _ints(extreme_by(grouping, parts[0], largest=self.last))
+        ties = np.flatnonzero(times == edge_times[grouping.codes])
+        candidates, dictionary = _null_smallest(values.take(ties))
+        best = extreme_by(Grouping(grouping.codes[ties], grouping.size), candidates, largest=self.last)
+        return Values(edge_times), _without_null_marks(best, values, ties, grouping, dictionary)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Number, mean and sum of squared deviations of the values that are not NULL; merged by Chan's formula."""
+
+    argument: int
+    is_invertible = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """Count int64, mean float64, squared deviations float64."""
+        return (pa.int64(), pa.float64(), pa.float64())
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register."""
+        argument = rows.arguments[self.argument]
+        grouping = grouping.where(argument.valid)
+        floats = argument.floats if argument.valid is None else argument.floats[argument.valid]
+        counts = count_by(grouping)
+        means = sum_floats_by(grouping, floats) / np.maximum(counts, 1)
+        deviations = floats - means[grouping.codes]
+        return Values(counts), Values(means), Values(sum_floats_by(grouping, deviations * deviations))
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        counts, means, squares = _ints(parts[0]), _floats(parts[1]), _floats(parts[2])
+        total = sum_by(grouping, counts)
+        mean = sum_floats_by(grouping, counts * means) / np.maximum(total, 1)
+        shift = means - mean[grouping.codes]
+        spread = sum_floats_by(grouping, squares + counts * shift * shift)
+        return Values(total), Values(mean), Values(spread)
+
+
+def _ints(values: Values) -> Int64s:
+    assert isinstance(values.data, np.ndarray), "int64 register column"
+    return values.data.astype(np.int64, copy=False)
+
+
+def _floats(values: Values) -> "np.typing.NDArray[np.float64]":
+    assert isinstance(values.data, np.ndarray), "float64 register column"
+    return values.data.astype(np.float64, copy=False)
+
+
+def _carried(limbs: list[Int64s]) -> tuple[Values, ...]:
+    """Carries propagated, so that every limb but the last is in [0, 2**32) again."""
+    carry = np.zeros_like(limbs[0])
+    normal = []
+    for limb in limbs[:-1]:
+        whole = limb + carry
+        normal.append(Values(whole & LIMB_MASK))
+        carry = whole >> LIMB_BITS
+    return (*normal, Values(limbs[-1] + carry))
+
+
+def _null_smallest(values: Values) -> tuple[Values, pa.LargeBinaryArray | None]:
+    """Dense ranks from 1, and 0 for NULL, so that one integer reduction settles ties; with the ranks' values."""
+    if isinstance(values.data, pa.Array):
+        ranks, dictionary = rank_bytes(values.data)
+    else:
+        distinct, ranks = np.unique(_ints(values), return_inverse=True)
+        dictionary = pa.array(distinct)
+    ranks = ranks.astype(np.int64) + 1
+    return Values(ranks if values.valid is None else np.where(values.valid, ranks, 0)), dictionary
+
+
+def _without_null_marks(
+    best: Values, values: Values, ties: "np.typing.NDArray[np.intp]", grouping: Grouping, dictionary: pa.Array
+) -> Values:
+    """Ranks back to values: rank 0 is NULL."""
+    ranks = _ints(best)
+    valid = ranks > 0
+    chosen = Values(ranks - 1, None if valid.all() else valid)
+    if values.is_binary:
+        return bytes_of_ranks(chosen, dictionary)
+    distinct = dictionary.to_numpy(zero_copy_only=False)
+    data = distinct[np.maximum(ranks - 1, 0)] if len(distinct) else np.zeros(grouping.size, np.int64)
+    return Values(data, chosen.valid)
+
+
