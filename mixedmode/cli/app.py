@@ -1,0 +1,168 @@
+"""The commands. Each one parses its arguments, calls the library, and turns our errors into a message and an exit code.
+
+Exit codes: 0 done, 2 wrong job file or input, 1 a failed run, 130 stopped at once by a second Ctrl-C.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from mixedmode.cli.display import error_console, screen
+from mixedmode.cli.doctor import doctor_report, require_environment
+from mixedmode.errors import MixedmodeError
+
+app = typer.Typer(
+    name="mixedmode",
+    help="Backfill, then live: one stateful job over history and live data, on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
+Folder = Annotated[Path, typer.Argument(help="The folder.", show_default=False)]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
+]
+ABORTED = 130
+
+
+@contextmanager
+def _errors_as_messages() -> Iterator[None]:
+    """Our own errors end the command with their text and exit code; others are defects and keep their stack trace."""
+    try:
+        yield
+    except MixedmodeError as error:
+        error_console().print(f"[bold red]error[/] {type(error).__name__}", highlight=False)
+        error_console().print(str(error), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(error.exit_code) from error
+
+
+@app.command()
+def run(
+    job: JobFile,
+    overrides: Overrides = None,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop once everything present is processed.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="As --until-idle, then end the input for good.")] = False,
+) -> None:
+    """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch, commits, and exits; starting again resumes."""
+    with _errors_as_messages():
+        from mixedmode.config import load_job
+
+        loaded = load_job(job, overrides or ())
+        folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
+        require_environment(folders)
+        from mixedmode.runtime.run import RunOptions, Until, run_job
+
+        until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
+        stop = _stop_on_signals()
+        with screen(loaded.spec) as display:
+            run_job(loaded.spec, loaded.where, RunOptions(until=until, observer=display, stop=stop))
+        display.print_summary()
+
+
+@app.command()
+def validate(job: JobFile, overrides: Overrides = None) -> None:
+    """Check a job file, its SQL and its columns, without running anything."""
+    with _errors_as_messages():
+        from mixedmode.config import load_job
+
+        loaded = load_job(job, overrides or ())
+        require_environment([])
+        from mixedmode.runtime.plan import plan_job
+
+        planned = plan_job(loaded.spec, loaded.where)
+        columns = ", ".join(f"{field.name} {field.type}" for field in planned.plan.output_fields)
+        screen_print(f"{job} is valid. Result: {columns}")
+
+
+@app.command()
+def explain(job: JobFile, overrides: Overrides = None) -> None:
+    """Show the plan: stages, exchanges, key groups, path and backend in backlog and live, and what is committed when."""
+    with _errors_as_messages():
+        from mixedmode.config import load_job
+
+        loaded = load_job(job, overrides or ())
+        require_environment([])
+        from mixedmode.job.explain import explain_plan
+        from mixedmode.runtime.plan import plan_job
+
+        planned = plan_job(loaded.spec, loaded.where)
+        screen_print(explain_plan(loaded.spec, planned.plan, cores=planned.cores))
+
+
+@app.command()
+def doctor() -> None:
+    """Name what is missing on this machine, and the command that fixes it."""
+    raise typer.Exit(doctor_report([Path.cwd()]))
+
+
+@app.command()
+def checkpoints(directory: Folder) -> None:
+    """List the checkpoints in a folder: epochs, sizes, offsets, watermark, backlog flag, runs per operator."""
+    with _errors_as_messages():
+        from mixedmode.cli.checkpoints import checkpoint_report
+
+        screen_print(checkpoint_report(directory))
+
+
+@app.command()
+def table(
+    directory: Folder,
+    limit: Annotated[int, typer.Option(help="Rows to show; 0 shows all.", min=0)] = 20,
+) -> None:
+    """Show the current table of an upsert output: the newest row of each key."""
+    with _errors_as_messages():
+        from mixedmode.cli.table import table_report
+
+        screen_print(table_report(directory, limit))
+
+
+@app.command()
+def demo(
+    orders: Annotated[int, typer.Option(help="Orders in the history.", min=1)] = 2_000_000,
+    customers: Annotated[int, typer.Option(help="Customers.", min=1)] = 200_000,
+    seconds: Annotated[int, typer.Option(help="How long the live feed runs.", min=1)] = 20,
+    directory: Annotated[Path, typer.Option(help="Where the demo keeps its files; emptied first.")] = Path("run/demo"),
+) -> None:
+    """Generate a history and a live feed, run the job in mixed mode through backlog, flip and live, and sum up."""
+    with _errors_as_messages():
+        require_environment([directory])
+        from mixedmode.cli.demo import run_demo
+
+        run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=_stop_on_signals())
+
+
+def screen_print(renderable: object) -> None:
+    """To standard output, as it is."""
+    from mixedmode.cli.display import output_console
+
+    output_console().print(renderable, markup=False, highlight=False, soft_wrap=isinstance(renderable, str))
+
+
+def _stop_on_signals() -> threading.Event:
+    """An event that the first Ctrl-C or SIGTERM sets; the second one ends the process at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if stop.is_set():
+            sys.stderr.write("\nstopped at once; the epoch under way is run again at the next start\n")
+            sys.stderr.flush()
+            import os
+
+            os._exit(ABORTED)
+        stop.set()
+        sys.stderr.write("\nstopping: finishing the epoch under way (again to stop at once)\n")
+
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)
+    return stop

@@ -1,0 +1,162 @@
+"""What a person sees while a job runs, and the summary at its end.
+
+On a terminal: a line for the epoch under way that keeps moving, and a line per committed epoch. Elsewhere (a log, CI):
+the lines per epoch only.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from mixedmode.config import JobSpec, format_bytes
+from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
+
+_QUIET_EPOCHS = 200  # after so many live epochs only every tenth has a line of its own
+
+
+def output_console() -> Console:
+    """Standard output."""
+    return Console()
+
+
+def error_console() -> Console:
+    """Standard error."""
+    return Console(stderr=True)
+
+
+@dataclass
+class Totals:
+    """Sums over the epochs of one kind in one run."""
+
+    epochs: int = 0
+    records: int = 0
+    rows_out: int = 0
+    pairs: int = 0
+    seconds: float = 0.0
+
+    def add(self, event: EpochCommitted) -> None:
+        """Count one epoch."""
+        self.epochs += 1
+        self.records += event.records
+        self.rows_out += event.rows_out
+        self.pairs += event.pairs
+        self.seconds += event.seconds
+
+    @property
+    def records_per_second(self) -> float:
+        """Over the time that epochs were under way."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+
+@dataclass
+class Display:
+    """An Observer that prints. `totals` are by (is_backlog), `flip` is set once a mixed job is live."""
+
+    console: Console
+    progress: Progress
+    totals: dict[bool, Totals] = field(default_factory=lambda: {True: Totals(), False: Totals()})
+    flip: Flipped | None = None
+    last: EpochCommitted | None = None
+
+    def __post_init__(self) -> None:
+        self._task = self.progress.add_task("starting Spark", total=None)
+
+    def on_phase(self, phase: Phase) -> None:
+        """See Observer."""
+        text = {
+            "starting": "starting Spark",
+            "catching up": "looking for what is there",
+            "live": "waiting for new records",
+            "ended": "done",
+        }[phase]
+        self.progress.update(self._task, description=text)
+
+    def on_epoch_started(self, event: EpochStarted) -> None:
+        """See Observer."""
+        kind = "backlog" if event.is_backlog else "live"
+        self.progress.update(self._task, description=f"epoch {event.epoch} ({kind}, {event.path} path)")
+
+    def on_epoch_committed(self, event: EpochCommitted) -> None:
+        """See Observer."""
+        self.totals[event.is_backlog].add(event)
+        self.last = event
+        if event.epoch < _QUIET_EPOCHS or event.epoch % 10 == 0:
+            self.console.print(_epoch_line(event), highlight=False)
+        self.progress.update(self._task, description="waiting for new records")
+
+    def on_flip(self, event: Flipped) -> None:
+        """See Observer."""
+        self.flip = event
+        after = "there was no backlog" if event.after_epoch is None else f"checkpoint {event.after_epoch} taken"
+        self.console.print(f"[bold]flip[/]     {_clock(event.at_ms)}  live from here on; {after}", highlight=False)
+
+    def print_summary(self) -> None:
+        """Backlog against live, and where the job stands. Nothing for a run in which no epoch was committed."""
+        if self.last is None:
+            self.console.print("nothing new: no epoch was committed in this run", highlight=False)
+            return
+        self.console.print(self._summary_table())
+        if self.flip is not None and self.flip.pairs:
+            backlog = self.totals[True]
+            rate = self.flip.pairs / backlog.seconds if backlog.seconds else 0.0
+            self.console.print(
+                f"flip at {_clock(self.flip.at_ms)}: {self.flip.pairs:,} (key, state) pairs migrated "
+                f"({rate:,.0f} pairs/s over the whole backlog), checkpoint {self.flip.after_epoch}",
+                highlight=False,
+            )
+        watermark = "none" if self.last.watermark_us is None else _instant(self.last.watermark_us)
+        self.console.print(
+            f"last checkpoint {self.last.epoch}: state {format_bytes(self.last.state_bytes)} in runs, watermark {watermark}",
+            highlight=False,
+        )
+
+    def _summary_table(self) -> Table:
+        table = Table(box=None, pad_edge=False, title=None)
+        for heading in ("", "epochs", "records", "records/s", "rows out", "state pairs", "seconds"):
+            table.add_column(heading, justify="left" if not heading else "right")
+        for is_backlog, name in ((True, "backlog"), (False, "live")):
+            total = self.totals[is_backlog]
+            if total.epochs:
+                table.add_row(
+                    name,
+                    f"{total.epochs:,}",
+                    f"{total.records:,}",
+                    f"{total.records_per_second:,.0f}",
+                    f"{total.rows_out:,}",
+                    f"{total.pairs:,}",
+                    f"{total.seconds:.1f}",
+                )
+        return table
+
+
+@contextmanager
+def screen(spec: JobSpec) -> Iterator[Display]:
+    """A display for one run; the moving line goes away at the end."""
+    console = output_console()
+    console.print(f"[bold]{spec.name}[/]  {spec.chosen_mode} mode", highlight=False)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield Display(console, progress)
+
+
+def _epoch_line(event: EpochCommitted) -> str:
+    kind = "backlog" if event.is_backlog else "live   "
+    rate = event.records / event.seconds if event.seconds else 0.0
+    spilled = f"  spilled runs {event.spilled_runs}" if event.spilled_runs else ""
+    return (
+        f"[bold]{kind}[/]  epoch {event.epoch:<5} {event.records:>12,} records  {rate:>11,.0f}/s  "
+        f"{event.rows_out:>10,} rows out  {event.seconds:6.2f} s  {event.path}{spilled}"
+    )
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S UTC")
+
+
+def _instant(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,188 @@
+"""Facts about the machine that a job is about to run on: what `mixedmode doctor` judges.
+
+The one idea: gathering and judging are apart. This module asks the system and judges nothing; `doctor.py` judges
+and asks nothing. Only the standard library is imported here, because the packages are what may be missing.
+
+Invariant (tests/cli/test_machine.py):
+  I1  gather_facts never raises for something that is missing or broken; the fact says so
+"""
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+JAVA_TIMEOUT_S = 30
+DISTRIBUTION = "mixedmode"
+IMPORT_NAMES = {"pyyaml": "yaml"}  # where it is not the distribution's own name
+
+
+@dataclass(frozen=True, slots=True)
+class JavaFact:
+    """What the `java` that Spark would start says of itself. `version` is None when it could not be run."""
+
+    command: str | None  # None: no JAVA_HOME, and no java on PATH
+    from_java_home: bool = False
+    version: str | None = None
+    modules: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFact:
+    """One required package. `requirement` is its version range, `installed` its version, or None."""
+
+    name: str
+    requirement: str
+    installed: str | None
+    import_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFact:
+    """A folder that will be written to; it need not exist yet. `free_bytes` is None when the disk does not answer."""
+
+    path: Path
+    free_bytes: int | None
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that `check_environment` needs to know."""
+
+    python_version: tuple[int, int, int]
+    python_executable: str
+    installer: str | None  # apt-get | brew | dnf
+    is_root: bool
+    java: JavaFact
+    packages: tuple[PackageFact, ...]
+    folders: tuple[FolderFact, ...]
+    memory_bytes: int | None  # available to this process; None: the system does not say
+
+
+def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) -> Facts:
+    """Ask the machine. `import_packages=False` only looks packages up, which is faster and misses broken binaries."""
+    return Facts(
+        python_version=sys.version_info[:3],
+        python_executable=sys.executable,
+        installer=next((name for name in ("apt-get", "brew", "dnf") if shutil.which(name)), None),
+        is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+        java=java_fact(os.environ.get("JAVA_HOME")),
+        packages=tuple(_package_fact(line, import_it=import_packages) for line in required_packages()),
+        folders=tuple(folder_fact(folder) for folder in folders),
+        memory_bytes=available_memory(),
+    )
+
+
+def required_packages() -> list[str]:
+    """Requirement lines such as `numpy<3,>=2.4`: the installed metadata's, else those of the source tree."""
+    try:
+        lines: Iterable[str] = importlib.metadata.requires(DISTRIBUTION) or ()
+    except importlib.metadata.PackageNotFoundError:
+        source = Path(__file__).parents[2] / "pyproject.toml"
+        lines = tomllib.loads(source.read_text(encoding="utf-8"))["project"]["dependencies"] if source.exists() else ()
+    return [line for line in lines if ";" not in line]  # a line with a marker belongs to an extra
+
+
+def split_requirement(line: str) -> tuple[str, str]:
+    """Name and version range of a requirement line, lower bound first: `numpy<3,>=2.4` -> (`numpy`, `>=2.4,<3`)."""
+    match = re.match(r"\s*([A-Za-z0-9._-]*[A-Za-z0-9])\s*(?:\[[^\]]*\])?\s*\(?([^)]*)\)?\s*$", line)
+    assert match is not None, line
+    return match.group(1), ",".join(sorted(match.group(2).replace(" ", "").split(","), reverse=True))
+
+
+def java_fact(java_home: str | None) -> JavaFact:
+    """The java that Spark's launcher would take: the one of JAVA_HOME if that is set, else the first on PATH."""
+    if java_home:
+        command: str | None = str(Path(java_home) / "bin" / "java")
+    else:
+        command = shutil.which("java")
+    if command is None:
+        return JavaFact(None)
+    version = java_version(_output_of(command, "-version"))
+    modules = frozenset(line.partition("@")[0].strip() for line in _output_of(command, "--list-modules").splitlines())
+    return JavaFact(
+        command, from_java_home=bool(java_home), version=version, modules=modules if version else frozenset()
+    )
+
+
+def java_version(text: str) -> str | None:
+    """The version in what `java -version` prints, for example `17.0.15`, `1.8.0_392` or `21`; None if there is none."""
+    match = re.search(r'version "([^"]+)"', text)
+    return match.group(1) if match else None
+
+
+def folder_fact(folder: Path) -> FolderFact:
+    """Free space and permission at the nearest folder above (or at) `folder` that exists."""
+    existing = folder.absolute()
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+    try:
+        return FolderFact(folder, shutil.disk_usage(existing).free, writable)
+    except OSError:
+        return FolderFact(folder, None, writable)
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that can be had without swapping, within the container's limit if there is one."""
+    system = _meminfo_available(root / "proc/meminfo")
+    if system is None and platform.system() == "Darwin":
+        system = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # macOS tells what it has, not what is free
+    limits = [bytes_ for bytes_ in (system, _cgroup_available(root / "sys/fs/cgroup")) if bytes_ is not None]
+    return min(limits, default=None)
+
+
+def _meminfo_available(meminfo: Path) -> int | None:
+    match = re.search(r"^MemAvailable:\s+(\d+) kB$", _text_of(meminfo), re.MULTILINE)
+    return int(match.group(1)) * 1024 if match else None
+
+
+def _cgroup_available(cgroup: Path) -> int | None:
+    limit, used = _text_of(cgroup / "memory.max").strip(), _text_of(cgroup / "memory.current").strip()
+    if not limit.isdecimal() or not used.isdecimal():  # no container, or one without a limit ("max")
+        return None
+    cached = re.search(r"^inactive_file (\d+)$", _text_of(cgroup / "memory.stat"), re.MULTILINE)
+    return max(0, int(limit) - int(used) + (int(cached.group(1)) if cached else 0))
+
+
+def _package_fact(line: str, *, import_it: bool) -> PackageFact:
+    name, requirement = split_requirement(line)
+    try:
+        installed = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return PackageFact(name, requirement, None)
+    return PackageFact(name, requirement, installed, _import_error(name) if import_it else None)
+
+
+def _import_error(name: str) -> str | None:
+    try:
+        importlib.import_module(IMPORT_NAMES.get(name.lower(), name.lower().replace("-", "_")))
+    except Exception as error:  # noqa: BLE001  whatever a broken package raises is the fact
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None
+
+
+def _output_of(*command: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  java, from where Spark takes it
+            command, capture_output=True, text=True, errors="replace", timeout=JAVA_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout + done.stderr
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,40 @@
+"""`mixedmode table DIR`: the current table of an upsert output."""
+
+from pathlib import Path
+
+import pyarrow as pa
+from rich.table import Table
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.table import current_table
+
+_CELL_CHARACTERS = 40
+
+
+def table_report(directory: Path, limit: int) -> Table | str:
+    """The first `limit` rows by key (0: all), and how many there are."""
+    output = current_table(str(directory))
+    if output is None:
+        msg = (
+            "this is not the output of a job: there is no _mixedmode.json in it. Name the folder that the job file "
+            f"gives in sink.path. folder={directory}"
+        )
+        raise InvalidJobError(msg)
+    rows = output.rows if limit == 0 else output.rows.slice(0, limit)
+    return _shown(rows, output.rows.num_rows)
+
+
+def _shown(rows: pa.Table, total: int) -> Table:
+    caption = f"{total:,} rows" if rows.num_rows == total else f"the first {rows.num_rows:,} of {total:,} rows"
+    table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+    for field in rows.schema:
+        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
+    for row in rows.to_pylist():
+        table.add_row(*(_cell(value) for value in row.values()))
+    return table
+
+
+def _cell(value: object) -> str:
+    text = "NULL" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _CELL_CHARACTERS else text[: _CELL_CHARACTERS - 1] + "…"

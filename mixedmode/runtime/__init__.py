@@ -1,0 +1,1 @@
+"""Running a job on Spark: session, plan, exchange, subtasks and the epoch loop."""

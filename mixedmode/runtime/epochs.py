@@ -1,0 +1,215 @@
+"""One epoch, from Spark's micro-batch to the commit and the publication: the body of `foreachBatch`.
+
+    decide what this epoch is -> run its stages -> manifest (THE commit) -> publish outputs -> return to Spark
+
+A failure anywhere before the manifest leaves the epoch to be run again over the same range; after it, the repeat finds
+the manifest and only publishes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from pyspark.sql import DataFrame
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.decide import (
+    CommitPermit,
+    EpochPath,
+    Fenced,
+    Gap,
+    Mode,
+    Republish,
+    RunEpoch,
+    SkipPublished,
+    decide_epoch,
+    decide_epoch_path,
+)
+from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceProgress
+from mixedmode.clock import Clock
+from mixedmode.config import JobSpec
+from mixedmode.crash_points import reach
+from mixedmode.errors import CorruptStateError, FencedError
+from mixedmode.job.plan import JobPlan
+from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer
+from mixedmode.runtime.stages import EpochResult, StageSettings, run_stages
+from mixedmode.sinks import Sink
+
+
+class StopRequested(Exception):  # noqa: N818 - a request, not an error
+    """The run was asked to stop before this epoch began; Spark hands the epoch over again at the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochContext:
+    """What does not change between the epochs of a run."""
+
+    spec: JobSpec
+    plan: JobPlan
+    log: CheckpointLog
+    generation: Generation
+    sink: Sink
+    mode: Mode
+    clock: Clock
+    observer: Observer
+
+
+class EpochRunner:
+    """Runs epochs one after the other; remembers the latest manifest, which only it writes."""
+
+    def __init__(self, context: EpochContext, latest: Manifest | None) -> None:
+        self._context = context
+        self.latest = latest
+        self.epochs_run = 0
+
+    def run(self, frame: DataFrame, epoch: Epoch, settings: StageSettings, *, is_catching_up: bool) -> None:
+        """Handle one micro-batch that Spark hands over. Raises the errors of architecture section 3."""
+        offsets = self._offsets(epoch)
+        latest = self.latest
+        decision = decide_epoch(
+            epoch,
+            latest=None if latest is None else latest.epoch,
+            offsets=offsets,
+            committed_offsets=self._committed_offsets(epoch),
+        )
+        match decision:
+            case RunEpoch():
+                self._run_and_commit(frame, epoch, settings, offsets, is_catching_up=is_catching_up)
+            case Republish():
+                assert latest is not None
+                self._context.sink.publish(latest.outputs)
+            case SkipPublished():
+                pass  # it was published before the epoch after it began
+            case Gap(reason):
+                raise CorruptStateError(reason)
+            case _:
+                assert_never(decision)
+
+    def _run_and_commit(
+        self, frame: DataFrame, epoch: Epoch, settings: StageSettings, offsets: str, *, is_catching_up: bool
+    ) -> None:
+        context, latest = self._context, self.latest
+        started = context.clock.seconds()
+        path = self._path(is_catching_up=is_catching_up)
+        context.observer.on_epoch_started(EpochStarted(epoch, path.is_backlog, path.path))
+        state = () if latest is None else latest.operators
+        result = run_stages(
+            frame.sparkSession, frame, context.plan, settings, epoch=epoch, path=path.path, state=state
+        )
+        manifest = self._manifest(epoch, path, settings, offsets, result)
+        reach("before-manifest", epoch)
+        manifest = self._commit(manifest)
+        self.latest = manifest
+        self.epochs_run += 1
+        reach("after-manifest", epoch)
+        context.sink.publish(manifest.outputs)
+        reach("after-publish", epoch)
+        context.observer.on_epoch_committed(_committed(manifest, result, context.clock.seconds() - started))
+
+    def _path(self, *, is_catching_up: bool) -> EpochPath:
+        """Backlog or live, sorted or streaming. Only what is there when a fresh job starts is its initial backlog."""
+        return decide_epoch_path(
+            self._context.mode,
+            is_initial_backlog=is_catching_up and self.latest is None,
+            watermark_us=self.watermark_us,
+            now_ms=self._context.clock.now_ms(),
+            lag_threshold_ms=self._context.spec.pipeline.backlog.watermark_lag_threshold_ms,
+        )
+
+    @property
+    def watermark_us(self) -> int | None:
+        """The job's watermark: the smallest over its sources, None as long as there is none."""
+        if self.latest is None:
+            return None
+        known = [p.watermark_us for p in self.latest.sources.values() if p.watermark_us is not None]
+        return min(known, default=None)
+
+    def _commit(self, manifest: Manifest) -> Manifest:
+        log = self._context.log
+        permit = log.ask_permit(manifest.epoch, own=self._context.generation)
+        match permit:
+            case Fenced(reason=reason):
+                raise FencedError(reason)
+            case CommitPermit():
+                outcome = log.commit(manifest, permit)
+            case _:
+                assert_never(permit)
+        match outcome:
+            case Committed(manifest=committed) | AlreadyCommitted(existing=committed):
+                return committed
+            case _:
+                assert_never(outcome)
+
+    def _manifest(
+        self, epoch: Epoch, path: EpochPath, settings: StageSettings, offsets: str, result: EpochResult
+    ) -> Manifest:
+        context = self._context
+        return Manifest(
+            job=context.spec.name,
+            epoch=epoch,
+            generation=context.generation,
+            previous=None if self.latest is None else self.latest.epoch,
+            created_ms=context.clock.now_ms(),
+            is_backlog=path.is_backlog,
+            path=path.path,
+            parallelism=settings.parallelism,
+            max_parallelism=settings.max_parallelism,
+            sources=progress(context.spec, None if self.latest is None else self.latest.sources, result),
+            offsets=offsets,
+            operators=result.operators,
+            outputs=result.outputs,
+            records_in=result.records_in,
+            rows_out=result.rows_out,
+            pairs=result.pairs,
+        )
+
+    def _offsets(self, epoch: Epoch) -> str:
+        text = self._context.log.store.get(paths.spark_offsets_path(epoch))
+        if text is None:
+            msg = (
+                "Spark's record of what an epoch covers is gone, so the epoch could not be repeated exactly. Something "
+                "deletes files of the checkpoint folder. Find out what it is, then start the job again. "
+                f"file={self._context.log.store.url}/{paths.spark_offsets_path(epoch)}"
+            )
+            raise CorruptStateError(msg)
+        return text.decode()
+
+    def _committed_offsets(self, epoch: Epoch) -> str | None:
+        if self.latest is None or epoch > self.latest.epoch:
+            return None
+        manifest = self.latest if epoch == self.latest.epoch else self._context.log.get(epoch)
+        return None if manifest is None else manifest.offsets
+
+
+def progress(
+    spec: JobSpec, before: Mapping[str, SourceProgress] | None, result: EpochResult
+) -> dict[str, SourceProgress]:
+    """How far the sources are after an epoch. The rows of several sources are one input here, and progress together."""
+    name = "+".join(spec.sources)
+    old = (before or {}).get(name, SourceProgress(records=0, max_event_time_us=None, watermark_us=None))
+    newest = max((t for t in (old.max_event_time_us, result.max_time_us) if t is not None), default=None)
+    bound_us = 1000 * max(source.watermark.out_of_orderness_ms for source in spec.sources.values())
+    return {
+        name: SourceProgress(
+            records=old.records + result.records_in,
+            max_event_time_us=newest,
+            watermark_us=None if newest is None else newest - bound_us,
+        )
+    }
+
+
+def _committed(manifest: Manifest, result: EpochResult, seconds: float) -> EpochCommitted:
+    known = [p.watermark_us for p in manifest.sources.values() if p.watermark_us is not None]
+    return EpochCommitted(
+        epoch=manifest.epoch,
+        is_backlog=manifest.is_backlog,
+        path=manifest.path,
+        records=manifest.records_in,
+        rows_out=manifest.rows_out,
+        pairs=manifest.pairs,
+        state_bytes=sum(run.bytes for operator in manifest.operators for run in operator.runs),
+        spilled_runs=result.spilled_runs,
+        watermark_us=min(known, default=None),
+        seconds=seconds,
+    )

@@ -1,0 +1,59 @@
+"""Jobs without a keyed step: rows go straight to the sink's staging folder, one file per epoch and partition."""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.crash_points import reach
+from mixedmode.runtime.failures import report_failures
+from mixedmode.runtime.subtask import REPORT_COLUMN, SubtaskReport
+from mixedmode.sinks.files import OutputWriter, SinkTask
+from operators.aggregate import OP_COLUMN
+from operators.aggregate.changes import INSERT, OP_TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTask:
+    """Writes the rows of one partition. Called by Spark."""
+
+    sink: SinkTask
+    epoch: Epoch
+    fields: tuple[pa.Field, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One report."""
+        return report_failures(self._run(batches), _report_batch)
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+
+        context = TaskContext.get()
+        assert context is not None, "rows are written inside a Spark task"
+        with ExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix="mixedmode-rows-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            writer = OutputWriter(self.sink, self.epoch, context.partitionId(), folder)
+            records = 0
+            for batch in batches:
+                records += batch.num_rows
+                writer.write(self._rows(batch))
+            outputs = writer.finish(uuid.uuid4().hex[:16])
+            reach("runs-stored", self.epoch)
+            report = SubtaskReport(context.partitionId(), records=records, rows_out=records, outputs=outputs)
+            yield _report_batch(report.encode())
+
+    def _rows(self, batch: pa.RecordBatch) -> pa.Table:
+        table = pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))
+        operation = pa.array([INSERT], OP_TYPE).take(pa.nulls(batch.num_rows, pa.int64()).fill_null(0))
+        return table.append_column(OP_COLUMN, operation)
+
+
+def _report_batch(report: bytes) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([report], pa.binary())], names=[REPORT_COLUMN])

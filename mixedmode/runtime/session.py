@@ -1,0 +1,59 @@
+"""The Spark session of a job: what the job file says, over settings that an embedded Spark needs to be itself.
+
+What a job sets wins over the defaults here.
+"""
+
+import os
+import sys
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from mixedmode.config import JobSpec
+
+#: defaults; the job's own `spark` section goes over them
+_DEFAULTS = {
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # few, large input slices: combining before the exchange pays in proportion to the slice it sees
+    "spark.sql.files.maxPartitionBytes": "256m",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
+    # the plans of an epoch are fixed; planning them again between stages only costs time
+    "spark.sql.adaptive.enabled": "false",
+    # the daemon of Python workers is kept, so a live epoch does not start interpreters
+    "spark.python.worker.reuse": "true",
+}
+LOG_FILE = "spark.log"
+
+
+def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSession:
+    """A session for the job, or the one that this process has already (Spark allows one).
+
+    Spark's own log goes to `log_folder`/spark.log, so that the screen shows what a person needs.
+    """
+    master = spec.spark["spark.master"]
+    if master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # workers would otherwise start whatever python3 is on PATH
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(spec.name)
+    for key, value in {**_DEFAULTS, **_log_settings(log_folder), **spec.spark}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _log_settings(log_folder: Path | None) -> dict[str, str]:
+    folder = log_folder or Path(tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    configuration = files("mixedmode.runtime") / "log4j2.properties"
+    options = f"-Dlog4j2.configurationFile={configuration} -Dmixedmode.log={folder / LOG_FILE}"
+    return {"spark.driver.extraJavaOptions": options}
+
+
+def cores(session: SparkSession) -> int:
+    """How many subtasks can run at once."""
+    return session.sparkContext.defaultParallelism

@@ -1,0 +1,58 @@
+"""The one place that reads Spark's exceptions and says what they mean for the person at the screen."""
+
+import re
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+
+_PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
+_SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+
+
+def spark_text(error: BaseException) -> str:
+    """Spark's own words in one line: no plan, no stack trace, no state code."""
+    text = str(error)
+    text = _PLAN_DUMP.split(text, maxsplit=1)[0].split("\n\tat ")[0].split("\n\nJVM stacktrace")[0]
+    text = _CONDITION.sub("", _SQLSTATE.sub("", text).strip())
+    return re.sub(r"\s+", " ", text).strip(" ;")
+
+
+def condition(error: BaseException) -> str:
+    """Spark's error condition, such as TABLE_OR_VIEW_NOT_FOUND; empty when there is none."""
+    return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+
+
+def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
+    """What a failure of a Spark job or query means, as one of our kinds. The details are in Spark's log."""
+    if isinstance(error, MixedmodeError):
+        return error
+    text = str(error)
+    if "MALFORMED_RECORD" in text or "BadRecordException" in text:
+        record = re.search(r"Malformed records? (?:are|is) detected in record parsing: (.*)", text)
+        place = re.search(r"Encountered error while reading file (\S+?)\.? ", text)
+        msg = (
+            "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
+            "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
+            f"become NULL. file={place[1] if place else 'see the log'}, record={record[1][:300] if record else 'see the log'}, "
+            f"log={log_file}"
+        )
+        return InvalidJobError(msg)
+    if isinstance(error, ParseException | AnalysisException):
+        return InvalidJobError(f"Spark refuses the plan of this job. cause={spark_text(error)}")
+    if "No space left on device" in text:
+        msg = "the disk is full, so the epoch could not be written. Free some space and start the job again; it resumes."
+        return RetryableError(f"{msg} log={log_file}")
+    cause = _innermost(text)
+    msg = (
+        "a task failed, also when Spark ran it again, and nothing of its epoch was committed. Look at the cause; when "
+        f"it is repaired, start the job again: it resumes. cause={cause}, log={log_file}"
+    )
+    return RetryableError(msg)
+
+
+def _innermost(text: str) -> str:
+    """The last line of the innermost Python or Java exception in a text full of stack traces."""
+    causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Error|Exception)\b: .*)$", text, flags=re.MULTILINE)
+    return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]

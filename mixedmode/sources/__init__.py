@@ -1,0 +1,5 @@
+"""Sources: Spark does the reading; this adds the settings under which no record is lost or turned into NULL unseen."""
+
+from mixedmode.sources.files import Admission, read_batch, read_stream, source_schema
+
+__all__ = ["Admission", "read_batch", "read_stream", "source_schema"]
