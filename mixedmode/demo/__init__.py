@@ -1,0 +1,1 @@
+"""The demo: a shop's order history, a feed of live orders, and one job file over both."""

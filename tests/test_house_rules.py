@@ -1,0 +1,384 @@
+"""The house rules, as tests: what a layer may import, how large a file may grow, what must be documented.
+
+The one idea: a rule is a pure function from files to complaints, so that each rule is itself shown to complain about a
+small bad file below. A complaint starts with `path:line`, and says what to do.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+Files = Mapping[str, str]  # path relative to the root, with forward slashes -> text
+
+# Who may import what. A package not named here may be imported anywhere.
+ONLY_FROM = {
+    "pyspark": ("mixedmode/runtime/", "mixedmode/sources/", "mixedmode/sinks/", "tests/", "bench/"),
+    "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
+    "obstore": ("mixedmode/checkpoint/store.py", "tests/", "bench/"),
+    "duckdb": ("tests/", "bench/"),
+    "psutil": ("tests/", "bench/"),
+}
+# What a layer must not know, besides the above: the arrows of the architecture point down its list of layers.
+UPPER_LAYERS = tuple(f"mixedmode.{name}" for name in ("runtime", "sources", "sinks", "cli", "job", "config", "demo"))
+NEVER_FROM = {
+    "mixedmode/keys/": (*UPPER_LAYERS, "mixedmode.sort", "mixedmode.state", "mixedmode.checkpoint", "operators"),
+    "mixedmode/sort/": (*UPPER_LAYERS, "mixedmode.state", "mixedmode.checkpoint", "operators"),
+    "mixedmode/time/": (*UPPER_LAYERS, "mixedmode.state", "mixedmode.checkpoint", "operators"),
+    "mixedmode/state/": (*UPPER_LAYERS, "operators"),
+    "mixedmode/checkpoint/": (*UPPER_LAYERS, "operators"),
+    "operators/": UPPER_LAYERS,
+    "mixedmode/": ("tests", "bench", "pytest"),
+}
+# Pure layers are given the time and the randomness that they need.
+NO_CLOCK = ("mixedmode/keys/", "mixedmode/time/", "operators/", "mixedmode/checkpoint/decide.py")
+CLOCKS = ("time", "random", "numpy.random", "secrets", "uuid")
+
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+# The ratchet: a file that is larger today, with its size. Sizes only go down, entries only go away.
+LARGE_MODULES: dict[str, int] = {}
+
+IGNORED_FOLDERS = {"run", "build", "dist", "__pycache__", "spark-warehouse"}  # and hidden ones, where there is no git
+UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.~})\]/*-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me)/")
+MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
+CITED_FILE = re.compile(r"(?<![\w/.-])(?:docs|tests|mixedmode|operators|bench)/[\w./-]*\w\.(?:md|py|yaml|toml)\b")
+
+
+# --- the rules -------------------------------------------------------------------------------------------------------
+
+
+def import_complaints(files: Files) -> Iterator[str]:
+    """Imports that the importing layer must not know, also those inside functions and under TYPE_CHECKING."""
+    for path, tree in parsed(files):
+        for name, line in imports_of(tree):
+            for package, places in ONLY_FROM.items():
+                if is_within(name, package) and not path.startswith(places):
+                    yield f"{path}:{line} imports {name}; only {', '.join(places)} may import {package}"
+            for layer, banned in NEVER_FROM.items():
+                if path.startswith(layer) and any(is_within(name, package) for package in banned):
+                    yield f"{path}:{line} imports {name}; {layer} must not know it"
+            if path.startswith(NO_CLOCK) and any(is_within(name, clock) for clock in CLOCKS):
+                yield f"{path}:{line} imports {name}; take the clock or the generator as an argument"
+
+
+def sleep_complaints(files: Files) -> Iterator[str]:
+    """Tests that wait for time to pass instead of for something to happen."""
+    for path, tree in parsed(only(files, "tests/")):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == "sleep" and ast.unparse(node) == "time.sleep":
+                yield f"{path}:{node.lineno} uses time.sleep; inject the clock, or wait for the event itself"
+            if isinstance(node, ast.ImportFrom) and node.module == "time" and "sleep" in {a.name for a in node.names}:
+                yield f"{path}:{node.lineno} imports sleep; inject the clock, or wait for the event itself"
+
+
+def size_complaints(files: Files, large_modules: Mapping[str, int]) -> Iterator[str]:
+    """Modules and functions that have outgrown one idea, and entries of the ratchet that are no longer needed."""
+    for path, tree in parsed(files):
+        lines, allowed = len(files[path].splitlines()), large_modules.get(path, MODULE_LINES_MAX)
+        if not path.startswith("tests/") and lines > allowed:
+            yield f"{path}:1 has {lines} lines, allowed are {allowed}; move its second idea to a module of its own"
+        if path in large_modules and lines < allowed:
+            yield f"{path}:1 has shrunk to {lines} lines; lower its entry in LARGE_MODULES, or drop it"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    yield f"{path}:{node.lineno} {node.name} has {length} lines, allowed are {FUNCTION_LINES_MAX}"
+    for path in sorted(large_modules.keys() - files.keys()):
+        yield f"{path}:1 is gone; drop its entry in LARGE_MODULES"
+
+
+def docstring_complaints(files: Files) -> Iterator[str]:
+    """Public modules, classes and functions without a docstring."""
+    for path, tree in parsed(only(files, "mixedmode/", "operators/")):
+        if any(part.startswith("_") and part != "__init__.py" for part in path.split("/")):
+            continue
+        if ast.get_docstring(tree) is None:
+            yield f"{path}:1 has no docstring; say what the module is, its one idea, its invariants"
+        defined = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+        for node in defined:
+            if not node.name.startswith("_") and ast.get_docstring(node) is None:
+                yield f"{path}:{node.lineno} {node.name} is public and has no docstring"
+
+
+def text_complaints(files: Files) -> Iterator[str]:
+    """Marks of unfinished work, and paths that exist on one machine only."""
+    for path, text in files.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if UNFINISHED.search(line):
+                yield f"{path}:{number} is marked as unfinished; finish it, or file an issue: {line.strip()[:80]}"
+            if MACHINE_PATH.search(line):
+                yield f"{path}:{number} names a path of one machine; make it relative: {line.strip()[:80]}"
+
+
+def reference_complaints(files: Files) -> Iterator[str]:
+    """Links in Markdown and files cited in Python that do not exist."""
+    known = set(files) | {str(parent) for path in files for parent in Path(path).parents}
+    for path, text in files.items():
+        if path.endswith(".md"):
+            for target in MARKDOWN_LINK.findall(FENCE.sub("", text)):
+                if not is_alive(target, path, files, known):
+                    yield f"{path}:{line_of(text, target)} links to {target}, which does not exist"
+        if path.endswith(".py") and path != "tests/test_house_rules.py":
+            for target in CITED_FILE.findall(text):
+                if target not in known:
+                    yield f"{path}:{line_of(text, target)} cites {target}, which does not exist"
+
+
+# --- what they read --------------------------------------------------------------------------------------------------
+
+
+def project_files(root: Path) -> dict[str, str]:
+    """Text of every file that belongs to the project: what git tracks or would track; without git, the whole tree."""
+    files = {}
+    for path in tracked_paths(root) or walked_paths(root):
+        try:
+            files[path] = (root / path).read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue  # binary, deleted and not yet committed, or a submodule
+    return files
+
+
+def tracked_paths(root: Path) -> list[str]:
+    """Paths that git lists, or none if there is no git, or no repository whose top is `root`."""
+    if not (root / ".git").exists():
+        return []
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return sorted({path for path in done.stdout.split("\0") if path})
+
+
+def walked_paths(root: Path) -> list[str]:
+    """All files below `root` but those in folders that hold no source."""
+    found = []
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
+        folders = set(parts[:-1]) - {".ci"}
+        if path.is_file() and not any(name in IGNORED_FOLDERS or name.startswith(".") for name in folders):
+            found.append("/".join(parts))
+    return found
+
+
+def only(files: Files, *prefixes: str) -> Files:
+    return {path: text for path, text in files.items() if path.startswith(prefixes)}
+
+
+def parsed(files: Files) -> Iterator[tuple[str, ast.Module]]:
+    for path, text in files.items():
+        if path.endswith(".py"):
+            yield path, ast.parse(text, path)
+
+
+def imports_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """(full dotted name, line) of each absolute import; `from a import b` is a.b, since b may be a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def is_within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def line_of(text: str, target: str) -> int:
+    return text[: text.index(target)].count("\n") + 1
+
+
+def is_alive(target: str, path: str, files: Files, known: set[str]) -> bool:
+    """Whether a link leads somewhere: outward links are taken on trust, files and headings must exist."""
+    if re.match(r"[a-z]+:", target):
+        return True
+    name, _, anchor = target.partition("#")
+    there = Path(path).parent / name if name else Path(path)
+    normal = Path(*collapsed(there)).as_posix()
+    if normal not in known:
+        return False
+    return not anchor or normal not in files or not normal.endswith(".md") or anchor in headings(files[normal])
+
+
+def collapsed(path: Path) -> list[str]:
+    """Parts of a path without `.` and `..`; one that leaves the root keeps its `..`, and so matches nothing."""
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return parts
+
+
+def headings(markdown: str) -> set[str]:
+    """The anchors that a Markdown viewer gives to the headings."""
+    titles = re.findall(r"^#+\s+(.*?)\s*#*$", FENCE.sub("", markdown), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+# --- the project obeys them ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files() -> Files:
+    return project_files(ROOT)
+
+
+def agree(complaints: Iterator[str]) -> None:
+    found = sorted(complaints)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_each_layer_imports_only_what_it_may_know(files: Files) -> None:
+    agree(import_complaints(files))
+
+
+def test_no_test_sleeps(files: Files) -> None:
+    agree(sleep_complaints(files))
+
+
+def test_modules_and_functions_are_no_larger_than_one_idea(files: Files) -> None:
+    agree(size_complaints(files, LARGE_MODULES))
+
+
+def test_everything_public_is_documented(files: Files) -> None:
+    agree(docstring_complaints(files))
+
+
+def test_nothing_is_left_unfinished_or_bound_to_one_machine(files: Files) -> None:
+    agree(text_complaints(files))
+
+
+def test_every_reference_leads_somewhere(files: Files) -> None:
+    agree(reference_complaints(files))
+
+
+# --- and each rule complains about what it is there for --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "complaint"),
+    [
+        ("mixedmode/keys/hash.py", "import pyspark.sql", "imports pyspark.sql; only mixedmode/runtime/"),
+        ("mixedmode/cli/run.py", "def f():\n    from pyspark import sql", "mixedmode/cli/run.py:2 imports pyspark.sql"),
+        ("mixedmode/state/batch/store.py", "import rocksdict", "only mixedmode/state/rocksdb"),
+        ("mixedmode/checkpoint/gc.py", "from obstore import put", "only mixedmode/checkpoint/store.py"),
+        ("mixedmode/sort/runs.py", "from mixedmode import state", "mixedmode/sort/ must not know it"),
+        ("operators/aggregate/plan.py", "from mixedmode.runtime.epoch import Epoch", "operators/ must not know it"),
+        ("mixedmode/errors.py", "import tests.helpers", "mixedmode/ must not know it"),
+        ("mixedmode/time/timers.py", "import time", "take the clock or the generator as an argument"),
+    ],
+)
+def test_a_forbidden_import_is_found(path: str, code: str, complaint: str) -> None:
+    (found,) = import_complaints({path: code})
+    assert complaint in found
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("mixedmode/runtime/session.py", "import pyspark"),
+        ("mixedmode/state/rocksdb/store.py", "import rocksdict"),
+        ("mixedmode/checkpoint/store.py", "import obstore"),
+        ("mixedmode/sort/order.py", "from mixedmode.keys import encode\nimport numpy"),
+        ("mixedmode/time/timers.py", "from mixedmode.time.watermark import Watermark"),
+        ("mixedmode/sinks/files.py", "import pyspark_like_name"),
+    ],
+)
+def test_an_allowed_import_is_let_through(path: str, code: str) -> None:
+    agree(import_complaints({path: code}))
+
+
+@pytest.mark.parametrize(
+    "code", ["import time\ntime.sleep(1)", "import time\n\nnap = time.sleep", "from time import sleep"]
+)
+def test_a_sleeping_test_is_found(code: str) -> None:
+    assert len(list(sleep_complaints({"tests/test_a.py": code}))) == 1
+    assert not list(sleep_complaints({"mixedmode/demo/feed.py": code})), "only tests must not sleep"
+
+
+def test_a_large_module_and_a_large_function_are_found() -> None:
+    lines = "x = 1\n" * (MODULE_LINES_MAX + 1)
+    function = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
+    assert list(size_complaints({"mixedmode/a.py": lines}, {})) == [
+        "mixedmode/a.py:1 has 401 lines, allowed are 400; move its second idea to a module of its own"
+    ]
+    assert list(size_complaints({"tests/a.py": lines + function}, {})) == [
+        "tests/a.py:402 f has 71 lines, allowed are 70"
+    ]
+
+
+def test_the_ratchet_of_large_modules_only_goes_down() -> None:
+    lines = "x = 1\n" * 500
+    assert not list(size_complaints({"bench/a.py": lines}, {"bench/a.py": 500}))
+    assert len(list(size_complaints({"bench/a.py": lines}, {"bench/a.py": 499}))) == 1
+    assert len(list(size_complaints({"bench/a.py": lines}, {"bench/a.py": 501}))) == 1
+    assert len(list(size_complaints({}, {"bench/a.py": 501}))) == 1
+
+
+def test_what_is_public_and_has_no_docstring_is_found() -> None:
+    code = "def f(): ...\ndef _g(): ...\nclass C: ...\nclass D:\n    'Documented.'\n"
+    assert sorted(docstring_complaints({"operators/a.py": code, "operators/_b.py": code, "tests/c.py": code})) == [
+        "operators/a.py:1 f is public and has no docstring",
+        "operators/a.py:1 has no docstring; say what the module is, its one idea, its invariants",
+        "operators/a.py:3 C is public and has no docstring",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# TO" + "DO: later",
+        "x = 1  # FIX" + "ME",
+        "see /ro" + "ot/x",
+        "path='/wo" + "rk/main'",
+    ],
+)
+def test_unfinished_work_and_machine_paths_are_found(line: str) -> None:
+    assert len(list(text_complaints({"README.md": line}))) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["a todo list", "./run/work/x", "{tox_root}/wo" + "rk/x", "frame/ro" + "ot/", "/workspace"]
+)
+def test_ordinary_text_is_let_through(line: str) -> None:
+    agree(text_complaints({"README.md": line}))
+
+
+def test_dead_links_and_citations_are_found() -> None:
+    files = {
+        "docs/a.md": "# One idea\n[up](../README.md) [gone](b.md) [out](../../x.md) [here](#one-idea) [no](#two-ideas)",
+        "README.md": "[folder](docs) [web](https://example.org) [at](docs/a.md#one-idea)\n```\n[not](a-link)\n```\n",
+        "mixedmode/a.py": '"""See docs/a.md and docs/b.md; Flink, runtime/tests/x.py."""',
+    }
+    assert sorted(reference_complaints(files)) == [
+        "docs/a.md:2 links to #two-ideas, which does not exist",
+        "docs/a.md:2 links to ../../x.md, which does not exist",
+        "docs/a.md:2 links to b.md, which does not exist",
+        "mixedmode/a.py:1 cites docs/b.md, which does not exist",
+    ]
+
+
+def test_without_git_the_tree_is_walked(tmp_path: Path) -> None:
+    for name in (
+        "mixedmode/a.py",
+        ".venv/lib/b.py",
+        "run/c.md",
+        "tests/__pycache__/d.py",
+        ".ruff_cache/e.py",
+        "README.md",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
+    assert project_files(tmp_path) == {"README.md": "x = 1\n", "mixedmode/a.py": "x = 1\n"}
