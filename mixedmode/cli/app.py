@@ -50,10 +50,12 @@ def _errors_as_messages() -> Iterator[None]:
 def run(
     job: JobFile,
     overrides: Overrides = None,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop once everything present is processed.")] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Stop once everything present is processed.")
+    ] = False,
     drain: Annotated[bool, typer.Option("--drain", help="As --until-idle, then end the input for good.")] = False,
 ) -> None:
-    """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch, commits, and exits; starting again resumes."""
+    """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with _errors_as_messages():
         from mixedmode.config import load_job
 
@@ -86,7 +88,7 @@ def validate(job: JobFile, overrides: Overrides = None) -> None:
 
 @app.command()
 def explain(job: JobFile, overrides: Overrides = None) -> None:
-    """Show the plan: stages, exchanges, key groups, path and backend in backlog and live, and what is committed when."""
+    """Show the plan: stages, exchanges, key groups, path and backend in backlog and live, what is committed when."""
     with _errors_as_messages():
         from mixedmode.config import load_job
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
-from mixedmode.config import format_bytes
+from mixedmode.cli.display import human_bytes
 from mixedmode.errors import CorruptStateError, InvalidJobError
 
 
@@ -47,7 +48,18 @@ def checkpoint_report(directory: Path) -> Group | str:
 
 def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for heading in ("epoch", "backlog", "path", "records", "rows out", "pairs", "state", "watermark", "offsets", "taken at"):
+    for heading in (
+        "epoch",
+        "backlog",
+        "path",
+        "records",
+        "rows out",
+        "pairs",
+        "state",
+        "watermark",
+        "offsets",
+        "taken at",
+    ):
         table.add_column(heading, justify="right" if heading in {"records", "rows out", "pairs", "state"} else "left")
     for manifest in manifests:
         if isinstance(manifest, CorruptStateError):
@@ -61,7 +73,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
             f"{manifest.records_in:,}",
             f"{manifest.rows_out:,}",
             f"{manifest.pairs:,}",
-            format_bytes(state_bytes),
+            human_bytes(state_bytes),
             _watermark(manifest),
             _offsets(manifest.offsets),
             datetime.fromtimestamp(manifest.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
@@ -79,8 +91,8 @@ def _operator_table(manifest: Manifest) -> Table:
             operator.operator_id,
             str(len(operator.runs)),
             f"{sum(run.entries for run in operator.runs):,}",
-            format_bytes(sum(run.bytes for run in operator.runs)),
-            " ".join(f"[{start}, {end})" for start, end in ranges).replace("[", "\\["),
+            human_bytes(sum(run.bytes for run in operator.runs)),
+            Text(" ".join(f"[{start}, {end})" for start, end in ranges)),
         )
     return table
 

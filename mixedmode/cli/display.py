@@ -13,15 +13,29 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from mixedmode.config import JobSpec, format_bytes
+from mixedmode.config import JobSpec
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
 
 _QUIET_EPOCHS = 200  # after so many live epochs only every tenth has a line of its own
 
 
+_PAGE_COLUMNS = 200  # where the output is no terminal, lines are not cut to one's width
+
+
 def output_console() -> Console:
     """Standard output."""
-    return Console()
+    console = Console()
+    return console if console.is_terminal else Console(width=_PAGE_COLUMNS)
+
+
+def human_bytes(count: int) -> str:
+    """A size for reading: 9.6 KiB, 18.8 MiB."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
 
 
 def error_console() -> Console:
@@ -38,6 +52,7 @@ class Totals:
     rows_out: int = 0
     pairs: int = 0
     seconds: float = 0.0
+    migration_seconds: float = 0.0
 
     def add(self, event: EpochCommitted) -> None:
         """Count one epoch."""
@@ -46,6 +61,7 @@ class Totals:
         self.rows_out += event.rows_out
         self.pairs += event.pairs
         self.seconds += event.seconds
+        self.migration_seconds += event.migration_seconds
 
     @property
     def records_per_second(self) -> float:
@@ -101,18 +117,18 @@ class Display:
             self.console.print("nothing new: no epoch was committed in this run", highlight=False)
             return
         self.console.print(self._summary_table())
-        if self.flip is not None and self.flip.pairs:
+        if self.flip is not None and self.flip.after_epoch is not None:
             backlog = self.totals[True]
-            rate = self.flip.pairs / backlog.seconds if backlog.seconds else 0.0
+            rate = backlog.pairs / backlog.migration_seconds if backlog.migration_seconds else 0.0
             self.console.print(
-                f"flip at {_clock(self.flip.at_ms)}: {self.flip.pairs:,} (key, state) pairs migrated "
-                f"({rate:,.0f} pairs/s over the whole backlog), checkpoint {self.flip.after_epoch}",
+                f"flip at {_clock(self.flip.at_ms)}: {backlog.pairs:,} (key, state) pairs migrated "
+                f"at {rate:,.0f} pairs/s, checkpoint {self.flip.after_epoch} taken",
                 highlight=False,
             )
         watermark = "none" if self.last.watermark_us is None else _instant(self.last.watermark_us)
+        state = human_bytes(self.last.state_bytes)
         self.console.print(
-            f"last checkpoint {self.last.epoch}: state {format_bytes(self.last.state_bytes)} in runs, watermark {watermark}",
-            highlight=False,
+            f"last checkpoint {self.last.epoch}: state {state} in runs, watermark {watermark}", highlight=False
         )
 
     def _summary_table(self) -> Table:

@@ -28,7 +28,9 @@ def _shown(rows: pa.Table, total: int) -> Table:
     caption = f"{total:,} rows" if rows.num_rows == total else f"the first {rows.num_rows:,} of {total:,} rows"
     table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     for field in rows.schema:
-        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        is_number = (
+            pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        )
         table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
     for row in rows.to_pylist():
         table.add_row(*(_cell(value) for value in row.values()))

@@ -18,10 +18,11 @@ Invariants (tests/job/test_api.py):
   I2  no call changes the job it is called on
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import path_text
@@ -38,6 +39,9 @@ from mixedmode.config.spec import (
 )
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, FileName, Mode, Size, SparkValue, argument, nested
+
+if TYPE_CHECKING:
+    from mixedmode.runtime.events import Observer
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -113,6 +117,25 @@ class Job:
     def write(self, sink: SinkSpec) -> Self:
         """The same job with this sink."""
         return self._of(self.settings, self.steps, sink, self.origin)
+
+    def run(
+        self,
+        *,
+        until: Literal["stopped", "idle", "drained"] = "stopped",
+        observer: "Observer | None" = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Run the job as `mixedmode run` does, in this process. Returns when it ends or after `stop` is set.
+
+        until: `idle` returns once everything present is processed, `drained` then ends the input for good. observer is
+        told of epochs and the flip as they happen. Raises InvalidJobError before anything is committed, or another
+        kind of mixedmode.errors that says what to do; calling it again resumes.
+        """
+        from mixedmode.runtime.events import Silent  # noqa: PLC0415 - Spark is loaded only to run
+        from mixedmode.runtime.run import RunOptions, Until, run_job  # noqa: PLC0415
+
+        options = RunOptions(until=Until(until), observer=observer or Silent(), stop=stop)
+        run_job(self.spec, self.where, options)
 
     def to_yaml(self) -> str:
         """The job as a job file, with absolute paths."""

@@ -74,7 +74,7 @@ def _paths(policy: ModePolicy) -> Iterator[str]:
         yield "  batch       sorted path, single-key backend, state dropped at the end"
         return
     if policy.mode == "mixed":
-        yield "  backlog     sorted path, single-key backend; finished (key, state) pairs move to RocksDB as sorted runs"
+        yield "  backlog     sorted path, single-key backend; (key, state) pairs move to RocksDB as sorted runs"
     else:
         yield "  backlog     streaming path, RocksDB state"
     yield "  live        streaming path, RocksDB state"

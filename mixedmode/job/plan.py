@@ -5,7 +5,7 @@ keyed stage is a change log: rows with a weight of +1 (is there now) or -1 (was 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -38,6 +38,12 @@ class KeyedStage:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """Key columns and results."""
         return (*self.key_schema.fields, *self.result_fields)
+
+    def giving_previous(self) -> "KeyedStage":
+        """The same stage, which also gives the row that each change replaces."""
+        operator = self.operator
+        assert not isinstance(operator, UpsertOperator), "upserts go to a sink, never to another stage"
+        return replace(self, operator=replace(operator, needs_previous=True))
 
     @property
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""From a job spec to a plan, with Spark as the judge of SQL and types. Runs no Spark job, unless a schema is read from files.
+"""From a job spec to a plan, with Spark as the judge of SQL and types. Only reading a schema from files runs a job.
 
 Every sql step is checked on streaming stand-ins of its input, in every mode: what Spark marks as stateful there would
 answer differently in batch and live, and is refused.
@@ -8,7 +8,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -34,7 +34,9 @@ from operators.aggregate import (
 
 Where = Callable[..., str]
 PREVIOUS = "previous"  # the name under which a sql step reads what the step before it gives
-_STATEFUL = re.compile(r"~(Aggregate|Distinct|Deduplicate\w*|Window|Sort|GlobalLimit|LocalLimit|Tail|Offset|Intersect|Except)")
+_STATEFUL = re.compile(
+    r"~(Aggregate|Distinct|Deduplicate\w*|Window|Sort|GlobalLimit|LocalLimit|Tail|Offset|Intersect|Except)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +208,7 @@ class _Chain:
         if name is None:
             known = self._current.columns
             msg = (
-                f"{where}: there is no column {column}.{did_you_mean(column, known)} "
-                f"Columns here: {', '.join(known)}."
+                f"{where}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
             )
             raise InvalidJobError(msg)
         field = pa.field(column, _arrow_type(self._current.schema[name].dataType, f"{where}: {column}"))
@@ -260,10 +261,7 @@ def spark_schema(fields: Sequence[pa.Field]) -> StructType:
 
 def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
     """All stages but the last also give the rows that a change replaces."""
-    return tuple(
-        stage if stage is stages[-1] else replace(stage, operator=replace(stage.operator, needs_previous=True))
-        for stage in stages
-    )
+    return tuple(stage if stage is stages[-1] else stage.giving_previous() for stage in stages)
 
 
 def _event_times(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:
@@ -320,11 +318,11 @@ def _explained(frame: DataFrame) -> str:
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         frame.explain(mode="extended")
-    return text.getvalue().split("== Optimized Logical Plan ==")[0]
+    return text.getvalue().partition("== Optimized Logical Plan ==")[0]
 
 
 def _check_stateless(plan: str, where: str) -> None:
-    analysed = plan.split("== Analyzed Logical Plan ==")[-1]
+    analysed = plan.rpartition("== Analyzed Logical Plan ==")[2]
     found = _STATEFUL.search(analysed)
     joins_streams = "~Join" in analysed and analysed.count("StreamingRelation") > 1
     if found is None and not joins_streams:

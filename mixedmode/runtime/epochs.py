@@ -94,9 +94,7 @@ class EpochRunner:
         path = self._path(is_catching_up=is_catching_up)
         context.observer.on_epoch_started(EpochStarted(epoch, path.is_backlog, path.path))
         state = () if latest is None else latest.operators
-        result = run_stages(
-            frame.sparkSession, frame, context.plan, settings, epoch=epoch, path=path.path, state=state
-        )
+        result = run_stages(frame.sparkSession, frame, context.plan, settings, epoch=epoch, path=path.path, state=state)
         manifest = self._manifest(epoch, path, settings, offsets, result)
         reach("before-manifest", epoch)
         manifest = self._commit(manifest)
@@ -210,6 +208,7 @@ def _committed(manifest: Manifest, result: EpochResult, seconds: float) -> Epoch
         pairs=manifest.pairs,
         state_bytes=sum(run.bytes for operator in manifest.operators for run in operator.runs),
         spilled_runs=result.spilled_runs,
+        migration_seconds=result.migration_seconds,
         watermark_us=min(known, default=None),
         seconds=seconds,
     )

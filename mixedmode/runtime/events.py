@@ -19,7 +19,11 @@ class EpochStarted:
 
 @dataclass(frozen=True, slots=True)
 class EpochCommitted:
-    """An epoch is committed and published. `seconds` is the time from its start to its publication."""
+    """An epoch is committed and published.
+
+    `seconds` is the time from its start to its publication; `migration_seconds` is the part of it in which the slowest
+    subtask wrote and stored the epoch's `pairs` of key and state.
+    """
 
     epoch: Epoch
     is_backlog: bool
@@ -29,17 +33,17 @@ class EpochCommitted:
     pairs: int
     state_bytes: int
     spilled_runs: int
+    migration_seconds: float
     watermark_us: int | None
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Flipped:
-    """The backlog is over: from here on the job is live. `pairs` is what the backlog moved into the RocksDB state."""
+    """The backlog is over: from here on the job is live. `after_epoch` is None when there was no backlog."""
 
     at_ms: int
     after_epoch: Epoch | None
-    pairs: int
 
 
 class Observer(Protocol):

@@ -68,7 +68,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     """Run a job until it ends or is stopped.
 
     Returns when the input ended, when `until` says so, or after the epoch in which `stop` was set. Raises
-    InvalidJobError before anything is committed, or one of the other kinds with what to do next; starting again resumes.
+    InvalidJobError before anything is committed, or another kind that says what to do next; starting again resumes.
     """
     arm()
     log_folder = _log_folder(spec)
@@ -122,6 +122,7 @@ class _Run:
                     pairs=0,
                     state_bytes=0,
                     spilled_runs=result.spilled_runs,
+                    migration_seconds=0.0,
                     watermark_us=None,
                     seconds=clock.seconds() - started,
                 )
@@ -181,7 +182,9 @@ class _Run:
         assert folder is not None, "only batch mode has no checkpoint folder"
         return folder
 
-    def _settings(self, sink: Sink, checkpoint_url: str | None, generation: Generation, parallelism: int) -> StageSettings:
+    def _settings(
+        self, sink: Sink, checkpoint_url: str | None, generation: Generation, parallelism: int
+    ) -> StageSettings:
         return StageSettings(
             parallelism=parallelism,
             max_parallelism=self._spec.pipeline.max_parallelism,
@@ -231,17 +234,16 @@ class _Phases:
         is_fresh = self._runner.latest is None
         self._context.observer.on_phase("catching up")
         self._catch_up(is_first=True)
-        if self._run.stop.is_set():
-            return
-        if is_fresh and self._run.policy.mode == "mixed":
-            latest = self._runner.latest
+        is_stopped, latest = self._run.stop.is_set(), self._runner.latest
+        if is_fresh and self._run.policy.mode == "mixed" and not (is_stopped and latest is None):
             self._context.observer.on_flip(
                 Flipped(
                     at_ms=self._context.clock.now_ms(),
                     after_epoch=None if latest is None else latest.epoch,
-                    pairs=0 if latest is None else latest.pairs,
                 )
             )
+        if is_stopped:
+            return
         self._context.observer.on_phase("live")
         if until is Until.STOPPED:
             self._go_live()
@@ -282,6 +284,10 @@ class _Phases:
             max_bytes=max(1, parallelism * STREAMED_BYTES_PER_SECOND * self._run.policy.backlog_interval_ms // 1000)
         )
 
+    def _check_not_stopped(self) -> None:
+        if self._run.stop.is_set():
+            raise StopRequested
+
     def _query(
         self, frame: DataFrame, settings: StageSettings, *, is_catching_up: bool, trigger: dict[str, Any]
     ) -> None:
@@ -290,8 +296,7 @@ class _Phases:
 
         def epoch(batch: DataFrame, batch_id: int) -> None:
             try:
-                if self._run.stop.is_set():
-                    raise StopRequested
+                self._check_not_stopped()
                 self._runner.run(batch, Epoch(batch_id), settings, is_catching_up=is_catching_up)
             except BaseException as error:
                 failure.append(error)  # Spark would bring it back as text

@@ -32,17 +32,19 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
     if "MALFORMED_RECORD" in text or "BadRecordException" in text:
         record = re.search(r"Malformed records? (?:are|is) detected in record parsing: (.*)", text)
         place = re.search(r"Encountered error while reading file (\S+?)\.? ", text)
+        file, text = (match[1][:300] if match else "see the log" for match in (place, record))
         msg = (
             "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
             "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
-            f"become NULL. file={place[1] if place else 'see the log'}, record={record[1][:300] if record else 'see the log'}, "
-            f"log={log_file}"
+            f"become NULL. file={file}, record={text}, log={log_file}"
         )
         return InvalidJobError(msg)
     if isinstance(error, ParseException | AnalysisException):
         return InvalidJobError(f"Spark refuses the plan of this job. cause={spark_text(error)}")
     if "No space left on device" in text:
-        msg = "the disk is full, so the epoch could not be written. Free some space and start the job again; it resumes."
+        msg = (
+            "the disk is full, so the epoch could not be written. Free some space and start the job again; it resumes."
+        )
         return RetryableError(f"{msg} log={log_file}")
     cause = _innermost(text)
     msg = (

@@ -1,12 +1,12 @@
 """The frames of an epoch: what Spark is asked to do, stage by stage.
 
-    source rows -> sql -> [map side] => blocks => [subtask] -> change log -> sql -> [map side] => ... => [subtask] -> sink
+    source rows -> sql -> [map side] => [subtask] -> change log -> sql -> [map side] => ... => [subtask] -> sink
 
 The first map side belongs to the streaming query itself, so that Spark prunes columns and pushes filters into the scan.
 Everything after it is built in `foreachBatch`, once per epoch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,18 +39,21 @@ class StageSettings:
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """What the tasks of one epoch did, ready for a manifest."""
+    """What the tasks of one epoch did, ready for a manifest. `migration_seconds` is that of the slowest subtask."""
 
     records_in: int
     max_time_us: int | None
     rows_out: int
     pairs: int
     spilled_runs: int
+    migration_seconds: float
     operators: tuple[OperatorState, ...]
     outputs: tuple[StagedFile, ...]
 
 
-def input_frame(session: SparkSession, plan: JobPlan, sources: dict[str, DataFrame], settings: StageSettings) -> DataFrame:
+def input_frame(
+    session: SparkSession, plan: JobPlan, sources: dict[str, DataFrame], settings: StageSettings
+) -> DataFrame:
     """The frame that an epoch begins with: blocks for the first keyed stage, or rows in a job without one."""
     if not plan.stages:
         return _apply_first_sql(session, plan.sql, sources)
@@ -126,9 +129,7 @@ def _task(
 
 def _blocks(frame: DataFrame, stage: KeyedStage, settings: StageSettings) -> DataFrame:
     """The map side of a keyed stage over its input rows."""
-    columns = [
-        F.col(_quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_schema.fields)
-    ]
+    columns = [F.col(_quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_schema.fields)]
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
         columns.append(F.expr(f"unix_micros(CAST({_quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
@@ -183,6 +184,7 @@ def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Seque
         rows_out=sum(report.rows_out for report in reports[-1]),
         pairs=sum(report.pairs for report in every),
         spilled_runs=sum(report.spilled_runs for report in every),
+        migration_seconds=max((report.migration_seconds for report in every), default=0.0),
         operators=tuple(operators),
         outputs=tuple(output for report in sorted(reports[-1], key=lambda r: r.subtask) for output in report.outputs),
     )

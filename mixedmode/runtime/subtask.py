@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -38,7 +39,10 @@ REPORT_COLUMN = "_report"
 
 @dataclass(frozen=True, slots=True)
 class SubtaskReport:
-    """What one subtask did. `records` and `max_time_us` are of the map side's slices that came with its blocks."""
+    """What one subtask did. `records` and `max_time_us` are of the map side's slices that came with its blocks.
+
+    `migration_seconds` is the time that writing and storing the state's new runs took.
+    """
 
     subtask: int
     records: int = 0
@@ -46,6 +50,7 @@ class SubtaskReport:
     pairs: int = 0
     rows_out: int = 0
     spilled_runs: int = 0
+    migration_seconds: float = 0.0
     runs: tuple[RunFile, ...] = ()
     outputs: tuple[StagedFile, ...] = ()
 
@@ -149,7 +154,9 @@ class _SubtaskRun:
 
     def report(self) -> SubtaskReport:
         """Stores runs and outputs, and says what they are."""
+        started = time.perf_counter()
         runs = self._store_runs()
+        migration_seconds = self._runs.seconds + time.perf_counter() - started
         outputs = self._outputs.finish(self._unique) if self._outputs else ()
         reach("runs-stored", self._task.epoch)
         return SubtaskReport(
@@ -159,6 +166,7 @@ class _SubtaskRun:
             pairs=sum(run.entries for run in runs),
             rows_out=self._rows_out,
             spilled_runs=self._sorter.stats.spilled_runs,
+            migration_seconds=migration_seconds,
             runs=runs,
             outputs=outputs,
         )

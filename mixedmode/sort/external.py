@@ -39,7 +39,7 @@ from mixedmode.sort.tables import Combine, combined, joined, rows_within, slices
 EMIT_BYTES = 8 * 2**20  # large enough that a call per table costs nothing, small enough to stay near the cache
 
 _FAN_IN = 64  # runs merged at once: more would make chunks so small that reading them costs more than another pass
-_SORT_BYTES_PER_ROW = 40  # five arrays of 8 bytes: rows, packed words, one word, the order, and what is tied
+_SORT_BYTES_PER_ROW = 48  # six arrays of 8 bytes: key bounds, rows, packed words, one word, row numbers, the order
 _BLOCK_BYTES_MIN = 4 * 2**10  # a smaller block is mostly its own header
 _BLOCK_BYTES_MAX = 2**20
 
@@ -113,6 +113,8 @@ class ExternalSorter:
         for table in self._emitted(self._merged()):
             self._rows_out += table.num_rows
             yield table
+            if self._runs:
+                _release_memory()
 
     @property
     def stats(self) -> SortStats:
@@ -174,7 +176,7 @@ class ExternalSorter:
                 self._spill(chain(kept.drain(), tables))
                 return
         self._buffer = kept
-        pa.default_memory_pool().release_unused()
+        _release_memory()
 
     def _spill(self, tables: Iterator[pa.Table]) -> None:
         run = self._write(tables)
@@ -185,7 +187,7 @@ class ExternalSorter:
         run = write_run(self._new_path(), tables, block_bytes=self._block_bytes)
         self._spilled_runs += 1
         self._spilled_bytes += run.file_bytes
-        pa.default_memory_pool().release_unused()  # else Arrow keeps the freed memory, on top of the budget
+        _release_memory()
         return run
 
     def _new_path(self) -> Path:
@@ -284,3 +286,8 @@ def _sort_peak_bytes(table_bytes: int, rows: int) -> int:
     arrays of the sort.
     """
     return max(2 * table_bytes, table_bytes + rows * _SORT_BYTES_PER_ROW)
+
+
+def _release_memory() -> None:
+    """Give back what Arrow's pool keeps for reuse: left alone, that grows to about the budget on top of the budget."""
+    pa.default_memory_pool().release_unused()

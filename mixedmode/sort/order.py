@@ -85,25 +85,33 @@ def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | 
 def _order_by_words(n: int, words: list[Word]) -> I64:
     assert n < 2**31, n
     order = np.arange(n, dtype=np.int64)
-    slots = order.copy()  # the places in `order` whose rows are still tied with a neighbour
-    starts = np.zeros(1, dtype=np.int64)  # where each run of tied rows begins in `slots`
+    if n < 2:
+        return order
     remaining = words.copy()
-    while len(slots) > 1 and remaining:
-        rows = order[slots]
-        packed, used = _pack(rows, starts, remaining)
-        if not used:
-            break
-        index_bits = (len(rows) - 1).bit_length()
-        _append_row_numbers(packed, index_bits)
-        packed.sort()
-        order[slots] = rows[(packed & np.uint64((1 << index_bits) - 1)).view(np.int64)]
-        packed >>= np.uint64(index_bits)
-        slots, starts = _still_tied(packed, slots)
+    order, slots, starts = _sort_once(order, np.zeros(1, dtype=np.int64), remaining)
+    while len(slots) and remaining:
+        order[slots], tied, starts = _sort_once(order[slots], starts, remaining)
+        slots = slots[tied]
     return order
 
 
-def _pack(rows: I64, starts: I64, remaining: list[Word]) -> tuple[U64, int]:
-    """The run of each row followed by the leading bits of its remaining words, and the number of those bits.
+def _sort_once(rows: I64, starts: I64, remaining: list[Word]) -> tuple[I64, I64, I64]:
+    """Sort tied rows, whose runs begin at `starts`, by as many bits as fit in a word.
+
+    Returns the rows in their new order, the places in it that are still tied, and where in those each run begins.
+    """
+    packed = _pack(rows, starts, remaining)
+    index_bits = (len(rows) - 1).bit_length()
+    packed <<= np.uint64(index_bits)
+    packed |= np.arange(len(packed), dtype=np.uint64)
+    packed.sort()
+    index = packed & np.uint64((1 << index_bits) - 1)
+    packed >>= np.uint64(index_bits)
+    return rows[index.view(np.int64)], *_still_tied(packed)
+
+
+def _pack(rows: I64, starts: I64, remaining: list[Word]) -> U64:
+    """The run of each row, followed by as many leading bits of its remaining words as leave room for a row number.
 
     Removes the words that went in whole from `remaining`. One that went in partly stays: its rows that remain tied
     agree in the bits used, so next time its differences are smaller by as many bits.
@@ -129,21 +137,16 @@ def _pack(rows: I64, starts: I64, remaining: list[Word]) -> tuple[U64, int]:
         if taken < bits:
             break
         del remaining[0]
-    return packed, used
+    return packed
 
 
-def _append_row_numbers(packed: U64, index_bits: int) -> None:
-    packed <<= np.uint64(index_bits)
-    packed |= np.arange(len(packed), dtype=np.uint64)
-
-
-def _still_tied(values: U64, slots: I64) -> tuple[I64, I64]:
-    """Of sorted values in `slots`: the slots whose value equals a neighbour's, and where each run of them begins."""
+def _still_tied(values: U64) -> tuple[I64, I64]:
+    """Of sorted values: the places whose value equals a neighbour's, and where in those each run of them begins."""
     same = np.empty(len(values) + 1, dtype=np.bool_)  # same[i]: value i equals value i - 1
     same[0] = same[-1] = False
     np.equal(values[1:], values[:-1], out=same[1:-1])
     tied = same[1:] | same[:-1]
-    return slots[tied], np.flatnonzero(~same[:-1][tied])
+    return np.flatnonzero(tied), np.flatnonzero(~same[:-1][tied])
 
 
 def _unsorted(row: int, above: RowKey, here: RowKey) -> str:

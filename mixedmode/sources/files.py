@@ -75,10 +75,14 @@ def _check_path(source: SourceSpec, *, where: str) -> None:
 
 def _parse_ddl(ddl: str, *, where: str) -> StructType:
     try:
-        return StructType.fromDDL(ddl)
+        schema = StructType.fromDDL(ddl)
     except (ParseException, AnalysisException) as error:
         msg = (
             f"{where}: the schema is not valid Spark DDL. Write columns as `name type, name type`. "
             f"cause={spark_text(error)}"
         )
         raise InvalidJobError(msg) from error
+    if not isinstance(schema, StructType):  # a single type is DDL too
+        msg = f"{where}: the schema names no columns. Write columns as `name type, name type`. schema={ddl}"
+        raise InvalidJobError(msg)
+    return schema

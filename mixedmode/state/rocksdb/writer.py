@@ -3,6 +3,7 @@
 A run is written to a local folder, and then belongs to whoever asked for it. Until a manifest names it, it does not exist.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ class RunWriter:
         self._folder = folder
         self._open: dict[int, SstFileWriter] = {}  #: {state id: writer}; a file exists only for states with entries
         self._entries: dict[int, int] = {}
+        self.seconds = 0.0  # spent in `write`
 
     def __enter__(self) -> "RunWriter":
         return self
@@ -43,6 +45,7 @@ class RunWriter:
         """Appends entries; None is a tombstone. Raises InternalError unless keys are strictly increasing per state."""
         if not keys:
             return
+        started = time.perf_counter()
         sst = self._writer(state_id)
         try:
             for key, value in zip(keys, values, strict=True):
@@ -57,6 +60,7 @@ class RunWriter:
             )
             raise InternalError(msg) from error
         self._entries[state_id] += len(keys)
+        self.seconds += time.perf_counter() - started
 
     def finish(self) -> list[LocalRun]:
         """Closes the files and hands them over, ordered by state id; no file for a state without entries."""
