@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.keys.arrow import I64, Array, kernels
-from mixedmode.keys.values import Words, payload_words, to_ordered, valid_mask
+from mixedmode.keys.arrow import I64, AnyNumpy, Array, from_buffer, kernels
+from mixedmode.keys.values import to_ordered, valid_mask
 
 _TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
 
@@ -41,7 +41,7 @@ def group_codes(columns: Sequence[Array]) -> Groups:
         assert len(column) == len(groups.codes), (len(column), len(groups.codes))
         other = _number_column(column)
         paired = groups.codes.astype(np.int64) * len(other.first_row) + other.codes
-        groups = _number_integers(paired.view(np.uint64))
+        groups = _number_integers(paired)
     return groups
 
 
@@ -50,20 +50,19 @@ def _number_column(column: Array) -> Groups:
         bits = to_ordered(column)[0]  # normalised, so equal floats have equal bits
         valid = valid_mask(column)
         return _number_by_hash(pa.array(bits, mask=None if valid is None else ~valid))
-    words = payload_words(column.type) or ()
-    if column.null_count == 0 and len(words) == 1:
-        return _number_integers(to_ordered(column)[0])
+    is_integer = pa.types.is_signed_integer(column.type)
+    if column.null_count == 0 and (is_integer or pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)):
+        dtype = f"i{column.type.bit_width // 8}"
+        return _number_integers(from_buffer(column.buffers()[1], dtype, count=len(column), start=column.offset))
     return _number_by_hash(column)
 
 
-def _number_integers(values: Words) -> Groups:
-    """Number unsigned integers, in which no difference from the lowest one overflows."""
+def _number_integers(values: AnyNumpy) -> Groups:
     if len(values) == 0:
         return Groups(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64))
-    low, high = values.min(), values.max()
-    span = int(high) - int(low) + 1
-    if span <= _TABLE_SPAN_PER_ROW * len(values):
-        return _number_by_table((values - low).astype(np.int64), span)
+    low, high = int(values.min()), int(values.max())
+    if high - low < _TABLE_SPAN_PER_ROW * len(values):
+        return _number_by_table(values.astype(np.int64, copy=False) - low, high - low + 1)
     return _number_by_hash(pa.array(values))
 
 
@@ -83,6 +82,6 @@ def _number_by_table(values: I64, span: int) -> Groups:
 def _number_by_hash(values: Array) -> Groups:
     encoded = kernels.dictionary_encode(values, null_encoding="encode")
     codes: Codes = encoded.indices.to_numpy()
-    highest = np.maximum.accumulate(codes) if len(codes) else codes
-    first_row = np.flatnonzero(np.diff(highest, prepend=np.int32(-1)))  # Arrow numbers by first appearance
-    return Groups(codes, first_row)
+    highest = np.maximum.accumulate(codes)  # Arrow numbers by first appearance, so a new number is a new maximum
+    later = np.flatnonzero(highest[1:] != highest[:-1]) + 1
+    return Groups(codes, np.append(np.zeros(min(1, len(codes)), dtype=np.int64), later))

@@ -41,7 +41,8 @@ def slices(table: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
 
 def rows_within(table: pa.Table, bytes_max: int) -> int:
     """How many rows of average size make up `bytes_max`: at least 1."""
-    return max(1, bytes_max * table.num_rows // max(table.nbytes, 1))
+    rows: int = bytes_max * table.num_rows // max(table.nbytes, 1)
+    return max(1, rows)
 
 
 def joined(tables: Iterable[pa.Table], bytes_min: int) -> Iterator[pa.Table]:

@@ -77,7 +77,8 @@ def _tuples(columns: list[Array]) -> list[tuple[Any, ...]]:
 
 
 def _key_bytes(columns: list[Array], schema: KeySchema) -> list[Any]:
-    return encode_keys(columns, schema).to_pylist()
+    found: list[Any] = encode_keys(columns, schema).to_pylist()
+    return found
 
 
 @given(key_columns())

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 BUDGET = 32 * 2**20
-#: Above the budget: the table handed in and the one handed out (2 x 4 MiB), the memory that malloc and Arrow's pool
-#: keep for reuse (about a tenth of the budget), and the code of the libraries that the sort is the first to touch.
-#: Measured: 5 to 20 MiB.
+#: Above the budget: the table handed in and the one handed out (4 MiB each), the combiner's own working memory (about
+#: three times its 4 MiB), and what malloc keeps of freed numpy arrays (it grows its threshold for giving memory back at
+#: once to 32 MiB). Measured: 1 to 22 MiB.
 CONSTANT = 48 * 2**20
 
 SCRIPT = """
@@ -39,7 +39,7 @@ def tables(total_bytes, rng):
         column = pa.array(values) if kind != "strings" else pa.array(values).cast(pa.string())
         keys = encode_keys([column], KeySchema((pa.field("k", column.type),)))
         columns = {"_key_group": pa.array(key_groups(keys, max_parallelism=128)), "_key": keys}
-        if kind == "timed":
+        if kind == "strings":
             columns["_time"] = pa.array(rng.integers(0, 10**15, rows_per_table))
         columns["rows"] = pa.array(np.arange(number, number + rows_per_table))
         columns["sum"] = pa.array(rng.random(rows_per_table))
@@ -74,7 +74,7 @@ print(peak_bytes() - before, stats)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of one process from /proc")
-@pytest.mark.parametrize("kind", ["distinct", "timed", "strings", "repeating"])
+@pytest.mark.parametrize("kind", ["distinct", "strings", "repeating"])
 def test_sorting_ten_times_the_budget_stays_near_the_budget(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, kind, str(BUDGET), str(tmp_path)], capture_output=True, text=True, check=False
