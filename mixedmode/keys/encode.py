@@ -26,9 +26,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.keys.arrow import I64, U8, AnyNumpy, Array, Bools, Field, Scalar, as_buffer, kernels
+from mixedmode.keys.arrow import I64, U8, AnyNumpy, Bools
 from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
 from mixedmode.keys.values import from_ordered, payload_words, to_ordered, valid_mask
 
@@ -42,7 +43,7 @@ class KeySchema:
     Raises InvalidJobError (fix the job file) when there is no column, or one of a type that cannot be a key.
     """
 
-    fields: tuple[Field, ...]
+    fields: tuple[pa.Field, ...]
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -63,7 +64,7 @@ class KeySchema:
         return _record(self.fields).itemsize if self.is_fixed_width else None
 
 
-def encode_keys(columns: Sequence[Array], schema: KeySchema) -> Array:
+def encode_keys(columns: Sequence[pa.Array], schema: KeySchema) -> pa.Array:
     """Encode n keys: arrays of length n in schema order -> (n,) fixed_size_binary(width), or large_binary. No NULLs.
 
     Arrays may be slices; their types must be exactly those of the schema.
@@ -79,14 +80,14 @@ def encode_keys(columns: Sequence[Array], schema: KeySchema) -> Array:
     return _join([_as_large_binary(piece) for piece in pieces])
 
 
-def decode_keys(keys: Array, schema: KeySchema) -> list[Array]:
+def decode_keys(keys: pa.Array, schema: KeySchema) -> list[pa.Array]:
     """Inverse of `encode_keys`: (n,) fixed_size_binary, binary or large_binary -> one array per column of the schema.
 
     Raises CorruptStateError (restore an older checkpoint) when the bytes are no keys of this schema.
     """
     assert keys.null_count == 0, keys.null_count
     rows = binary_rows(keys)
-    at, columns = rows.starts, list[Array]()
+    at, columns = rows.starts, list[pa.Array]()
     for variable, first, last in _segments(schema):
         fields = schema.fields[first:last]
         _check_inside(rows, at + (1 if variable else _record(fields).itemsize), schema)
@@ -125,7 +126,7 @@ def _is_variable(type_: pa.DataType) -> bool:
     return any(check(type_) for check in checks)
 
 
-def _record(fields: Sequence[Field]) -> np.dtype[Any]:
+def _record(fields: Sequence[pa.Field]) -> np.dtype[Any]:
     """Layout of a run of fixed columns: per column i, a marker `m{i}` and big-endian words `w{i}.{j}`, unpadded."""
     names, formats = list[str](), list[str]()
     for i, field in enumerate(fields):
@@ -136,7 +137,7 @@ def _record(fields: Sequence[Field]) -> np.dtype[Any]:
     return np.dtype(list(zip(names, formats, strict=True)))
 
 
-def _encode_fixed(columns: Sequence[Array], fields: Sequence[Field]) -> Array:
+def _encode_fixed(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
     n, record = len(columns[0]), _record(fields)
     out = np.empty(n, dtype=record)
     for i, column in enumerate(columns):
@@ -144,10 +145,10 @@ def _encode_fixed(columns: Sequence[Array], fields: Sequence[Field]) -> Array:
         out[f"m{i}"] = 1 if valid is None else valid
         for j, word in enumerate(to_ordered(column)):
             out[f"w{i}.{j}"] = word if valid is None else np.where(valid, word, word.dtype.type(0))
-    return pa.Array.from_buffers(pa.binary(record.itemsize), n, [None, as_buffer(out)])
+    return pa.Array.from_buffers(pa.binary(record.itemsize), n, [None, pa.py_buffer(out)])
 
 
-def _decode_fixed(rows: BinaryRows, at: I64, fields: Sequence[Field]) -> list[Array]:
+def _decode_fixed(rows: BinaryRows, at: I64, fields: Sequence[pa.Field]) -> list[pa.Array]:
     record = _record(fields)
     found = read_at(rows.data, f"V{record.itemsize}", at).view(record)
     columns = []
@@ -158,10 +159,10 @@ def _decode_fixed(rows: BinaryRows, at: I64, fields: Sequence[Field]) -> list[Ar
     return columns
 
 
-def _encode_variable(column: Array) -> Array:
+def _encode_variable(column: pa.Array) -> pa.Array:
     payload: Any = column.cast(pa.large_binary())
     if _holds_zero(payload):
-        payload = kernels.replace_substring(payload, _ZERO, _ESCAPED)
+        payload = pc.replace_substring(payload, _ZERO, _ESCAPED)
     marked = _join([_constant(_VALUE), payload, _constant(_END)])
     return marked.fill_null(_constant(_NULL)) if marked.null_count else marked
 
@@ -186,25 +187,25 @@ def _find_terminators(data: U8, starts: I64) -> I64:
     return found
 
 
-def _restore(payload: Any, schema: KeySchema, column: int) -> Array:
-    plain = kernels.replace_substring(payload, _ESCAPED, _ZERO) if _holds_zero(payload) else payload
+def _restore(payload: Any, schema: KeySchema, column: int) -> pa.Array:
+    plain = pc.replace_substring(payload, _ESCAPED, _ZERO) if _holds_zero(payload) else payload
     try:
-        restored: Array = plain.cast(schema.fields[column].type)
+        restored: pa.Array = plain.cast(schema.fields[column].type)
     except pa.ArrowInvalid as error:  # a string that is no UTF-8
         raise CorruptStateError(_not_a_key(schema)) from error
     return restored
 
 
-def _slices(data: U8, start: I64, end: I64, valid: Bools | None) -> Array:
+def _slices(data: U8, start: I64, end: I64, valid: Bools | None) -> pa.Array:
     """data[start[i]:end[i]] for each row. As slices do not overlap, they are every second item of one Arrow array."""
     n = len(start)
     if n == 0:
         return pa.array([], pa.large_binary())
     bounds = np.empty(2 * n, dtype=np.int64)
     bounds[0::2], bounds[1::2] = start, end
-    pieces = pa.Array.from_buffers(pa.large_binary(), 2 * n - 1, [None, as_buffer(bounds), as_buffer(data)])
+    pieces = pa.Array.from_buffers(pa.large_binary(), 2 * n - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
     every_second = np.arange(0, 2 * n, 2)
-    taken: Array = kernels.take(pieces, pa.array(every_second, mask=None if valid is None else ~valid))
+    taken: pa.Array = pc.take(pieces, pa.array(every_second, mask=None if valid is None else ~valid))
     return taken
 
 
@@ -233,7 +234,7 @@ def _not_a_key(schema: KeySchema) -> str:
     )
 
 
-def _unsupported(field: Field) -> str:
+def _unsupported(field: pa.Field) -> str:
     return (
         "a column of this type cannot be part of a key, because it has no defined byte order here. "
         "Cast it in a `sql` step to an integer, boolean, string, binary, date, timestamp (microseconds), decimal "
@@ -241,22 +242,22 @@ def _unsupported(field: Field) -> str:
     )
 
 
-def _holds_zero(values: Array) -> bool:
+def _holds_zero(values: pa.Array) -> bool:
     rows = binary_rows(values)
     return len(rows) > 0 and bool((rows.data[int(rows.starts[0]) :] == 0).any())
 
 
-def _as_large_binary(piece: Array) -> Array:
+def _as_large_binary(piece: pa.Array) -> pa.Array:
     if pa.types.is_large_binary(piece.type):
         return piece
     bounds = np.arange(len(piece) + 1, dtype=np.int64) * piece.type.byte_width
-    return pa.Array.from_buffers(pa.large_binary(), len(piece), [None, as_buffer(bounds), piece.buffers()[1]])
+    return pa.Array.from_buffers(pa.large_binary(), len(piece), [None, pa.py_buffer(bounds), piece.buffers()[1]])
 
 
-def _join(pieces: Sequence[Any]) -> Array:
-    joined: Array = kernels.binary_join_element_wise(*pieces, _constant(b"")) if len(pieces) > 1 else pieces[0]
+def _join(pieces: Sequence[Any]) -> pa.Array:
+    joined: pa.Array = pc.binary_join_element_wise(*pieces, _constant(b"")) if len(pieces) > 1 else pieces[0]
     return joined
 
 
-def _constant(value: bytes) -> Scalar:
+def _constant(value: bytes) -> pa.Scalar:
     return pa.scalar(value, pa.large_binary())

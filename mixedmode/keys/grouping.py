@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mixedmode.keys.arrow import I64, AnyNumpy, Array, from_buffer, kernels
+from mixedmode.keys.arrow import I64, AnyNumpy, from_buffer
 from mixedmode.keys.values import to_ordered, valid_mask
 
 _TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
@@ -32,7 +33,7 @@ class Groups:
     first_row: I64  #: (groups,) int64, strictly increasing: the first row of each group
 
 
-def group_codes(columns: Sequence[Array]) -> Groups:
+def group_codes(columns: Sequence[pa.Array]) -> Groups:
     """Group n rows by one or more columns of length n. NULL is a value like any other. Requires n < 2**31."""
     assert columns, "group_codes needs at least one column"
     assert len(columns[0]) < 2**31, len(columns[0])
@@ -45,7 +46,7 @@ def group_codes(columns: Sequence[Array]) -> Groups:
     return groups
 
 
-def _number_column(column: Array) -> Groups:
+def _number_column(column: pa.Array) -> Groups:
     if pa.types.is_floating(column.type):
         bits = to_ordered(column)[0]  # normalised, so equal floats have equal bits
         valid = valid_mask(column)
@@ -79,8 +80,8 @@ def _number_by_table(values: I64, span: int) -> Groups:
     return Groups(number[values], first_row)
 
 
-def _number_by_hash(values: Array) -> Groups:
-    encoded = kernels.dictionary_encode(values, null_encoding="encode")
+def _number_by_hash(values: pa.Array) -> Groups:
+    encoded = pc.dictionary_encode(values, null_encoding="encode")
     codes: Codes = encoded.indices.to_numpy()
     highest = np.maximum.accumulate(codes)  # Arrow numbers by first appearance, so a new number is a new maximum
     later = np.flatnonzero(highest[1:] != highest[:-1]) + 1

@@ -11,9 +11,10 @@ Invariants (tests/keys/test_xxhash64.py):
 """
 
 import numpy as np
+import pyarrow as pa
 import xxhash
 
-from mixedmode.keys.arrow import I64, U16, U64, Array
+from mixedmode.keys.arrow import I64, U16, U64
 from mixedmode.keys.groups import check_max_parallelism
 from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
 
@@ -29,7 +30,7 @@ _BLOCK_ROWS = 2**16  # the working arrays of a block (512 KiB each) stay in the 
 _GIANT_BYTES = 4096  # a longer row costs more than one call into the xxhash library, so it gets a call of its own
 
 
-def xxhash64(values: Array, *, seed: int = SPARK_SEED) -> U64:
+def xxhash64(values: pa.Array, *, seed: int = SPARK_SEED) -> U64:
     """Hash each row of a binary array without NULLs: (n,) -> (n,) uint64, same order."""
     assert values.null_count == 0, values.null_count
     rows = binary_rows(values)
@@ -40,7 +41,7 @@ def xxhash64(values: Array, *, seed: int = SPARK_SEED) -> U64:
     return out
 
 
-def key_groups(keys: Array, *, max_parallelism: int) -> U16:
+def key_groups(keys: pa.Array, *, max_parallelism: int) -> U16:
     """Key group of each encoded key: pmod(xxhash64(key), max_parallelism), as Spark computes it. (n,) -> (n,) uint16.
 
     Raises InvalidJobError (fix the job file) unless 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT.

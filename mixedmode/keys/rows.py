@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.keys.arrow import I64, U8, AnyNumpy, Array, from_buffer
+from mixedmode.keys.arrow import I64, U8, AnyNumpy, from_buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class BinaryRows:
         return self.data[self.starts[index] : self.ends[index]].tobytes()
 
 
-def binary_rows(values: Array) -> BinaryRows:
+def binary_rows(values: pa.Array) -> BinaryRows:
     """View an array of any binary or string type. A NULL row has whatever bytes its slot has."""
     n, type_ = len(values), values.type
     if pa.types.is_fixed_size_binary(type_):

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mixedmode.keys.arrow import AnyNumpy, Array, Bools, as_buffer, from_buffer, kernels
+from mixedmode.keys.arrow import AnyNumpy, Bools, from_buffer
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -31,7 +32,7 @@ def payload_words(type_: pa.DataType) -> tuple[str, ...] | None:
     return None
 
 
-def to_ordered(column: Array) -> list[Words]:
+def to_ordered(column: pa.Array) -> list[Words]:
     """Unsigned words of a column of fixed width, most significant first: arrays of (n,), in native byte order."""
     words = payload_words(column.type)
     assert words is not None, column.type
@@ -46,11 +47,11 @@ def to_ordered(column: Array) -> list[Words]:
     return [bits ^ _sign(bits.dtype)]
 
 
-def from_ordered(words: Sequence[AnyNumpy], valid: Bools | None, type_: pa.DataType) -> Array:
+def from_ordered(words: Sequence[AnyNumpy], valid: Bools | None, type_: pa.DataType) -> pa.Array:
     """Inverse of `to_ordered`: words of any byte order -> (n,) array of exactly `type_`, NULL where not `valid`."""
     native = [word.astype(word.dtype.newbyteorder("=")) for word in words]
     if pa.types.is_boolean(type_):
-        booleans: Array = pa.array(native[0] == 1, mask=None if valid is None else ~valid)
+        booleans: pa.Array = pa.array(native[0] == 1, mask=None if valid is None else ~valid)
         return booleans
     if pa.types.is_decimal128(type_):
         data: AnyNumpy = np.stack([native[1], native[0] ^ _sign(native[0].dtype)], axis=1)
@@ -59,18 +60,18 @@ def from_ordered(words: Sequence[AnyNumpy], valid: Bools | None, type_: pa.DataT
     else:
         data = native[0] ^ _sign(native[0].dtype)
     validity = None if valid is None else pa.array(valid).buffers()[1]
-    return pa.Array.from_buffers(type_, len(native[0]), [validity, as_buffer(data)])
+    return pa.Array.from_buffers(type_, len(native[0]), [validity, pa.py_buffer(data)])
 
 
-def valid_mask(column: Array) -> Bools | None:
+def valid_mask(column: pa.Array) -> Bools | None:
     """(n,) bool, False where NULL; None when the column has no NULL."""
     if column.null_count == 0:
         return None
-    mask: Bools = kernels.is_valid(column).to_numpy(zero_copy_only=False)
+    mask: Bools = pc.is_valid(column).to_numpy(zero_copy_only=False)
     return mask
 
 
-def _buffer(column: Array, dtype: str, per_row: int) -> AnyNumpy:
+def _buffer(column: pa.Array, dtype: str, per_row: int) -> AnyNumpy:
     """The value buffer of the rows of a (sliced) column, without a copy; NULL slots hold arbitrary values."""
     return from_buffer(column.buffers()[1], dtype, count=len(column) * per_row, start=column.offset * per_row)
 

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mixedmode.keys.arrow import I64, U8, U16, U64, Array, kernels
+from mixedmode.keys.arrow import I64, U8, U16, U64
 from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
 
 KEY_GROUP = "_key_group"
@@ -44,7 +45,7 @@ class SortColumns:
     """The sort columns of one table, without a copy where each is one chunk."""
 
     groups: U16  #: (n,)
-    keys: Array  #: (n,) the `_key` column as one Arrow array
+    keys: pa.Array  #: (n,) the `_key` column as one Arrow array
     key_rows: BinaryRows  #: (n,) the bytes of `keys`
     times: I64 | None  #: (n,), or None in a table without `_time`
 
@@ -95,8 +96,8 @@ class SortColumns:
 
     def _key_rank(self, rows: I64) -> U64:
         """The rank of each row's key among the keys of `rows`, for keys too long to compare by words."""
-        encoded = kernels.dictionary_encode(kernels.take(self.keys, pa.array(rows)))
-        order = kernels.sort_indices(encoded.dictionary.cast(pa.large_binary())).to_numpy()
+        encoded = pc.dictionary_encode(pc.take(self.keys, pa.array(rows)))
+        order = pc.sort_indices(encoded.dictionary.cast(pa.large_binary())).to_numpy()
         rank = np.empty(len(order), dtype=np.uint64)
         rank[order] = np.arange(len(order), dtype=np.uint64)
         codes: I64 = encoded.indices.to_numpy()
@@ -115,9 +116,9 @@ def sort_columns(table: pa.Table) -> SortColumns:
     return SortColumns(groups.to_numpy(), keys, binary_rows(keys), None if times is None else times.to_numpy())
 
 
-def _one_chunk(table: pa.Table, name: str) -> Array:
+def _one_chunk(table: pa.Table, name: str) -> pa.Array:
     column: Any = table.column(name)
-    combined: Array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    combined: pa.Array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return combined
 
 

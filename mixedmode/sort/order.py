@@ -12,9 +12,10 @@ Invariants (tests/sort/test_order.py):
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mixedmode.errors import InternalError
-from mixedmode.keys.arrow import I64, U64, kernels
+from mixedmode.keys.arrow import I64, U64
 from mixedmode.sort.columns import RowKey, SortColumns, Word, sort_columns
 
 _BLOCK_ROWS = 2**16
@@ -37,7 +38,7 @@ def sort_table(table: pa.Table) -> pa.Table:
 
 def take_rows(table: pa.Table, rows: I64) -> pa.Table:
     """The rows of a table with these numbers, in this order, copied."""
-    taken: pa.Table = kernels.take(table, pa.array(rows), boundscheck=False)
+    taken: pa.Table = pc.take(table, pa.array(rows), boundscheck=False)
     return taken
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.keys import KeySchema, decode_keys, encode_keys
-from mixedmode.keys.arrow import Array
 
 
 def _integers(bits: int) -> st.SearchStrategy[int]:
@@ -51,7 +50,7 @@ TYPES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def key_columns(draw: st.DrawFn) -> tuple[list[Array], KeySchema]:
+def key_columns(draw: st.DrawFn) -> tuple[list[pa.Array], KeySchema]:
     """1 to 3 columns of the same length, NULLs included, each a slice of a longer array."""
     types = draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, max_size=3))
     rows, skipped = draw(st.integers(0, 12)), draw(st.integers(0, 3))
@@ -72,18 +71,18 @@ def _sort_key(value: Any) -> tuple[Any, ...]:
     return (1, value.encode() if isinstance(value, str) else value)
 
 
-def _tuples(columns: list[Array]) -> list[tuple[Any, ...]]:
+def _tuples(columns: list[pa.Array]) -> list[tuple[Any, ...]]:
     return [tuple(_sort_key(v) for v in row) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
 
 
-def _key_bytes(columns: list[Array], schema: KeySchema) -> list[Any]:
+def _key_bytes(columns: list[pa.Array], schema: KeySchema) -> list[Any]:
     found: list[Any] = encode_keys(columns, schema).to_pylist()
     return found
 
 
 @given(key_columns())
 def test_byte_order_of_keys_is_the_order_of_their_values_with_null_first(
-    case: tuple[list[Array], KeySchema],
+    case: tuple[list[pa.Array], KeySchema],
 ) -> None:
     columns, schema = case
     encoded, values = _key_bytes(columns, schema), _tuples(columns)
@@ -94,7 +93,7 @@ def test_byte_order_of_keys_is_the_order_of_their_values_with_null_first(
 
 
 @given(key_columns())
-def test_decoding_gives_back_the_values_and_the_types(case: tuple[list[Array], KeySchema]) -> None:
+def test_decoding_gives_back_the_values_and_the_types(case: tuple[list[pa.Array], KeySchema]) -> None:
     columns, schema = case
     decoded = decode_keys(encode_keys(columns, schema), schema)
     assert [c.type for c in decoded] == [f.type for f in schema.fields], "types are exactly those of the schema"
@@ -104,7 +103,7 @@ def test_decoding_gives_back_the_values_and_the_types(case: tuple[list[Array], K
 
 
 @given(key_columns())
-def test_no_key_is_a_proper_prefix_of_another(case: tuple[list[Array], KeySchema]) -> None:
+def test_no_key_is_a_proper_prefix_of_another(case: tuple[list[pa.Array], KeySchema]) -> None:
     columns, schema = case
     encoded = set(_key_bytes(columns, schema))
     assert not [(a, b) for a in encoded for b in encoded if a != b and b.startswith(a)]
@@ -112,7 +111,7 @@ def test_no_key_is_a_proper_prefix_of_another(case: tuple[list[Array], KeySchema
 
 @given(key_columns(), st.integers(0, 12), st.integers(0, 12))
 def test_a_slice_of_keys_decodes_to_the_slice_of_the_columns(
-    case: tuple[list[Array], KeySchema], start: int, count: int
+    case: tuple[list[pa.Array], KeySchema], start: int, count: int
 ) -> None:
     columns, schema = case
     start = min(start, len(columns[0]))
@@ -121,7 +120,7 @@ def test_a_slice_of_keys_decodes_to_the_slice_of_the_columns(
 
 
 @given(key_columns())
-def test_width_is_that_of_every_key_when_all_columns_are_fixed(case: tuple[list[Array], KeySchema]) -> None:
+def test_width_is_that_of_every_key_when_all_columns_are_fixed(case: tuple[list[pa.Array], KeySchema]) -> None:
     columns, schema = case
     keys = encode_keys(columns, schema)
     variable = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.keys import Groups, group_codes
-from mixedmode.keys.arrow import Array
 
 SMALL: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int8(): st.integers(-3, 3),
@@ -28,7 +27,7 @@ SMALL: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def group_columns(draw: st.DrawFn) -> list[Array]:
+def group_columns(draw: st.DrawFn) -> list[pa.Array]:
     types = draw(st.lists(st.sampled_from(list(SMALL)), min_size=1, max_size=4))
     rows, skipped = draw(st.integers(0, 30)), draw(st.integers(0, 2))
     count = rows + skipped
@@ -43,7 +42,7 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _by_dictionary(columns: list[Array]) -> tuple[list[int], list[int]]:
+def _by_dictionary(columns: list[pa.Array]) -> tuple[list[int], list[int]]:
     numbers: dict[Any, int] = {}
     codes, first_row = [], []
     for i, row in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
@@ -55,7 +54,7 @@ def _by_dictionary(columns: list[Array]) -> tuple[list[int], list[int]]:
     return codes, first_row
 
 
-def _check(found: Groups, columns: list[Array]) -> None:
+def _check(found: Groups, columns: list[pa.Array]) -> None:
     codes, first_row = _by_dictionary(columns)
     assert found.codes.tolist() == codes, "codes follow first appearance"
     assert found.first_row.tolist() == first_row, "first_row[c] is the first row with code c"
@@ -64,7 +63,7 @@ def _check(found: Groups, columns: list[Array]) -> None:
 
 
 @given(group_columns())
-def test_groups_equal_those_of_a_dictionary_of_tuples(columns: list[Array]) -> None:
+def test_groups_equal_those_of_a_dictionary_of_tuples(columns: list[pa.Array]) -> None:
     _check(group_codes(columns), columns)
 
 

@@ -4,13 +4,12 @@ import numpy as np
 import pyarrow as pa
 
 from mixedmode.keys import group_codes
-from mixedmode.keys.arrow import Array
 from mixedmode.sort import KEY
 
 
 def combine_sums(table: pa.Table) -> pa.Table:
     """One row per key: `rows` and `sum` added up. The keys of a sorted table are numbered in order."""
-    column: Array = table.column(KEY).chunk(0)
+    column: pa.Array = table.column(KEY).chunk(0)
     starts = group_codes([column]).first_row
     found = table.take(starts)
     for name in ("rows", "sum"):
