@@ -11,7 +11,8 @@ A start that fails in an epoch without having tried to commit it is the only one
 its own files at once (discard_attempts); a backlog that keeps failing on a full disk does not fill it further.
 
 Everything unknown is kept: names that paths.py does not give, and all files that a manifest which cannot be read might
-name. Manifests are never deleted here. Orphans are named by nothing, so a crash while deleting loses nothing.
+name. Orphans are named by nothing, so a crash while deleting loses nothing. A manifest is deleted only by
+drop_checkpoint, which the retention of checkpoints calls, oldest first.
 
 Invariants (tests/checkpoint/test_gc.py):
   I1  every path is in exactly one of the four classes
@@ -28,7 +29,15 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest
 from mixedmode.errors import CorruptStateError
 
-__all__ = ["Classified", "Collected", "classify", "collect_orphans", "discard_attempts"]
+__all__ = [
+    "Classified",
+    "Collected",
+    "classify",
+    "collect_orphans",
+    "discard_attempts",
+    "drop_checkpoint",
+    "unneeded_files",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,7 @@ def collect_orphans(log: CheckpointLog, *, sink: ObjectStore | None) -> Collecte
     Called after the generation was claimed and before the first task runs, and after a commit whenever it pays.
     """
     epochs = log.epochs()
-    manifests, unreadable = _read_all(log, epochs)
+    manifests, unreadable = readable_manifests(log, epochs)
     latest = epochs[-1] if epochs else None
     files = size = 0
     for store, folder in _folders(log, sink):
@@ -88,6 +97,26 @@ def collect_orphans(log: CheckpointLog, *, sink: ObjectStore | None) -> Collecte
         files, size = files + len(orphans), size + sum(listing[path] for path in orphans)
         store.sweep_unfinished()
     return Collected(files, size)
+
+
+def unneeded_files(dropped: Manifest, kept: Iterable[Manifest]) -> tuple[str, ...]:
+    """Runs that only the manifest `dropped` names, in its order. Pure; `kept` are all other manifests."""
+    needed = _named(kept)
+    return tuple(run.path for operator in dropped.operators for run in operator.runs if run.path not in needed)
+
+
+def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manifest]) -> Collected:
+    """Delete an old checkpoint and the runs that no other one names.  kept: all others, the latest among them.
+
+    The manifest goes first: a crash in between leaves runs that nothing names, which the next collection finds.
+    """
+    assert kept, "the latest checkpoint is never dropped"
+    assert all(dropped.epoch < manifest.epoch for manifest in kept), dropped.epoch
+    unneeded = unneeded_files(dropped, kept)
+    sizes = {run.path: run.bytes for operator in dropped.operators for run in operator.runs}
+    log.store.delete([paths.manifest_path(dropped.epoch)])
+    log.store.delete(unneeded)
+    return Collected(len(unneeded), sum(sizes[path] for path in unneeded))
 
 
 def discard_attempts(log: CheckpointLog, *, sink: ObjectStore | None, epoch: Epoch, own: Generation) -> Collected:
@@ -106,13 +135,8 @@ def discard_attempts(log: CheckpointLog, *, sink: ObjectStore | None, epoch: Epo
     return Collected(files, size)
 
 
-def _folders(log: CheckpointLog, sink: ObjectStore | None) -> list[tuple[ObjectStore, str]]:
-    runs = [(log.store, paths.RUNS)]
-    return runs if sink is None else [*runs, (sink, paths.STAGING)]
-
-
-def _read_all(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[list[Manifest], Epoch | None]:
-    """Manifests that can be read, and the highest epoch whose manifest cannot."""
+def readable_manifests(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[list[Manifest], Epoch | None]:
+    """Manifests of `epochs` that can be read, in that order, and the highest epoch whose manifest cannot."""
     manifests: list[Manifest] = []
     unreadable: Epoch | None = None
     for epoch in epochs:
@@ -126,6 +150,11 @@ def _read_all(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[list[Manifes
         else:
             manifests.append(manifest)
     return manifests, unreadable
+
+
+def _folders(log: CheckpointLog, sink: ObjectStore | None) -> list[tuple[ObjectStore, str]]:
+    runs = [(log.store, paths.RUNS)]
+    return runs if sink is None else [*runs, (sink, paths.STAGING)]
 
 
 def _named(manifests: Iterable[Manifest]) -> set[str]:

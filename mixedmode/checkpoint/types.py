@@ -47,15 +47,18 @@ class JobIdentity:
 class RunFile:
     """One immutable sorted run (an SST file) that holds state of the key groups [key_group_start, key_group_end).
 
-    `entries` counts puts and deletes; `checksum` is of the whole file (checkpoint/checksum.py).
+    `entries` counts values and tombstones of the operator's state `state_id`; `checksum` is of the whole file
+    (checkpoint/checksum.py). `merged_from` are the paths of the runs, oldest first, whose place it took.
     """
 
     path: str
+    state_id: int
     bytes: int
     entries: int
     key_group_start: int
     key_group_end: int
     checksum: str
+    merged_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

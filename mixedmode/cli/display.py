@@ -80,6 +80,7 @@ class Display:
     last: EpochCommitted | None = None
 
     def __post_init__(self) -> None:
+        self._is_over = False
         self._task = self.progress.add_task("starting Spark", total=None)
 
     def on_phase(self, phase: Phase) -> None:
@@ -89,7 +90,9 @@ class Display:
             "catching up": "looking for what is there",
             "live": "waiting for new records",
             "ended": "done",
+            "over": "the input of this job has ended",
         }[phase]
+        self._is_over = self._is_over or phase == "over"
         self.progress.update(self._task, description=text)
 
     def on_epoch_started(self, event: EpochStarted) -> None:
@@ -114,7 +117,10 @@ class Display:
     def print_summary(self) -> None:
         """Backlog against live, and where the job stands. Nothing for a run in which no epoch was committed."""
         if self.last is None:
-            self.console.print("nothing new: no epoch was committed in this run", highlight=False)
+            text = "nothing new: no epoch was committed in this run"
+            if self._is_over:
+                text = "nothing to do: --drain, or the end of bounded sources, has ended the input of this job for good"
+            self.console.print(text, highlight=False)
             return
         self.console.print(self._summary_table())
         if self.flip is not None and self.flip.after_epoch is not None:

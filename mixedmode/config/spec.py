@@ -63,6 +63,11 @@ class CheckpointingSpec(Section):
     dir: Text | None = Field(
         default=None, description="folder or URL for state and manifests; starting again with the same one resumes"
     )
+    num_retained: Count = Field(
+        default=10,
+        description="how many checkpoints are kept; each keeps its own list of state files, so more of them reach "
+        "further back, and hold on longer to files that were merged since",
+    )
     interval_during_backlog_ms: DurationMs | None = Field(
         default=None, description="another spelling of execution.interval-during-backlog, which takes its value"
     )

@@ -90,7 +90,7 @@ def write_orders(orders: pa.Table, path: Path) -> int:
         orders,
         partial,
         compression="snappy",
-        use_dictionary=["status", "country"],  # type: ignore[arg-type]  # the stub knows of bool only
+        use_dictionary=["status", "country"],
         store_decimal_as_integer=True,  # 8 bytes, and what Spark's vectorised reader likes best
         write_statistics=["ordered_at"],
     )

@@ -21,6 +21,7 @@ _ARGUMENTS: dict[Path, str] = {
     ("execution", "runtime-mode"): "mode",
     ("execution", "interval-during-backlog"): "interval_during_backlog",
     ("execution", "checkpointing", "interval"): "checkpoint_interval",
+    ("execution", "checkpointing", "num-retained"): "checkpoints_retained",
     ("execution", "checkpointing", "dir"): "checkpoint_dir",
     ("execution", "backlog", "parallelism"): "backlog_parallelism",
     ("pipeline", "max-parallelism"): "max_parallelism",

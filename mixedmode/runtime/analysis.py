@@ -22,8 +22,12 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job.plan import JobPlan, KeyedOperator, KeyedStage, SqlText
 from mixedmode.keys import KeySchema
 from mixedmode.runtime.spark_errors import condition, spark_text
+from mixedmode.runtime.subtask import REPORT_COLUMN
+from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources import Admission, read_stream, source_schema
 from operators.aggregate import (
+    OP_COLUMN,
+    WEIGHT_COLUMN,
     AggregateFunction,
     AggregateOperator,
     MultisetAggregateOperator,
@@ -33,6 +37,7 @@ from operators.aggregate import (
 )
 
 Where = Callable[..., str]
+_RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN})
 PREVIOUS = "previous"  # the name under which a sql step reads what the step before it gives
 _STATEFUL = re.compile(
     r"~(Aggregate|Distinct|Deduplicate\w*|Window|Sort|GlobalLimit|LocalLimit|Tail|Offset|Intersect|Except)"
@@ -210,6 +215,9 @@ class _Chain:
             msg = (
                 f"{where}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
             )
+            raise InvalidJobError(msg)
+        if column.lower() in _RESERVED:
+            msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={column}"
             raise InvalidJobError(msg)
         field = pa.field(column, _arrow_type(self._current.schema[name].dataType, f"{where}: {column}"))
         try:

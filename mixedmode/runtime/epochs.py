@@ -6,7 +6,7 @@ A failure anywhere before the manifest leaves the epoch to be run again over the
 the manifest and only publishes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -25,6 +25,7 @@ from mixedmode.checkpoint.decide import (
     decide_epoch,
     decide_epoch_path,
 )
+from mixedmode.checkpoint.gc import drop_checkpoint
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceProgress
 from mixedmode.clock import Clock
@@ -58,10 +59,16 @@ class EpochContext:
 class EpochRunner:
     """Runs epochs one after the other; remembers the latest manifest, which only it writes."""
 
-    def __init__(self, context: EpochContext, latest: Manifest | None) -> None:
+    def __init__(self, context: EpochContext, retained: Sequence[Manifest]) -> None:
+        """`retained`: the manifests there are, oldest to newest."""
         self._context = context
-        self.latest = latest
+        self._retained = list(retained)
         self.epochs_run = 0
+
+    @property
+    def latest(self) -> Manifest | None:
+        """The newest manifest."""
+        return self._retained[-1] if self._retained else None
 
     def run(self, frame: DataFrame, epoch: Epoch, settings: StageSettings, *, is_catching_up: bool) -> None:
         """Handle one micro-batch that Spark hands over. Raises the errors of architecture section 3."""
@@ -98,12 +105,18 @@ class EpochRunner:
         manifest = self._manifest(epoch, path, settings, offsets, result)
         reach("before-manifest", epoch)
         manifest = self._commit(manifest)
-        self.latest = manifest
+        self._retained.append(manifest)
         self.epochs_run += 1
         reach("after-manifest", epoch)
         context.sink.publish(manifest.outputs)
         reach("after-publish", epoch)
+        self._drop_old_checkpoints()
         context.observer.on_epoch_committed(_committed(manifest, result, context.clock.seconds() - started))
+
+    def _drop_old_checkpoints(self) -> None:
+        while len(self._retained) > self._context.spec.execution.checkpointing.num_retained:
+            dropped = self._retained.pop(0)
+            drop_checkpoint(self._context.log, dropped, self._retained)
 
     def _path(self, *, is_catching_up: bool) -> EpochPath:
         """Backlog or live, sorted or streaming. Only what is there when a fresh job starts is its initial backlog."""

@@ -5,7 +5,8 @@ from typing import Literal, Protocol
 
 from mixedmode.checkpoint.types import Epoch, PathTaken
 
-Phase = Literal["starting", "catching up", "live", "ended"]
+#: "over": the input of the job was ended for good before, so there is nothing to run
+Phase = Literal["starting", "catching up", "live", "ended", "over"]
 
 
 @dataclass(frozen=True, slots=True)

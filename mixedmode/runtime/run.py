@@ -10,18 +10,19 @@ job over one checkpoint folder: the second query goes on with the next epoch.
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, assert_never
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import Damaged, Fresh, Refused, Resume, decide_start
-from mixedmode.checkpoint.gc import collect_orphans
+from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
@@ -50,7 +51,7 @@ class Until(Enum):
 
     STOPPED = "stopped"  # never: it goes on until it is asked to stop
     IDLE = "idle"  # once everything present is processed
-    DRAINED = "drained"  # the same, and then the input ends for good
+    DRAINED = "drained"  # the same, and then the input ends for good; bounded sources end so in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         else:
             run.run_with_checkpoints()
         options.observer.on_phase("ended")
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise explained(error, log_file=str(log_folder / LOG_FILE)) from error
 
 
@@ -133,13 +134,14 @@ class _Run:
         store = ObjectStore(self._checkpoint_dir)
         log = CheckpointLog(store)
         if store.exists(paths.ENDED):
-            return  # --drain ended the input of this job; there is nothing left to do
+            self._options.observer.on_phase("over")
+            return
         generation = log.claim_generation()
         sink = self._open_sink(staging_folder(self._checkpoint_dir))
-        latest = self._check_start(log)
-        sink.prepare(self._plan.output_fields, self._plan.key_columns, is_fresh=latest is None)
-        if latest is not None:
-            sink.publish(latest.outputs)
+        retained = self._check_start(log)
+        sink.prepare(self._plan.output_fields, self._plan.key_columns, is_fresh=not retained)
+        if retained:
+            sink.publish(retained[-1].outputs)
         collect_orphans(log, sink=sink.store)
         context = EpochContext(
             spec=self._spec,
@@ -151,8 +153,9 @@ class _Run:
             clock=self._options.clock,
             observer=self._options.observer,
         )
-        phases = _Phases(self, EpochRunner(context, latest), context)
-        phases.run(self._options.until)
+        phases = _Phases(self, EpochRunner(context, retained), context)
+        is_bounded = all(source.bounded for source in self._spec.sources.values())
+        phases.run(Until.DRAINED if is_bounded else self._options.until)
 
     def frame(self, settings: StageSettings, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         """The streaming frame of a phase."""
@@ -201,8 +204,8 @@ class _Run:
         assert sink.path is not None, "file sinks have a path"
         return FileSink(self._spec.name, sink.path, sink.format, replaces=self.policy.mode == "batch")
 
-    def _check_start(self, log: CheckpointLog) -> Manifest | None:
-        """The latest manifest, once it is sure that this job may go on from it."""
+    def _check_start(self, log: CheckpointLog) -> list[Manifest]:
+        """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one."""
         operators = {stage.operator_id: stage.fingerprint for stage in self._plan.stateful_stages}
         wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, operators)
         epochs = log.epochs()
@@ -210,9 +213,9 @@ class _Run:
         match decision:
             case Fresh():
                 log.create_identity(wanted)
-                return None
+                return []
             case Resume():
-                return log.latest()
+                return _retained(log, epochs)
             case Refused(reason):
                 raise InvalidJobError(reason)
             case Damaged(reason):
@@ -318,6 +321,14 @@ class _Phases:
                 raise
         if failure and not isinstance(failure[0], StopRequested):
             raise failure[0]
+
+
+def _retained(log: CheckpointLog, epochs: Sequence[Epoch]) -> list[Manifest]:
+    """All readable manifests. Raises CorruptStateError when the newest one is not."""
+    newest = log.get(epochs[-1])
+    assert newest is not None, epochs
+    older, _ = readable_manifests(log, epochs[:-1])
+    return [*older, newest]
 
 
 def _log_folder(spec: JobSpec) -> Path:

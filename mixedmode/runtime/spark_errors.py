@@ -2,6 +2,7 @@
 
 import re
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
@@ -29,6 +30,12 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
     if isinstance(error, MixedmodeError):
         return error
     text = str(error)
+    if isinstance(error, Py4JNetworkError):
+        msg = (
+            "Spark's process is gone: it was killed, or ran out of memory. Nothing of its epoch was committed. "
+            "Give it more with `spark: {driver.memory: 4g}` if that was it, and start the job again: it resumes."
+        )
+        return RetryableError(f"{msg} log={log_file}")
     if "MALFORMED_RECORD" in text or "BadRecordException" in text:
         record = re.search(r"Malformed records? (?:are|is) detected in record parsing: (.*)", text)
         place = re.search(r"Encountered error while reading file (\S+?)\.? ", text)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
-from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, StagedFile
+from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.job.plan import JobPlan, KeyedStage
 from mixedmode.runtime.analysis import apply_sql, spark_schema
 from mixedmode.runtime.exchange import BLOCK_DDL, KEY_PREFIX, TIME_COLUMN, MapSide
@@ -106,7 +106,7 @@ def _task(
     settings: StageSettings,
     epoch: Epoch,
     path: PathTaken,
-    runs_before: dict[str, tuple],  # type: ignore[type-arg]
+    runs_before: dict[str, tuple[RunFile, ...]],
     *,
     is_last: bool,
 ) -> SubtaskTask:
@@ -177,7 +177,10 @@ def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Seque
             continue
         new = [run for report in sorted(stage_reports, key=lambda r: r.subtask) for run in report.runs]
         schema = {"states": [dict(descriptor.as_json()) for descriptor in stage.operator.states]}
-        operators.append(OperatorState(stage.operator_id, schema, (*runs_before.get(stage.operator_id, ()), *new)))
+        kept = list(runs_before.get(stage.operator_id, ()))
+        for merged in (run for report in stage_reports for run in report.merged):
+            kept = put_in_place(kept, merged)
+        operators.append(OperatorState(stage.operator_id, schema, (*kept, *new)))
     return EpochResult(
         records_in=sum(report.records for report in first),
         max_time_us=max(times, default=None),
@@ -188,6 +191,17 @@ def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Seque
         operators=tuple(operators),
         outputs=tuple(output for report in sorted(reports[-1], key=lambda r: r.subtask) for output in report.outputs),
     )
+
+
+def put_in_place(runs: Sequence[RunFile], merged: RunFile) -> list[RunFile]:
+    """`runs` with those that `merged` was merged from replaced by it, where the newest of them was. Pure."""
+    replaced = set(merged.merged_from)
+    newest = max(position for position, run in enumerate(runs) if run.path in replaced)
+    return [
+        merged if position == newest else run
+        for position, run in enumerate(runs)
+        if position == newest or run.path not in replaced
+    ]
 
 
 def _ddl(schema: pa.Schema):  # type: ignore[no-untyped-def]  # noqa: ANN202

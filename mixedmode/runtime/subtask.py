@@ -10,9 +10,10 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +31,9 @@ from mixedmode.runtime.failures import decode_failure, report_failures
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.sort import ExternalSorter
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend
-from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
+from mixedmode.state.merging import decide_merge
+from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
+from mixedmode.state.rocksdb.merge import merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun
 from operators.aggregate import AggregateOperator
 
@@ -41,7 +44,8 @@ REPORT_COLUMN = "_report"
 class SubtaskReport:
     """What one subtask did. `records` and `max_time_us` are of the map side's slices that came with its blocks.
 
-    `migration_seconds` is the time that writing and storing the state's new runs took.
+    `migration_seconds` is the time that writing and storing the state's new runs took. `runs` are new; each of
+    `merged` takes the place of older ones.
     """
 
     subtask: int
@@ -52,6 +56,7 @@ class SubtaskReport:
     spilled_runs: int = 0
     migration_seconds: float = 0.0
     runs: tuple[RunFile, ...] = ()
+    merged: tuple[RunFile, ...] = ()
     outputs: tuple[StagedFile, ...] = ()
 
     def encode(self) -> bytes:
@@ -65,7 +70,8 @@ def decode_report(data: bytes) -> SubtaskReport:
     if "report" not in parts:
         raise decode_failure(data)
     report = parts["report"]
-    report["runs"] = tuple(RunFile(**run) for run in report["runs"])
+    for kind in ("runs", "merged"):
+        report[kind] = tuple(RunFile(**{**run, "merged_from": tuple(run["merged_from"])}) for run in report[kind])
     report["outputs"] = tuple(StagedFile(**output) for output in report["outputs"])
     return SubtaskReport(**report)
 
@@ -130,6 +136,7 @@ class _SubtaskRun:
         self._records = 0
         self._max_time_us: int | None = None
         self._rows_out = 0
+        self._merged: list[RunFile] = []
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
         self._runs = stack.enter_context(RunWriter(folder / "runs"))
         self._outputs = OutputWriter(task.sink, task.epoch, subtask, folder) if task.sink else None
@@ -168,6 +175,7 @@ class _SubtaskRun:
             spilled_runs=self._sorter.stats.spilled_runs,
             migration_seconds=migration_seconds,
             runs=runs,
+            merged=tuple(self._merged),
             outputs=outputs,
         )
 
@@ -204,12 +212,17 @@ class _SubtaskRun:
             return SingleKeyBackend(self._runs)
         runs = [run for run in state.runs if _overlaps(run, self._groups)]
         store = ObjectStore(state.checkpoint_url)
-        wanted = [WantedRun(run.path, _Fetch(store, run)) for run in runs]
+        self._merged = [
+            merged
+            for descriptor in self._task.stage.operator.states
+            for merged in self._merge([run for run in runs if run.state_id == descriptor.state_id], state, store)
+        ]
+        wanted = [WantedRun(run.path, _Fetch(store, run), run.merged_from) for run in runs]
         replica = open_replica(self._replica_folder(state), wanted, attempt=self._unique)
         self._stack.callback(replica.close)
         groups = self._groups.end - self._groups.start
         per_group = {
-            descriptor.state_id: sum(run.entries for run in runs) / groups
+            descriptor.state_id: sum(run.entries for run in runs if run.state_id == descriptor.state_id) / groups
             for descriptor in self._task.stage.operator.states
         }
         return RocksDBBackend(replica.database, self._runs, per_group)
@@ -224,22 +237,43 @@ class _SubtaskRun:
         if state is None:
             return ()
         store = ObjectStore(state.checkpoint_url)
-        stored = []
-        for run in self._runs.finish():
-            unique = paths.attempt(state.generation, f"{self._unique}s{run.state_id}")
-            path = paths.run_path(self._task.stage.operator_id, self._task.epoch, self._subtask, unique)
-            store.put_file(run.path, path)
-            stored.append(
-                RunFile(
-                    path=path,
-                    bytes=run.path.stat().st_size,
-                    entries=run.entries,
-                    key_group_start=self._groups.start,
-                    key_group_end=self._groups.end,
-                    checksum=file_checksum(run.path),
-                )
+        return tuple(self._store_run(run, state, store) for run in self._runs.finish())
+
+    def _store_run(
+        self, run: LocalRun, state: StateTask, store: ObjectStore, *, merged_from: Sequence[str] = ()
+    ) -> RunFile:
+        kind = "m" if merged_from else "s"
+        unique = paths.attempt(state.generation, f"{self._unique}{kind}{run.state_id}")
+        path = paths.run_path(self._task.stage.operator_id, self._task.epoch, self._subtask, unique)
+        store.put_file(run.path, path)
+        return RunFile(
+            path=path,
+            state_id=run.state_id,
+            bytes=run.path.stat().st_size,
+            entries=run.entries,
+            key_group_start=self._groups.start,
+            key_group_end=self._groups.end,
+            checksum=file_checksum(run.path),
+            merged_from=tuple(merged_from),
+        )
+
+    def _merge(self, runs: Sequence[RunFile], state: StateTask, store: ObjectStore) -> Iterator[RunFile]:
+        """The newest runs of one state and of just these key groups, merged if enough of them have gathered."""
+        own = list(takewhile(lambda run: _range(run) == self._groups, reversed(runs)))[::-1]
+        start = decide_merge([run.entries for run in own])
+        if start is None:
+            return
+        chosen = own[start:]
+        folder = self._folder / f"merge-{chosen[0].state_id}"
+        with RunWriter(folder / "run") as writer:
+            merged = merge_runs(
+                folder,
+                [WantedRun(run.path, _Fetch(store, run)) for run in chosen],
+                state_id=chosen[0].state_id,
+                keeps_tombstones=len(chosen) < len(runs),
+                writer=writer,
             )
-        return tuple(stored)
+            yield self._store_run(merged, state, store, merged_from=[run.path for run in chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +295,10 @@ class _Fetch:
 
     def _matches(self, local_path: Path) -> bool:
         return file_checksum(local_path) == self.run.checksum
+
+
+def _range(run: RunFile) -> KeyGroupRange:
+    return KeyGroupRange(run.key_group_start, run.key_group_end)
 
 
 def _overlaps(run: RunFile, groups: KeyGroupRange) -> bool:

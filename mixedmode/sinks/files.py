@@ -1,14 +1,15 @@
 """File outputs: a task writes one file per epoch and subtask into the sink's staging folder, unseen by readers.
 
 Parquet keeps every type. JSON is one object a line: decimals, dates and timestamps as strings, binary as base64,
-NULL as null, NaN and infinities as strings.
+NULL as null, NaN and infinities as the strings that Spark reads as such ("NaN", "Infinity", "-Infinity"), maps as
+objects.
 """
 
 import base64
 import json
 import math
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -55,7 +56,8 @@ class OutputWriter:
             return
         table = table.append_column(EPOCH_COLUMN, pa.array([self._epoch], pa.int64()).take(_zeros(table.num_rows)))
         if self._rows is None:
-            self._rows = _ParquetRows(self._path, table.schema) if self._sink.format == "parquet" else _JsonRows(self._path)
+            is_parquet = self._sink.format == "parquet"
+            self._rows = _ParquetRows(self._path, table.schema) if is_parquet else _JsonRows(self._path)
         self._rows.write(table)
         self._row_count += table.num_rows
 
@@ -93,7 +95,7 @@ class _JsonRows:
         self._file = path.open("w", encoding="utf-8")
 
     def write(self, table: pa.Table) -> None:
-        for row in table.to_pylist():
+        for row in table.to_pylist(maps_as_pydicts="strict"):  # Spark's maps hold a key once
             self._file.write(json.dumps({name: _as_json(value) for name, value in row.items()}) + "\n")
 
     def close(self) -> None:
@@ -101,14 +103,20 @@ class _JsonRows:
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, datetime | date):
+    if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
-    if isinstance(value, Decimal):
+    if isinstance(value, timedelta):
         return str(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list):
+        return [_as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(_as_json(name)): _as_json(item) for name, item in value.items()}
     return value
 
 

@@ -6,7 +6,7 @@ console.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,24 +49,25 @@ class FileSink:
         self.store = ObjectStore(url)
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """See Sink. A fresh job with checkpoints expects an empty folder: epoch 0 would meet another run's files."""
+        """See Sink. A fresh job with checkpoints wants an empty folder: epoch 0 would meet another run's files."""
         columns = tuple(OutputColumn(field.name, str(field.type)) for field in fields)
-        kind = "batch" if self._replaces else "continuous"
-        describe_output(
-            self.store, OutputDescription(self._job, kind, self.task.format, tuple(key_columns), columns)
-        )
+        run: Literal["batch", "continuous"] = "batch" if self._replaces else "continuous"
+        describe_output(self.store, OutputDescription(self._job, run, self.task.format, tuple(key_columns), columns))
         if is_fresh and not self._replaces and published_files(self.store):
             msg = (
-                "the output folder holds the output of an earlier run whose checkpoints are not here, and the two would "
-                "be mixed. Set `sink.path` to a new folder, empty this one, or put the old checkpointing.dir back. "
-                f"folder={self.store.url}"
+                "the output folder holds the output of an earlier run whose checkpoints are not here, and the two "
+                "would be mixed. Set `sink.path` to a new folder, empty this one, or put the old checkpointing.dir "
+                f"back. folder={self.store.url}"
             )
             raise InvalidJobError(msg)
 
     def publish(self, staged: Sequence[StagedFile]) -> None:
         """See Sink."""
         if self._replaces:
-            self.store.delete([path for path, _ in published_files(self.store)])
+            waiting = [file for file in staged if self.store.exists(file.staged_path)]
+            published_before = {file.final_path for file in staged} - {file.final_path for file in waiting}
+            others = [path for path, _ in published_files(self.store) if path not in published_before]
+            self.store.delete(others)
         publish(self.store, staged)
 
 

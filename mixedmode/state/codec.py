@@ -8,6 +8,10 @@ Layout of a value, little-endian:
 
 A NULL field has its bit cleared and a fixed part of zeros. The layout is pinned by golden bytes in
 tests/state/test_codec.py; a change of it takes a new version number and keeps reading the old one.
+
+Invariants (tests/state/test_codec.py):
+  I1  unpack(pack(columns)) == columns, NULLs, NaN and the sign of zero included
+  I2  a value of another length, version or schema is refused, whatever values stand beside it
 """
 
 from collections.abc import Sequence
@@ -50,7 +54,7 @@ class RowCodec:
         """(n,) values from columns of (n,) each."""
         heads = self._heads(columns)
         if self.is_fixed_width:
-            return heads.view(f"V{self.head_bytes}").ravel().tolist()  # type: ignore[no-any-return]
+            return heads.view(f"V{self.head_bytes}").ravel().tolist()
         parts = [_fixed_binary(heads)]
         parts += [pc.fill_null(c, b"") for f, c in zip(self.fields, columns, strict=True) if _is_binary(f)]
         empty = pa.scalar(b"", pa.large_binary())
@@ -65,7 +69,10 @@ class RowCodec:
             packed = pa.array(values, pa.large_binary())
             heads, tails = self._read_variable(packed)
         _check_version(heads)
-        return self._columns(heads, tails)
+        columns = self._columns(heads, tails)
+        if tails is not None:
+            tails.check_ends()
+        return columns
 
     def _heads(self, columns: Sequence[pa.Array]) -> Bytes2D:
         count = len(columns[0]) if columns else 0
@@ -87,18 +94,19 @@ class RowCodec:
         return heads
 
     def _read_fixed(self, values: Sequence[bytes]) -> Bytes2D:
-        joined = b"".join(values)
-        if len(joined) != len(values) * self.head_bytes:
-            _raise_corrupt(f"expected_bytes={self.head_bytes}, total_bytes={len(joined)}, values={len(values)}")
-        return np.frombuffer(joined, np.uint8).reshape(len(values), self.head_bytes)
+        lengths = set(map(len, values))
+        if not lengths <= {self.head_bytes}:
+            _raise_corrupt(f"bytes={min(lengths - {self.head_bytes})}, bytes_expected={self.head_bytes}")
+        return np.frombuffer(b"".join(values), np.uint8).reshape(len(values), self.head_bytes)
 
     def _read_variable(self, packed: pa.LargeBinaryArray) -> tuple[Bytes2D, "_Tails"]:
         offsets = np.frombuffer(packed.buffers()[1], np.int64, count=len(packed) + 1)
         data = np.frombuffer(packed.buffers()[2] or b"", np.uint8)
-        if len(packed) and (np.diff(offsets) < self.head_bytes).any():
-            _raise_corrupt(f"expected_bytes_at_least={self.head_bytes}")
+        lengths = np.diff(offsets)
+        if (lengths < self.head_bytes).any():
+            _raise_corrupt(f"bytes={lengths.min()}, bytes_expected_at_least={self.head_bytes}")
         heads = data[offsets[:-1, None] + np.arange(self.head_bytes)] if len(packed) else _no_rows(self.head_bytes)
-        return heads, _Tails(data, offsets[:-1] + self.head_bytes)
+        return heads, _Tails(data, offsets[:-1] + self.head_bytes, offsets[1:])
 
     def _columns(self, heads: Bytes2D, tails: "_Tails | None") -> list[pa.Array]:
         columns = []
@@ -121,20 +129,28 @@ class RowCodec:
 class _Tails:
     """The variable parts of a batch of values, taken field by field."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
+    def __init__(self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
         self._data = data
-        self._starts = starts.copy()  # where the next field of each value begins
+        self._starts = starts.copy()  #: where the next field of each value begins; never beyond its end
+        self._ends = ends
 
     def take(self, lengths: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
-        """The next `lengths` (n,) bytes of each value."""
+        """The next `lengths` (n,) bytes of each value. Raises CorruptStateError where a value has fewer."""
+        lacking = lengths - (self._ends - self._starts)
+        if (lacking > 0).any():
+            _raise_corrupt(f"bytes_lacking={lacking.max()}")
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         positions = np.repeat(self._starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-        if len(positions) and positions[-1] >= len(self._data):
-            _raise_corrupt("variable part is cut short")
         self._starts += lengths
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data[positions])]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
+
+    def check_ends(self) -> None:
+        """Raises CorruptStateError unless the fields taken are all that the values hold."""
+        left = self._ends - self._starts
+        if left.any():
+            _raise_corrupt(f"bytes_left_over={left.max()}")
 
 
 def _is_binary(field: pa.Field) -> bool:
@@ -175,7 +191,7 @@ def _no_rows(width: int) -> Bytes2D:
 def _check_version(heads: Bytes2D) -> None:
     if len(heads) and not ((heads[:, 0] == VERSION) & (heads[:, 1] == SCHEMA_ID)).all():
         bad = heads[(heads[:, 0] != VERSION) | (heads[:, 1] != SCHEMA_ID)][0]
-        _raise_corrupt(f"version={bad[0]}, schema_id={bad[1]}, supported_version={VERSION}, supported_schema={SCHEMA_ID}")
+        _raise_corrupt(f"version={bad[0]}, version_expected={VERSION}, schema={bad[1]}, schema_expected={SCHEMA_ID}")
 
 
 def _raise_corrupt(values: str) -> None:

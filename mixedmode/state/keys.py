@@ -27,7 +27,7 @@ def _fixed(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) ->
     stored = np.empty((len(keys), PREFIX_BYTES + width), np.uint8)
     stored[:, :PREFIX_BYTES] = _prefixes(key_groups, state_id)
     stored[:, PREFIX_BYTES:] = raw.reshape(len(keys), width)
-    return stored.view(f"V{PREFIX_BYTES + width}").ravel().tolist()  # type: ignore[no-any-return]
+    return stored.view(f"V{PREFIX_BYTES + width}").ravel().tolist()
 
 
 def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[np.uint8]:
@@ -37,6 +37,7 @@ def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[
     return prefixes
 
 
-def first_key_of_group(key_group: int, state_id: int) -> bytes:
-    """The smallest stored key of a state in a key group."""
-    return key_group.to_bytes(2, "big") + bytes([state_id])
+def range_of_group(key_group: int, state_id: int) -> tuple[bytes, bytes]:
+    """The stored keys of a state in a key group: start <= key < end."""
+    prefix = key_group << 8 | state_id
+    return prefix.to_bytes(PREFIX_BYTES, "big"), (prefix + 1).to_bytes(PREFIX_BYTES, "big")

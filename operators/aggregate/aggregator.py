@@ -1,6 +1,7 @@
-"""The aggregates of one keyed step over their shared registers: rows to partials, partials to fewer, partials to results.
+"""The aggregates of one keyed step over their shared registers: rows to partials, partials to fewer, to results.
 
-Invariant: two aggregates that need the same register share one, so avg(x), sum(x) and count(x) keep two columns of state.
+Invariant (tests/operators/test_aggregator.py): aggregates that need the same register share one, so avg(x), sum(x) and
+count(x) of a double keep two columns of state.
 """
 
 from collections.abc import Mapping, Sequence

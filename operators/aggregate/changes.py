@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mixedmode.keys import KeySchema, decode_keys
 
@@ -66,4 +67,4 @@ class KeyedChanges:
 def _null_where(column: pa.Array, rows: npt.NDArray[np.bool_]) -> pa.Array:
     if not rows.any():
         return column
-    return pa.compute.if_else(pa.array(~rows), column, pa.scalar(None, column.type))
+    return pc.if_else(pa.array(~rows), column, pa.scalar(None, column.type))

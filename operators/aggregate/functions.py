@@ -29,12 +29,14 @@ from operators.aggregate.values import (
     Values,
     decimal_column,
     from_ordered,
+    has_order,
     limb_count,
     ordered_kind,
 )
 
 MAX_DECIMAL_DIGITS = 38
 State = Mapping[Register, tuple[Values, ...]]
+Integers = npt.NDArray[np.object_]  # Python integers, of any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +79,17 @@ def _check_argument(function: str, argument_type: pa.DataType, *, has_event_time
             "and keep that column in the sql steps before this one; the result of a keyed step has no event time."
         )
         raise InvalidJobError(msg)
-    if _is_nested(argument_type):
-        msg = f"{where}: {function} over arrays, maps and structs is not supported. type={argument_type}"
+    if not has_order(argument_type):
+        msg = (
+            f"{where}: {function} does not take values of this type. Cast the argument in a sql step, for example "
+            f"CAST(x AS STRING), or name a field of it. type={argument_type}"
+        )
         raise InvalidJobError(msg)
 
 
 def _is_numeric(data_type: pa.DataType) -> bool:
     is_number = pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)
     return bool(is_number)
-
-
-def _is_nested(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_nested(data_type) or pa.types.is_interval(data_type) or pa.types.is_duration(data_type))
 
 
 def _sum(argument: int, data_type: pa.DataType) -> AggregateFunction:
@@ -250,9 +251,11 @@ class _DecimalMean:
     def __call__(self, state: State) -> pa.Array:
         seen = _ints(state, self.seen)
         shift = 10 ** (self.result_type.scale - self.scale)
-        rounded = _divide_half_up(_limbs(state, self.total), seen, shift)
-        if isinstance(rounded, np.ndarray) and rounded.dtype == np.int64:
-            return decimal_column(_words_of_int64(rounded), self.result_type, seen == 0)
+        limbs, divisor = _limbs(state, self.total), np.maximum(seen, 1)
+        if len(limbs) == 2 and _fits_scaled(limbs, divisor, shift):
+            quotient = _half_up((limbs[0] + (limbs[1] << LIMB_BITS)) * shift, divisor)
+            return decimal_column(_words_of_int64(quotient), self.result_type, seen == 0)
+        rounded = _half_up_python(_python_integers(limbs) * shift, divisor.astype(object))
         _check_fits(_exceeds(rounded, self.result_type.precision), self.result_type, "avg")
         return decimal_column(_words_of_python(rounded), self.result_type, seen == 0)
 
@@ -292,10 +295,11 @@ def _limbs(state: State, register: ExactSum) -> list[Int64s]:
 
 
 def _overflows_int64(limbs: list[Int64s]) -> Bools:
-    return (limbs[1] >= 2 ** (LIMB_BITS - 1)) | (limbs[1] < -(2 ** (LIMB_BITS - 1)))
+    overflows: Bools = (limbs[1] >= 2 ** (LIMB_BITS - 1)) | (limbs[1] < -(2 ** (LIMB_BITS - 1)))
+    return overflows
 
 
-def _exceeds(numbers: npt.NDArray[np.object_], digits: int) -> Bools:
+def _exceeds(numbers: Integers, digits: int) -> Bools:
     return np.asarray(abs(numbers) >= 10**digits, dtype=np.bool_)
 
 
@@ -309,28 +313,31 @@ def _check_fits(overflows: Bools, result_type: pa.DataType, function: str) -> No
         raise InvalidJobError(msg)
 
 
-def _python_integers(limbs: list[Int64s]) -> npt.NDArray[np.object_]:
-    total = limbs[-1].astype(object)
+def _python_integers(limbs: list[Int64s]) -> Integers:
+    total: Integers = limbs[-1].astype(object)
     for limb in reversed(limbs[:-1]):
         total = total * 2**LIMB_BITS + limb
-    return total  # type: ignore[no-any-return]
+    return total
 
 
-def _divide_half_up(limbs: list[Int64s], counts: Int64s, shift: int) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
-    """round_half_up(total * shift / count): int64 where every step fits, Python integers otherwise."""
-    divisor = np.maximum(counts, 1)
-    if len(limbs) == 2 and _fits_scaled(limbs, divisor, shift):
-        total = (limbs[0] + (limbs[1] << LIMB_BITS)) * shift
-        return np.sign(total) * ((2 * np.abs(total) + divisor) // (2 * divisor))
-    wide = _python_integers(limbs) * shift
-    magnitude = (2 * abs(wide) + divisor.astype(object)) // (2 * divisor.astype(object))
-    return np.where(wide < 0, -magnitude, magnitude)
+def _half_up(numbers: Int64s, divisor: Int64s) -> Int64s:
+    """The quotients, half rounded away from zero. The caller makes sure that every step fits (`_fits_scaled`)."""
+    magnitude: Int64s = (2 * np.abs(numbers) + divisor) // (2 * divisor)
+    return np.sign(numbers) * magnitude
+
+
+def _half_up_python(numbers: Integers, divisor: Integers) -> Integers:
+    """As `_half_up`, for numbers of any size."""
+    magnitude = (2 * abs(numbers) + divisor) // (2 * divisor)
+    rounded: Integers = np.where(numbers < 0, -magnitude, magnitude)
+    return rounded
 
 
 def _fits_scaled(limbs: list[Int64s], divisor: Int64s, shift: int) -> bool:
     """Whether 2 * total * shift + divisor stays within an int64 for every group."""
     largest = (int(np.abs(limbs[1]).max(initial=0)) + 1) * 2**LIMB_BITS
-    return 2 * largest * shift + int(divisor.max(initial=1)) < 2**63
+    fits: bool = 2 * largest * shift + int(divisor.max(initial=1)) < 2**63
+    return fits
 
 
 def _words(limbs: list[Int64s]) -> npt.NDArray[np.uint64]:
@@ -347,7 +354,7 @@ def _words_of_int64(numbers: Int64s) -> npt.NDArray[np.uint64]:
     return np.stack([numbers.view(np.uint64), (numbers >> 63).view(np.uint64)], axis=1)
 
 
-def _words_of_python(numbers: npt.NDArray[np.object_]) -> npt.NDArray[np.uint64]:
+def _words_of_python(numbers: Integers) -> npt.NDArray[np.uint64]:
     low = (numbers & (2**64 - 1)).astype(np.uint64)
     high = ((numbers >> 64) & (2**64 - 1)).astype(np.uint64)
     return np.stack([low, high], axis=1)

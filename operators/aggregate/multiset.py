@@ -114,9 +114,7 @@ class MultisetAggregateOperator:
             per_key.append(_StoredRows(start, dict(zip(found.keys, multiplicities, strict=True))))
         return per_key
 
-    def _aggregate(
-        self, per_key: Sequence["_StoredRows"], size: int
-    ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
+    def _aggregate(self, per_key: Sequence["_StoredRows"], size: int) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """Which keys have rows, and the results of all keys over their rows (unspecified where there are none)."""
         payloads = [row[len(stored.prefix) :] for stored in per_key for row in stored.rows]
         weights = np.array([n for stored in per_key for n in stored.rows.values()], np.int64)
@@ -148,7 +146,11 @@ class _RowChanges:
 
 
 def _after(before: Sequence[_StoredRows], changes: _RowChanges) -> list[_StoredRows]:
-    """The rows of each key once the changes are in; keys and changes are both in stored order."""
+    """The rows of each key once the changes are in; keys and changes are both in stored order, and so are the rows.
+
+    Doubles are added in that order, so the row that is taken back in a later epoch, computed from the stored rows, is
+    to the last bit the row that was given now.
+    """
     after = [_StoredRows(stored.prefix, dict(stored.rows)) for stored in before]
     at = 0
     for row_key, multiplicity in zip(changes.row_keys, changes.multiplicities.tolist(), strict=True):
@@ -158,7 +160,7 @@ def _after(before: Sequence[_StoredRows], changes: _RowChanges) -> list[_StoredR
             after[at].rows[row_key] = multiplicity
         else:
             after[at].rows.pop(row_key, None)
-    return after
+    return [_StoredRows(stored.prefix, dict(sorted(stored.rows.items()))) for stored in after]
 
 
 def _distinct_keys(table: pa.Table) -> tuple[pa.Array, npt.NDArray[np.uint16]]:
@@ -175,4 +177,3 @@ def _check_not_negative(multiplicities: npt.NDArray[np.int64]) -> None:
             f"rows_affected={int((multiplicities < 0).sum())}"
         )
         raise InternalError(msg)
-

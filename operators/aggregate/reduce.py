@@ -49,7 +49,8 @@ def sum_by(grouping: Grouping, column: Int64s) -> Int64s:
 def sum_floats_by(grouping: Grouping, column: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """(size,) float64 sums, added in row order."""
     weighted = column if grouping.weights is None else column * grouping.weights
-    return np.bincount(grouping.codes, weights=weighted, minlength=grouping.size)
+    totals = np.bincount(grouping.codes, weights=weighted, minlength=grouping.size)
+    return totals.astype(np.float64, copy=False)  # bincount of no rows counts in integers
 
 
 def extreme_by(grouping: Grouping, values: Values, *, largest: bool) -> Values:

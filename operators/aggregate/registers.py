@@ -28,7 +28,7 @@ from operators.aggregate.reduce import (
     sum_by,
     sum_floats_by,
 )
-from operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Bools, Int64s, Values
+from operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Int64s, Values
 
 Parts = Sequence[Values]
 
@@ -203,7 +203,7 @@ class EdgeInTime:
         ties = np.flatnonzero(times == edge_times[grouping.codes])
         candidates, dictionary = _null_smallest(values.take(ties))
         best = extreme_by(Grouping(grouping.codes[ties], grouping.size), candidates, largest=self.last)
-        return Values(edge_times), _without_null_marks(best, values, ties, grouping, dictionary)
+        return Values(edge_times), _without_null_marks(best, values, grouping, dictionary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +270,7 @@ def _null_smallest(values: Values) -> tuple[Values, pa.LargeBinaryArray | None]:
     return Values(ranks if values.valid is None else np.where(values.valid, ranks, 0)), dictionary
 
 
-def _without_null_marks(
-    best: Values, values: Values, ties: "np.typing.NDArray[np.intp]", grouping: Grouping, dictionary: pa.Array
-) -> Values:
+def _without_null_marks(best: Values, values: Values, grouping: Grouping, dictionary: pa.Array) -> Values:
     """Ranks back to values: rank 0 is NULL."""
     ranks = _ints(best)
     valid = ranks > 0
@@ -282,5 +280,3 @@ def _without_null_marks(
     distinct = dictionary.to_numpy(zero_copy_only=False)
     data = distinct[np.maximum(ranks - 1, 0)] if len(distinct) else np.zeros(grouping.size, np.int64)
     return Values(data, chosen.valid)
-
-

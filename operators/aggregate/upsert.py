@@ -14,9 +14,9 @@ import pyarrow as pa
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.state import KeyedStateBackend, StateDescriptor
+from operators.aggregate.aggregator import argument_name
 from operators.aggregate.changes import WEIGHT_COLUMN, KeyedChanges
 from operators.aggregate.operator import KEY_COLUMN, column_of
-from operators.aggregate.aggregator import argument_name
 from operators.aggregate.segments import segments
 
 
@@ -49,20 +49,18 @@ class UpsertOperator:
         weights = column_of(table, WEIGHT_COLUMN).to_numpy()
         added = np.bincount(grouping.codes[weights > 0], minlength=grouping.size)
         removed = np.bincount(grouping.codes[weights < 0], minlength=grouping.size)
-        self._check_one_row_per_key(keys, first_rows, added)
+        self._check_one_row_per_key(added)
         newest = first_rows.copy()
         newest[grouping.codes[weights > 0]] = np.flatnonzero(weights > 0)
         results = [column_of(table, argument_name(i)).take(pa.array(newest)) for i in range(len(self.argument_types))]
         yield KeyedChanges(keys.take(pa.array(first_rows)), removed > 0, added > 0, results, None)
 
-    def _check_one_row_per_key(
-        self, keys: pa.Array, first_rows: npt.NDArray[np.intp], added: npt.NDArray[np.intp]
-    ) -> None:
+    def _check_one_row_per_key(self, added: npt.NDArray[np.intp]) -> None:
         if (added > 1).any():
             names = ", ".join(field.name for field in self.key_schema.fields)
             msg = (
                 "the sql after the last key-by gives several rows for one key, so the output would not be one row per "
                 "key. Give one row per key, or put the key-by after the sql. "
-                f"key_columns={names}, keys_affected={int((added > 1).sum())}, keys={len(first_rows)}"
+                f"key_columns={names}, keys_affected={int((added > 1).sum())}, keys={len(added)}"
             )
             raise InvalidJobError(msg)

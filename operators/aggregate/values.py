@@ -6,7 +6,8 @@ The one idea: three forms are enough for every SQL type.
   floats   float64                                                     -> sums and moments of doubles
 
 Invariants (tests/operators/test_values.py):
-  I1  a < b in Spark's order  exactly when  ordered(a) < ordered(b); NaN is the greatest double, as in Spark
+  I1  a < b in Spark's order  exactly when  ordered(a) < ordered(b); NaN is the greatest double, as in Spark. Where
+      Spark sees a tie, -0.0 is below 0.0 here, so that min and max do not depend on the order of the rows
   I2  from_ordered(ordered_values(x), x.type) == x, NULLs and NaN included (-0.0 stays -0.0)
   I3  the limbs of a column add up to its exact unscaled values
 """
@@ -108,6 +109,19 @@ class Argument:
         return integer_limbs(self.column)
 
 
+def has_order(data_type: pa.DataType) -> bool:
+    """Whether values of this type have a storage form: `ordered_kind` and `ordered_values` take it."""
+    return bool(
+        pa.types.is_integer(data_type)
+        or pa.types.is_floating(data_type)
+        or pa.types.is_decimal128(data_type)
+        or pa.types.is_boolean(data_type)
+        or pa.types.is_timestamp(data_type)
+        or pa.types.is_date32(data_type)
+        or _is_text_or_bytes(data_type)
+    )
+
+
 def ordered_kind(data_type: pa.DataType) -> pa.DataType:
     """The Arrow type of `ordered_values` for a column of `data_type`: int64 or large_binary."""
     is_wide = pa.types.is_decimal(data_type) and data_type.precision > _INT64_DIGITS
@@ -172,11 +186,12 @@ def limb_count(data_type: pa.DataType) -> int:
 
 
 def integer_limbs(column: pa.Array) -> tuple[Int64s, ...]:
-    """Limbs of the unscaled integers of a column (I3), least significant first, zero at NULL; only the last is signed."""
+    """Limbs of the unscaled integers of a column (I3), the lowest first, zero at NULL; only the last one is signed."""
     valid = validity(column)
     if limb_count(column.type) == 2:
-        whole = ordered_values(column).data
-        assert isinstance(whole, np.ndarray), column.type
+        ordered = ordered_values(column).data
+        assert isinstance(ordered, np.ndarray), column.type
+        whole: Int64s = ordered.astype(np.int64, copy=False)
         limbs: tuple[Int64s, ...] = (whole & LIMB_MASK, whole >> LIMB_BITS)
     else:
         words = _decimal_words(column)

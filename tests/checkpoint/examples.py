@@ -20,7 +20,7 @@ OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000}\n{"logOff
 
 def a_run(epoch: int, subtask: int = 0, unique: str = "a", operator_id: str = "step-1") -> RunFile:
     path = paths.run_path(operator_id, Epoch(epoch), subtask, unique)
-    return RunFile(path, bytes=5, entries=2, key_group_start=0, key_group_end=64, checksum="0" * 16)
+    return RunFile(path, state_id=0, bytes=5, entries=2, key_group_start=0, key_group_end=64, checksum="0" * 16)
 
 
 def a_staged(epoch: int, subtask: int = 0, unique: str = "a") -> StagedFile:

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import CommitPermit
-from mixedmode.checkpoint.gc import Collected, classify, collect_orphans, discard_attempts
+from mixedmode.checkpoint.gc import (
+    Collected,
+    classify,
+    collect_orphans,
+    discard_attempts,
+    drop_checkpoint,
+    unneeded_files,
+)
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest
@@ -152,3 +159,25 @@ def test_a_start_takes_back_only_its_own_files_of_one_epoch(log: CheckpointLog, 
     assert collected == Collected(files=2, bytes=12)
     assert names(log.store) == sorted(kept)
     assert names(sink) == []
+
+
+def test_dropping_a_checkpoint_deletes_only_what_no_other_one_names(log: CheckpointLog) -> None:
+    shared, merged_away, merged = a_run(0), a_run(1), a_run(2, unique="m")
+    old, newest = a_manifest(1, runs=[shared, merged_away]), a_manifest(2, runs=[shared, merged])
+    for run in (shared, merged_away, merged):
+        log.store.put(run.path, b"state")
+    commit(log, old)
+    commit(log, newest)
+    assert unneeded_files(old, [newest]) == (merged_away.path,)
+    assert drop_checkpoint(log, old, [newest]) == Collected(1, merged_away.bytes)
+    assert log.epochs() == (2,)
+    assert [path for path in names(log.store) if path.startswith(paths.RUNS)] == [shared.path, merged.path]
+
+
+def test_a_crash_after_the_manifest_is_dropped_leaves_runs_that_the_next_collection_finds(log: CheckpointLog) -> None:
+    merged_away, merged = a_run(1), a_run(2, unique="m")
+    for run in (merged_away, merged):
+        log.store.put(run.path, b"state")
+    commit(log, a_manifest(2, runs=[merged]))  # as if the manifest of epoch 1 had been deleted, and then nothing more
+    assert collect_orphans(log, sink=None) == Collected(1, 5)
+    assert log.store.exists(merged.path)

@@ -39,7 +39,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-RUNS = st.builds(RunFile, TEXT, COUNT, COUNT, COUNT, COUNT, TEXT)
+RUNS = st.builds(RunFile, TEXT, COUNT, COUNT, COUNT, COUNT, COUNT, TEXT, st.lists(TEXT, max_size=3).map(tuple))
 STAGED = st.builds(StagedFile, TEXT, TEXT, COUNT, COUNT, TEXT)
 STATES = st.builds(OperatorState, TEXT, st.dictionaries(TEXT, JSON, max_size=3), st.lists(RUNS, max_size=3).map(tuple))
 PROGRESS = st.builds(SourceProgress, COUNT, st.none() | INT64, st.none() | INT64)
@@ -64,13 +64,14 @@ MANIFESTS = st.builds(
 )
 
 GOLDEN = (
-    b'{"kind":"mixedmode-manifest","format_version":1,"checksum":"3dde18a959fcc726","content":{"job":"airport-delays","epoch":1,'
+    b'{"kind":"mixedmode-manifest","format_version":1,"checksum":"6c2bbcede7e2efc8","content":{"job":"airport-delays","epoch":1,'
     b'"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"path":"streaming","parallelism":2,'
     b'"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event_time_us":1699999999000000,'
     b'"watermark_us":null}},"offsets":"v1\\n{\\"batchWatermarkMs\\":0,\\"batchTimestampMs\\":1700000000000}\\n'
     b'{\\"logOffset\\":0}","operators":[{"operator_id":"step-1","state_schema":{"columns":["n","\xce\xa3"],'
-    b'"format":1},"runs":[{"path":"runs/step-1/0000000001-0000000000-a.sst","bytes":5,"entries":2,'
-    b'"key_group_start":0,"key_group_end":64,"checksum":"0000000000000000"}]}],"outputs":[{"staged_path":'
+    b'"format":1},"runs":[{"path":"runs/step-1/0000000001-0000000000-a.sst","state_id":0,"bytes":5,"entries":2,'
+    b'"key_group_start":0,"key_group_end":64,"checksum":"0000000000000000","merged_from":[]}]}],'
+    b'"outputs":[{"staged_path":'
     b'"_staging/0000000001-0000000000-a.parquet","final_path":"part-0000000001-0000000000.parquet","bytes":7,'
     b'"rows":3,"checksum":"ffffffffffffffff"}],"records_in":1000,"rows_out":3,"pairs":3}}\n'
 )
@@ -91,8 +92,7 @@ def test_the_bytes_of_identity_and_generation_are_those_of_format_1() -> None:
         b'"content":{"name":"j","max_parallelism":8,"operators":{"s":"f"}}}\n'
     )
     assert encode_generation(Generation(3)) == (
-        b'{"kind":"mixedmode-generation","format_version":1,"checksum":"e00f6c150d7d6a73",'
-        b'"content":{"generation":3}}\n'
+        b'{"kind":"mixedmode-generation","format_version":1,"checksum":"e00f6c150d7d6a73","content":{"generation":3}}\n'
     )
 
 

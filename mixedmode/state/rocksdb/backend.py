@@ -10,8 +10,9 @@ from enum import Enum
 from rocksdict import Rdict, ReadOptions
 
 from mixedmode.state.backend import StateRange
-from mixedmode.state.keys import PREFIX_BYTES, first_key_of_group
-from mixedmode.state.rocksdb.writer import RunWriter
+from mixedmode.state.keys import PREFIX_BYTES, range_of_group
+from mixedmode.state.rocksdb.replica import reading
+from mixedmode.state.rocksdb.writer import TOMBSTONE, RunWriter
 
 # A point read costs about as much as scanning this many entries; bench/micro/test_state_reads.py prints both.
 ENTRIES_SCANNED_PER_POINT_READ = 3
@@ -32,7 +33,7 @@ def decide_read(*, keys_wanted: int, entries_in_range: int) -> ReadPlan:
 
 
 class RocksDBBackend:
-    """KeyedStateBackend over a replica. `entries_per_group` estimates {state id: entries per key group} for planning."""
+    """KeyedStateBackend over a replica. `entries_per_group` ({state id: entries per key group}) is an estimate."""
 
     def __init__(self, database: Rdict, writer: RunWriter, entries_per_group: Mapping[int, float]) -> None:
         self._database = database
@@ -46,7 +47,9 @@ class RocksDBBackend:
         groups = _key_group(keys[-1]) - _key_group(keys[0]) + 1
         in_range = int(groups * self._entries_per_group.get(state_id, 0.0))
         if decide_read(keys_wanted=len(keys), entries_in_range=in_range) is ReadPlan.POINT_READS:
-            return self._database.get(list(keys))  # type: ignore[return-value]
+            with reading(self._database):
+                values: list[bytes | None] = self._database.get(list(keys))  # type: ignore[assignment]
+            return [value or None for value in values]  # an empty value is a tombstone
         return self._read_by_scan(state_id, keys)
 
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
@@ -61,16 +64,28 @@ class RocksDBBackend:
     def _read_by_scan(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         # Group by group: between the entries of one state lie those of the operator's other states.
         stored: dict[bytes, bytes] = {}
-        for group in range(_key_group(keys[0]), _key_group(keys[-1]) + 1):
-            found = self._scan(first_key_of_group(group, state_id), first_key_of_group(group, state_id + 1))
+        first, after_last = keys[0], keys[-1] + b"\x00"
+        for group in range(_key_group(first), _key_group(after_last) + 1):
+            start, end = range_of_group(group, state_id)
+            found = self._scan(max(start, first), min(end, after_last))
             stored.update(zip(found.keys, found.values, strict=True))
         return [stored.get(key) for key in keys]
 
     def _scan(self, start: bytes, end: bytes) -> StateRange:
         bounds = ReadOptions()
         bounds.set_iterate_upper_bound(end)
-        entries = list(self._database.items(from_key=start, read_opt=bounds))
-        return StateRange([key for key, _ in entries], [value for _, value in entries])  # type: ignore[misc]
+        found = StateRange([], [])
+        with reading(self._database):
+            entries = self._database.iter(bounds)
+            entries.seek(start)
+            while entries.valid():
+                value = entries.value()
+                if value != TOMBSTONE:
+                    found.keys.append(entries.key())
+                    found.values.append(value)
+                entries.next()
+            entries.status()  # raises if damage ended the loop; `Rdict.items` would just stop there
+        return found
 
 
 def _key_group(stored_key: bytes) -> int:
