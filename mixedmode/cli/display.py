@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from mixedmode.config import JobSpec
+from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
 
 _QUIET_EPOCHS = 200  # after so many live epochs only every tenth has a line of its own
@@ -160,7 +160,7 @@ class Display:
 def screen(spec: JobSpec) -> Iterator[Display]:
     """A display for one run; the moving line goes away at the end."""
     console = output_console()
-    console.print(f"[bold]{spec.name}[/]  {spec.chosen_mode} mode", highlight=False)
+    console.print(f"[bold]{spec.name}[/]  {resolve_mode(spec).mode} mode", highlight=False)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield Display(console, progress)

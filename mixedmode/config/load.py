@@ -21,7 +21,7 @@ from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.errors import InvalidJobError
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # also file:/data, as Hadoop writes it
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 AnySection = TypeVar("AnySection", bound=Section)
 AnyJob = TypeVar("AnyJob", bound=JobSettings)
@@ -96,7 +96,9 @@ def resolve_field(section: AnySection, field_name: str, folder: FilePath) -> Any
 
 
 def resolve_path(path: str, folder: FilePath) -> str:
-    """`path` from `folder`, absolute; a URL or an absolute path stays as it is."""
+    """`path` from `folder`, absolute; another URL than file:, or an absolute path, stays as it is."""
+    if path.startswith("file:/"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
     if _URL.match(path) or FilePath(path).is_absolute():
         return path
     return os.path.normpath(folder.absolute() / path)

@@ -151,7 +151,7 @@ class WatermarkSpec(Section):
 
     out_of_orderness_ms: DurationMs = Field(
         default=0,
-        description="how late a record may come; a larger one keeps late records and delays whatever waits for time",
+        description="how far the watermark stays behind the newest event time, so how late a record may come",
     )
 
 
@@ -186,6 +186,9 @@ class SourceSpec(Section):
         if self.event_time is None and self.watermark.out_of_orderness_ms:
             text = " has no effect without event-time. Name the column in event-time, or remove it."
             findings.append((("watermark", "out-of-orderness"), text))
+        if self.max_files_per_epoch is not None and self.max_bytes_per_epoch is not None:
+            text = " and max-files-per-epoch are both given, and Spark takes one of them. Remove one."
+            findings.append((("max-bytes-per-epoch",), text))
         if findings:
             raise refusal(*findings)
         return self

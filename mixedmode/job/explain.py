@@ -34,9 +34,11 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             yield "  event time  none"
         else:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
-            kept = not plan.stages or plan.stages[0].event_time is not None
-            dropped = "" if kept else "; a sql step drops the column, so there is no watermark"
-            yield f"  event time  {column}, watermark {bound} behind the newest{dropped}"
+            if plan.stages and plan.stages[0].event_time is not None:
+                yield f"  event time  {column}, watermark {bound} behind the newest"
+            else:
+                why = "a sql step drops the column" if plan.stages else "there is no keyed step"
+                yield f"  event time  {column}, but no watermark: {why}"
 
 
 def _stage(

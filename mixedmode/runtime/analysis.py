@@ -42,6 +42,12 @@ PREVIOUS = "previous"  # the name under which a sql step reads what the step bef
 _STATEFUL = re.compile(
     r"~(Aggregate|Distinct|Deduplicate\w*|Window|Sort|GlobalLimit|LocalLimit|Tail|Offset|Intersect|Except)"
 )
+_JOINING = re.compile(r"~Join|\bIN \(list#|\bexists#|\bscalar-subquery#")  # what may read a second stream
+_UNREPEATABLE = re.compile(
+    r"\b(rand|randn|random|uuid|shuffle|randstr|uniform|monotonically_increasing_id|spark_partition_id|"
+    r"current_timestamp|current_date|localtimestamp|current_time|input_file_name)\(",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,8 @@ class _Chain:
         except PySparkException as error:
             raise _refused(where, error, inputs) from error
         _check_stateless(plan, where)
+        if self._stages:
+            _check_repeatable(plan, where)
         _check_columns(result, where)
         self._current = result
         self._sql.append(text)
@@ -332,7 +340,7 @@ def _explained(frame: DataFrame) -> str:
 def _check_stateless(plan: str, where: str) -> None:
     analysed = plan.rpartition("== Analyzed Logical Plan ==")[2]
     found = _STATEFUL.search(analysed)
-    joins_streams = "~Join" in analysed and analysed.count("StreamingRelation") > 1
+    joins_streams = _JOINING.search(analysed) is not None and analysed.count("StreamingRelation") > 1
     if found is None and not joins_streams:
         return
     what = found.group(1).lower() if found else "join of two sources"
@@ -341,6 +349,18 @@ def _check_stateless(plan: str, where: str) -> None:
         f"Use key-by and aggregate for what goes over many records. found={what}"
     )
     raise InvalidJobError(msg)
+
+
+def _check_repeatable(plan: str, where: str) -> None:
+    """Over the rows of a keyed step, sql runs again when a row is taken back, and must give the same row."""
+    found = _UNREPEATABLE.search(plan.rpartition("== Analyzed Logical Plan ==")[2])
+    if found is not None:
+        msg = (
+            f"{where}: after a keyed step, sql must give the same row for the same input at any time, because a "
+            "changed row is taken back by computing it again. Compute this before the first key-by. "
+            f"found={found.group(1)}"
+        )
+        raise InvalidJobError(msg)
 
 
 def _check_columns(frame: DataFrame, where: str) -> None:

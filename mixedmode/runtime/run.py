@@ -165,9 +165,9 @@ class _Run:
         }
         return input_frame(self._session, self._plan, sources, settings)
 
-    def settings(self, context: EpochContext, *, is_catching_up: bool) -> StageSettings:
+    def settings(self, context: EpochContext, *, is_backlog: bool) -> StageSettings:
         """Stage settings of a phase."""
-        parallelism = self._backlog_parallelism if is_catching_up else self._parallelism
+        parallelism = self._backlog_parallelism if is_backlog else self._parallelism
         return self._settings(context.sink, self._checkpoint_dir, context.generation, parallelism)
 
     @property
@@ -259,13 +259,13 @@ class _Phases:
     def _catch_up(self, *, is_first: bool) -> bool:
         """Everything present now, then return; whether there was anything."""
         before = self._runner.epochs_run
-        settings = self._run.settings(self._context, is_catching_up=is_first)
+        settings = self._run.settings(self._context, is_backlog=is_first and self._runner.latest is None)
         frame = self._run.frame(settings, self._admission)
         self._query(frame, settings, is_catching_up=is_first, trigger={"availableNow": True})
         return self._runner.epochs_run > before
 
     def _go_live(self) -> None:
-        settings = self._run.settings(self._context, is_catching_up=False)
+        settings = self._run.settings(self._context, is_backlog=False)
         frame = self._run.frame(settings, lambda _source: Admission())
         interval_ms = self._run.policy.live_interval_ms
         self._query(frame, settings, is_catching_up=False, trigger={"processingTime": f"{interval_ms} milliseconds"})
@@ -282,7 +282,7 @@ class _Phases:
             return Admission()
         if source.max_files_per_epoch is not None or source.max_bytes_per_epoch is not None:
             return Admission(source.max_files_per_epoch, source.max_bytes_per_epoch)
-        parallelism = self._run.settings(self._context, is_catching_up=True).parallelism
+        parallelism = self._run.settings(self._context, is_backlog=True).parallelism
         return Admission(
             max_bytes=max(1, parallelism * STREAMED_BYTES_PER_SECOND * self._run.policy.backlog_interval_ms // 1000)
         )

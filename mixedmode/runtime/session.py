@@ -9,6 +9,7 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from mixedmode.config import JobSpec
@@ -29,6 +30,8 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
 }
 LOG_FILE = "spark.log"
+#: PySpark prints a refused query to standard error, stack trace included, before it raises what we turn into one message
+_SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSession:
@@ -40,6 +43,8 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable  # workers would otherwise start whatever python3 is on PATH
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name in _SECOND_VOICES:
+        PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName(spec.name)
     for key, value in {**_DEFAULTS, **_log_settings(log_folder), **spec.spark}.items():
         builder = builder.config(key, value)

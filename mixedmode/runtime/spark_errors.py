@@ -55,7 +55,7 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
         return RetryableError(f"{msg} log={log_file}")
     cause = _innermost(text)
     msg = (
-        "a task failed, also when Spark ran it again, and nothing of its epoch was committed. Look at the cause; when "
+        "a task failed, and nothing of its epoch was committed. Look at the cause; when "
         f"it is repaired, start the job again: it resumes. cause={cause}, log={log_file}"
     )
     return RetryableError(msg)

@@ -11,11 +11,19 @@ from typing import Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import StagedFile
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN, FileFormat, SinkTask
-from mixedmode.sinks.publish import OutputColumn, OutputDescription, describe_output, publish, published_files
+from mixedmode.sinks.publish import (
+    OutputColumn,
+    OutputDescription,
+    describe_output,
+    publish,
+    published_files,
+    read_output_description,
+)
 
 CONSOLE_ROWS = 20  # of one epoch; a person reads no more
 
@@ -51,6 +59,13 @@ class FileSink:
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """See Sink. A fresh job with checkpoints wants an empty folder: epoch 0 would meet another run's files."""
         columns = tuple(OutputColumn(field.name, str(field.type)) for field in fields)
+        if not is_fresh and read_output_description(self.store) is None:
+            msg = (
+                "the job goes on from a checkpoint, and the output it has written so far is not in this folder. Put "
+                "the old `sink.path` back, or move the whole output folder to the new path. "
+                f"folder={self.store.url}"
+            )
+            raise InvalidJobError(msg)
         run: Literal["batch", "continuous"] = "batch" if self._replaces else "continuous"
         describe_output(self.store, OutputDescription(self._job, run, self.task.format, tuple(key_columns), columns))
         if is_fresh and not self._replaces and published_files(self.store):
@@ -60,6 +75,8 @@ class FileSink:
                 f"back. folder={self.store.url}"
             )
             raise InvalidJobError(msg)
+        if self._replaces:  # what a batch run that died has staged is of no use to this one
+            self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
 
     def publish(self, staged: Sequence[StagedFile]) -> None:
         """See Sink."""
@@ -72,7 +89,7 @@ class FileSink:
 
 
 class ConsoleSink:
-    """Prints the first rows of each epoch. A crash between printing and Spark's own commit prints them once more."""
+    """Prints the first rows of each epoch. A crash right after printing prints them once more."""
 
     def __init__(self, url: str, show: Callable[[pa.Table, int], None]) -> None:
         """`url` is a folder for staged outputs; `show` gets up to CONSOLE_ROWS rows, and how many there are."""

@@ -129,7 +129,7 @@ def _not_written(path: Path, file_bytes: int, error: OSError) -> str:
     what = "the local disk is full" if full else "the local disk cannot be written to"
     how = "Free some space there" if full else "Repair it"
     return (
-        f"{what}, so the sort cannot spill what exceeds its memory. {how}, point the spill directory to another disk, "
+        f"{what}, so the sort cannot spill what exceeds its memory. {how}, set TMPDIR to another disk, "
         "or raise `state.backlog.sort-memory`; then start the job again. "
         f"path={path}, written_bytes={file_bytes}, error={error.strerror}"
     )

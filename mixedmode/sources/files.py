@@ -38,6 +38,7 @@ class Admission:
 def source_schema(session: SparkSession, source: SourceSpec, *, where: str) -> StructType:
     """The columns of a source. Raises InvalidJobError, beginning with `where`, when there are none to be had."""
     _check_path(source, where=where)
+    _check_options(source, where=where)
     if source.schema_ddl is not None:
         return _parse_ddl(source.schema_ddl, where=where)
     try:
@@ -71,6 +72,17 @@ def _check_path(source: SourceSpec, *, where: str) -> None:
         return
     msg = f"{where}: there is no such file or directory. Create it, or correct the path. path={source.path}"
     raise InvalidJobError(msg)
+
+
+def _check_options(source: SourceSpec, *, where: str) -> None:
+    """How much an epoch takes is the mode's to decide: a limit of Spark's would cut a mixed backlog into pieces."""
+    limits = [option for option in source.options if option.lower() in {"maxfilespertrigger", "maxbytespertrigger"}]
+    if limits:
+        msg = (
+            f"{where}: this option of Spark's is set by the job's mode. Use max-files-per-epoch or max-bytes-per-epoch "
+            f"of the source, which hold where a backlog takes the streaming path. option={limits[0]}"
+        )
+        raise InvalidJobError(msg)
 
 
 def _parse_ddl(ddl: str, *, where: str) -> StructType:

@@ -364,7 +364,7 @@ def test_relative_paths_are_taken_from_the_folder_of_the_file_and_others_stay(fo
     assert spec.sources["flights"].path == str(folder / "data/*/*.json")
     assert spec.sink.path == "s3://bucket/out"
     assert spec.execution.checkpointing.dir == "/c"
-    assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).sink.path == "file:/out"
+    assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).sink.path == "/out"
     assert load_job_spec("jobs/job.yaml").sink.path == str(folder / "jobs/run/out")
 
 

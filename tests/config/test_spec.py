@@ -178,6 +178,11 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
             {"format": "parquet", "path": "x", "max-bytes-per-epoch": 0},
             ["max-bytes-per-epoch must be more than 0. found=0"],
         ),
+        (
+            SourceSpec,
+            {"format": "parquet", "path": "x", "max-files-per-epoch": 1, "max-bytes-per-epoch": "1MB"},
+            ["max-bytes-per-epoch and max-files-per-epoch are both given, and Spark takes one of them. Remove one."],
+        ),
         (SqlStep, {"sql": "\n"}, ["sql must not be empty."]),
         (
             KeyedAggregateStep,

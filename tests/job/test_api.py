@@ -82,21 +82,20 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
         "out_of_orderness": "5s",
         "bounded": True,
         "options": {"header": True, "sep": ";", "samplingRatio": 0.5},
-        "max_files_per_epoch": 3,
-        "max_bytes_per_epoch": "1GB",
     }
     job = (
         Job(
             "all",
             sources={
-                "p": Source.parquet("p", **source),  # type: ignore[arg-type]  # one mapping for three calls
-                "j": Source.json("j", **source),  # type: ignore[arg-type]
+                "p": Source.parquet("p", max_files_per_epoch=3, **source),  # type: ignore[arg-type]  # one mapping for three calls
+                "j": Source.json("j", max_bytes_per_epoch="1GB", **source),  # type: ignore[arg-type]
                 "c": Source.csv("c", **source),  # type: ignore[arg-type]
             },
             mode=RuntimeMode.STREAMING,
             parallelism=4,
             checkpoint_dir="s3://bucket/c",
             checkpoint_interval="2s",
+            checkpoints_retained=5,
             interval_during_backlog="1m",
             max_parallelism=64,
             backlog_parallelism=8,
@@ -115,15 +114,13 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
         "watermark": {"out-of-orderness": "5s"},
         "bounded": True,
         "options": {"header": "true", "sep": ";", "samplingRatio": "0.5"},
-        "max-files-per-epoch": 3,
-        "max-bytes-per-epoch": "1GB",
     }
     assert job.spec.as_document() == {
         "name": "all",
         "execution": {
             "runtime-mode": "streaming",
             "interval-during-backlog": "1m",
-            "checkpointing": {"interval": "2s", "dir": "s3://bucket/c"},
+            "checkpointing": {"interval": "2s", "dir": "s3://bucket/c", "num-retained": 5},
             "backlog": {"parallelism": 8},
         },
         "parallelism": 4,
@@ -131,8 +128,8 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
         "state": {"backlog": {"sort-memory": "1GB"}},
         "spark": {"master": "local[*]", "driver.memory": "4g", "ui.enabled": "false"},
         "sources": {
-            "p": {"format": "parquet", "path": str(folder / "p"), **read},
-            "j": {"format": "json", "path": str(folder / "j"), **read},
+            "p": {"format": "parquet", "path": str(folder / "p"), **read, "max-files-per-epoch": 3},
+            "j": {"format": "json", "path": str(folder / "j"), **read, "max-bytes-per-epoch": "1GB"},
             "c": {"format": "csv", "path": str(folder / "c"), **read},
         },
         "steps": [
