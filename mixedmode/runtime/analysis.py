@@ -5,8 +5,6 @@ answer differently in batch and live, and is refused.
 """
 
 import contextlib
-import io
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +20,14 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job.plan import JobPlan, KeyedOperator, KeyedStage, SqlText
 from mixedmode.keys import KeySchema
 from mixedmode.runtime.spark_errors import condition, spark_text
+from mixedmode.runtime.sql_checks import (
+    check_keys_kept,
+    check_one_value,
+    check_repeatable,
+    check_stateless,
+    frame_plan,
+    query_plan,
+)
 from mixedmode.runtime.subtask import REPORT_COLUMN
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources import Admission, read_stream, source_schema
@@ -39,15 +45,6 @@ from operators.aggregate import (
 Where = Callable[..., str]
 _RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN})
 PREVIOUS = "previous"  # the name under which a sql step reads what the step before it gives
-_STATEFUL = re.compile(
-    r"~(Aggregate|Distinct|Deduplicate\w*|Window|Sort|GlobalLimit|LocalLimit|Tail|Offset|Intersect|Except)"
-)
-_JOINING = re.compile(r"~Join|\bIN \(list#|\bexists#|\bscalar-subquery#")  # what may read a second stream
-_UNREPEATABLE = re.compile(
-    r"\b(rand|randn|random|uuid|shuffle|randstr|uniform|monotonically_increasing_id|spark_partition_id|"
-    r"current_timestamp|current_date|localtimestamp|current_time|input_file_name)\(",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ class _Chain:
         self._sources = {
             name: read_stream(session, source, schemas[name], Admission()) for name, source in spec.sources.items()
         }
-        self._current = next(iter(self._sources.values()))
+        self._current = self._keyed_rows = next(iter(self._sources.values()))
         self._names = tuple(self._sources)
         self._sql: list[SqlText] = []
         self._stages: list[KeyedStage] = []
@@ -118,13 +115,11 @@ class _Chain:
         inputs = self._sources if is_first else dict.fromkeys(self._names, self._current)
         try:
             with views(self._session, inputs):
+                plan = query_plan(self._session, step.sql, where=where)
                 result = self._session.sql(step.sql)
-            plan = _explained(result)
         except PySparkException as error:
             raise _refused(where, error, inputs) from error
-        _check_stateless(plan, where)
-        if self._stages:
-            _check_repeatable(plan, where)
+        self._check_plan(plan, where)
         _check_columns(result, where)
         self._current = result
         self._sql.append(text)
@@ -167,6 +162,7 @@ class _Chain:
                 f"the output. Select the key columns too. missing={', '.join(missing)}"
             )
             raise InvalidJobError(msg)
+        check_keys_kept(self._keyed_rows, self._current, key_columns, where=where)
         keys = KeySchema(tuple(fields[name] for name in key_columns))
         rest = [field for name, field in fields.items() if name not in key_columns]
         types = tuple(field.type for field in rest)
@@ -185,10 +181,15 @@ class _Chain:
             )
         )
 
+    def _check_plan(self, plan: str, where: str) -> None:
+        check_stateless(plan, where=where)
+        if self._stages:
+            check_repeatable(plan, where=where)
+
     def _append(self, stage: KeyedStage) -> None:
         self._stages.append(stage)
         self._sql = []
-        self._current = _stand_in(self._session, stage.output_fields)
+        self._current = self._keyed_rows = _stand_in(self._session, stage.output_fields)
 
     def _operator(
         self, functions: Mapping[str, AggregateFunction], keys: KeySchema, types: tuple[pa.DataType, ...]
@@ -240,10 +241,11 @@ class _Chain:
         where = self._where("steps", index, "aggregate", output)
         try:
             projected = self._current.selectExpr(f"{text} AS _argument")
-            plan = _explained(projected)
+            plan = frame_plan(projected)
         except PySparkException as error:
             raise _refused(where, error, {}) from error
-        _check_stateless(plan, where)
+        self._check_plan(plan, where)
+        check_one_value(plan, where=where)
         return _arrow_type(projected.schema[0].dataType, f"{where}: {text}")
 
 
@@ -328,39 +330,6 @@ def _stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _explained(frame: DataFrame) -> str:
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        frame.explain(mode="extended")
-    return text.getvalue().partition("== Optimized Logical Plan ==")[0]
-
-
-def _check_stateless(plan: str, where: str) -> None:
-    analysed = plan.rpartition("== Analyzed Logical Plan ==")[2]
-    found = _STATEFUL.search(analysed)
-    joins_streams = _JOINING.search(analysed) is not None and analysed.count("StreamingRelation") > 1
-    if found is None and not joins_streams:
-        return
-    what = found.group(1).lower() if found else "join of two sources"
-    msg = (
-        f"{where}: a sql step sees one epoch at a time, so this would give another answer live than in batch. "
-        f"Use key-by and aggregate for what goes over many records. found={what}"
-    )
-    raise InvalidJobError(msg)
-
-
-def _check_repeatable(plan: str, where: str) -> None:
-    """Over the rows of a keyed step, sql runs again when a row is taken back, and must give the same row."""
-    found = _UNREPEATABLE.search(plan.rpartition("== Analyzed Logical Plan ==")[2])
-    if found is not None:
-        msg = (
-            f"{where}: after a keyed step, sql must give the same row for the same input at any time, because a "
-            "changed row is taken back by computing it again. Compute this before the first key-by. "
-            f"found={found.group(1)}"
-        )
-        raise InvalidJobError(msg)
 
 
 def _check_columns(frame: DataFrame, where: str) -> None:

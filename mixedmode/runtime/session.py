@@ -26,11 +26,13 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
     # the plans of an epoch are fixed; planning them again between stages only costs time
     "spark.sql.adaptive.enabled": "false",
+    # plans are read for what a sql step does (sql_checks.py), so none of their columns may be left out
+    "spark.sql.debug.maxToStringFields": "10000",
     # the daemon of Python workers is kept, so a live epoch does not start interpreters
     "spark.python.worker.reuse": "true",
 }
 LOG_FILE = "spark.log"
-#: PySpark prints a refused query to standard error, stack trace included, before it raises what we turn into one message
+#: PySpark prints a refused query with its stack trace to standard error before it raises what we make one message of
 _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 

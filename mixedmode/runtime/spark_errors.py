@@ -10,6 +10,10 @@ from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+# SQL's class of errors for values: division by zero, a cast that fails, a number that is too large for its type
+_DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\]([^\[]*?)\s*SQLSTATE: 22\w{3}")
+_WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
+_FILE = re.compile(r"Encountered error while reading file (\S+?)\.? ")
 
 
 def spark_text(error: BaseException) -> str:
@@ -38,12 +42,28 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
         return RetryableError(f"{msg} log={log_file}")
     if "MALFORMED_RECORD" in text or "BadRecordException" in text:
         record = re.search(r"Malformed records? (?:are|is) detected in record parsing: (.*)", text)
-        place = re.search(r"Encountered error while reading file (\S+?)\.? ", text)
-        file, text = (match[1][:300] if match else "see the log" for match in (place, record))
+        file, text = (match[1][:300].rstrip(".") if match else "see the log" for match in (_FILE.search(text), record))
         msg = (
             "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
             "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
             f"become NULL. file={file}, record={text}, log={log_file}"
+        )
+        return InvalidJobError(msg)
+    wrong_file = _WRONG_FILE.search(text)
+    if wrong_file is not None:
+        file = _FILE.search(text)
+        msg = (
+            "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove "
+            f"the file, or correct `schema`. file={file[1] if file else 'see the log'}, cause={wrong_file[0]}, "
+            f"log={log_file}"
+        )
+        return InvalidJobError(msg)
+    data_error = _DATA_ERROR.search(text)
+    if data_error is not None:
+        cause = re.sub(r"\s+", " ", data_error[1]).strip()
+        msg = (
+            "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, "
+            f"or filter such records out in a sql step. cause={cause}, log={log_file}"
         )
         return InvalidJobError(msg)
     if isinstance(error, ParseException | AnalysisException):

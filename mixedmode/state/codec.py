@@ -64,14 +64,16 @@ class RowCodec:
         """Columns of (n,) each from (n,) values. Raises CorruptStateError for another version or a wrong length."""
         if self.is_fixed_width:
             heads = self._read_fixed(values)
-            tails = None
-        else:
-            packed = pa.array(values, pa.large_binary())
-            heads, tails = self._read_variable(packed)
+            _check_version(heads)
+            return self._columns(heads, None)
+        return self.unpack_after(pa.array(values, pa.large_binary()), np.zeros(len(values), np.int64))
+
+    def unpack_after(self, packed: pa.LargeBinaryArray, prefix_bytes: npt.NDArray[np.int64]) -> list[pa.Array]:
+        """As `unpack`, of values that follow a prefix of `prefix_bytes` (n,) in each element of `packed` (n,)."""
+        heads, tails = self._read_variable(packed, prefix_bytes)
         _check_version(heads)
         columns = self._columns(heads, tails)
-        if tails is not None:
-            tails.check_ends()
+        tails.check_ends()
         return columns
 
     def _heads(self, columns: Sequence[pa.Array]) -> Bytes2D:
@@ -99,14 +101,17 @@ class RowCodec:
             _raise_corrupt(f"bytes={min(lengths - {self.head_bytes})}, bytes_expected={self.head_bytes}")
         return np.frombuffer(b"".join(values), np.uint8).reshape(len(values), self.head_bytes)
 
-    def _read_variable(self, packed: pa.LargeBinaryArray) -> tuple[Bytes2D, "_Tails"]:
-        offsets = np.frombuffer(packed.buffers()[1], np.int64, count=len(packed) + 1)
+    def _read_variable(
+        self, packed: pa.LargeBinaryArray, prefix_bytes: npt.NDArray[np.int64]
+    ) -> tuple[Bytes2D, "_Tails"]:
+        offsets = np.frombuffer(packed.buffers()[1], np.int64, count=len(packed) + 1 + packed.offset)[packed.offset :]
         data = np.frombuffer(packed.buffers()[2] or b"", np.uint8)
-        lengths = np.diff(offsets)
+        starts = offsets[:-1] + prefix_bytes
+        lengths = offsets[1:] - starts
         if (lengths < self.head_bytes).any():
             _raise_corrupt(f"bytes={lengths.min()}, bytes_expected_at_least={self.head_bytes}")
-        heads = data[offsets[:-1, None] + np.arange(self.head_bytes)] if len(packed) else _no_rows(self.head_bytes)
-        return heads, _Tails(data, offsets[:-1] + self.head_bytes, offsets[1:])
+        heads = data[starts[:, None] + np.arange(self.head_bytes)] if len(packed) else _no_rows(self.head_bytes)
+        return heads, _Tails(data, starts + self.head_bytes, offsets[1:])
 
     def _columns(self, heads: Bytes2D, tails: "_Tails | None") -> list[pa.Array]:
         columns = []

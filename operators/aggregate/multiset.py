@@ -7,7 +7,7 @@ State layout: stored key = key group | 1 | key | row, value = multiplicity. No k
 rows of a key are one range.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InternalError
-from mixedmode.keys import KeySchema
+from mixedmode.keys import KeySchema, group_codes
 from mixedmode.sort import sort_table
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateTable
-from mixedmode.state.keys import stored_keys
+from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 from operators.aggregate.aggregator import Aggregator, argument_name
 from operators.aggregate.changes import WEIGHT_COLUMN, KeyedChanges
 from operators.aggregate.operator import KEY_COLUMN, KEY_GROUP_COLUMN, column_of
 from operators.aggregate.reduce import Grouping, sum_by
 from operators.aggregate.registers import Rows
 from operators.aggregate.segments import segments
-from operators.aggregate.values import Argument, Values, from_ordered, ordered_kind, ordered_values
+from operators.aggregate.values import Argument, Int64s, Values, from_ordered, ordered_kind, ordered_values
 
 _MULTIPLICITY = pa.field("multiplicity", pa.int64())
 _ROWS_STATE_ID = 1
@@ -62,25 +62,30 @@ class MultisetAggregateOperator:
         table = table.combine_chunks()
         if table.num_rows == 0:
             return
-        keys, key_groups = _distinct_keys(table)
-        before = self._stored_rows(keys, key_groups, backend)
-        rows = self._apply(table, backend)
-        after = _after(before, rows)
-        existed, previous = self._aggregate(before, len(keys))
-        exists, results = self._aggregate(after, len(keys))
+        key_of_row, first_rows = segments(column_of(table, KEY_COLUMN))
+        first = pa.array(first_rows)
+        keys = column_of(table, KEY_COLUMN).take(first)
+        key_groups = column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy()
+        before = _stored_rows(keys, key_groups, backend)
+        after = _after(before, self._apply(table, key_of_row.codes.astype(np.int64), backend))
+        prefix_bytes = pc.binary_length(keys.cast(pa.large_binary())).to_numpy() + PREFIX_BYTES
+        existed, previous = self._aggregate(before, prefix_bytes)
+        exists, results = self._aggregate(after, prefix_bytes)
         shown = [column.filter(pa.array(existed)) for column in previous] if self.needs_previous else None
         yield KeyedChanges(keys, existed, exists, results, shown)
 
-    def _apply(self, table: pa.Table, backend: KeyedStateBackend) -> "_RowChanges":
-        """Net change of each distinct row of the batch, written to the state."""
+    def _apply(self, table: pa.Table, key_of_row: Int64s, backend: KeyedStateBackend) -> "_KeyRows":
+        """New multiplicities of the rows that change, 0 for those that go; written to the state.
+
+        Sorting by key and row keeps the rows of a key together, so `key_of_row` (n,) holds after it as well.
+        """
         table = sort_table(self._with_row_keys(table)).combine_chunks()
         row_keys = column_of(table, KEY_COLUMN)
         grouping, first_rows = segments(row_keys)
         change = sum_by(grouping, column_of(table, WEIGHT_COLUMN).to_numpy())
         first = pa.array(first_rows)
-        row_keys = row_keys.take(first)
         state = StateTable(self.states[0], backend)
-        stored = state.stored_keys(column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy(), row_keys)
+        stored = state.stored_keys(column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy(), row_keys.take(first))
         found, columns = state.read(stored)
         multiplicity = change.copy()
         multiplicity[found] += columns[0].to_numpy()
@@ -88,9 +93,10 @@ class MultisetAggregateOperator:
         existed = np.zeros(len(stored), np.bool_)
         existed[found] = True
         touched = np.flatnonzero((change != 0) & (existed | (multiplicity > 0)))
+        touched_keys = pa.array(stored, pa.large_binary()).take(pa.array(touched))
         kept = multiplicity[touched]
-        state.write([stored[i] for i in touched], [pa.array(kept)], deleted=np.flatnonzero(kept == 0).tolist())
-        return _RowChanges([stored[i] for i in touched], kept)
+        state.write(touched_keys.to_pylist(), [pa.array(kept)], deleted=np.flatnonzero(kept == 0).tolist())
+        return _KeyRows(key_of_row[first_rows][touched], touched_keys, kept)
 
     def _with_row_keys(self, table: pa.Table) -> pa.Table:
         """Key group, key and row as one sortable key, and the weight."""
@@ -102,72 +108,63 @@ class MultisetAggregateOperator:
         columns = [column_of(table, KEY_GROUP_COLUMN), keys, column_of(table, WEIGHT_COLUMN)]
         return pa.table(columns, names=[KEY_GROUP_COLUMN, KEY_COLUMN, WEIGHT_COLUMN])
 
-    def _stored_rows(
-        self, keys: pa.Array, key_groups: npt.NDArray[np.uint16], backend: KeyedStateBackend
-    ) -> list["_StoredRows"]:
-        """The committed rows of each key, key by key (a range scan each)."""
-        codec = RowCodec((_MULTIPLICITY,))
-        per_key = []
-        for start in stored_keys(key_groups, keys.cast(pa.large_binary()), _ROWS_STATE_ID):
-            found = backend.scan(_ROWS_STATE_ID, start, start + b"\xff")
-            multiplicities = codec.unpack(found.values)[0].to_pylist()
-            per_key.append(_StoredRows(start, dict(zip(found.keys, multiplicities, strict=True))))
-        return per_key
-
-    def _aggregate(self, per_key: Sequence["_StoredRows"], size: int) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
+    def _aggregate(self, rows: "_KeyRows", prefix_bytes: Int64s) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """Which keys have rows, and the results of all keys over their rows (unspecified where there are none)."""
-        payloads = [row[len(stored.prefix) :] for stored in per_key for row in stored.rows]
-        weights = np.array([n for stored in per_key for n in stored.rows.values()], np.int64)
-        codes = np.repeat(np.arange(size), [len(stored.rows) for stored in per_key])
-        columns = self._codec.unpack(payloads)
+        columns = self._codec.unpack_after(rows.row_keys, prefix_bytes[rows.key_of_row])
         arguments = {
             i: Argument(from_ordered(Values.from_arrow(column), data_type))
             for i, (column, data_type) in enumerate(zip(columns, self.argument_types, strict=True))
         }
-        partials = self.aggregator.partials(Grouping(codes, size, weights), Rows(arguments))
-        has_rows = np.bincount(codes, minlength=size) > 0
-        return has_rows, self.aggregator.results(partials)
+        grouping = Grouping(rows.key_of_row, len(prefix_bytes), rows.multiplicities)
+        has_rows = np.bincount(rows.key_of_row, minlength=len(prefix_bytes)) > 0
+        return has_rows, self.aggregator.results(self.aggregator.partials(grouping, Rows(arguments)))
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredRows:
-    """Rows of one key: {stored row key: multiplicity}; every row key begins with `prefix`."""
+class _KeyRows:
+    """Rows of the keys of a batch in stored order, (m,) each: number of the key, stored row key, multiplicity."""
 
-    prefix: bytes
-    rows: dict[bytes, int]
+    key_of_row: Int64s
+    row_keys: pa.LargeBinaryArray
+    multiplicities: Int64s
 
-
-@dataclass(frozen=True, slots=True)
-class _RowChanges:
-    """New multiplicities of changed rows, sorted by stored row key; 0 means gone."""
-
-    row_keys: list[bytes]
-    multiplicities: npt.NDArray[np.int64]
+    def where(self, rows: npt.NDArray[np.bool_]) -> "_KeyRows":
+        """The rows that are True."""
+        return _KeyRows(self.key_of_row[rows], self.row_keys.filter(pa.array(rows)), self.multiplicities[rows])
 
 
-def _after(before: Sequence[_StoredRows], changes: _RowChanges) -> list[_StoredRows]:
-    """The rows of each key once the changes are in; keys and changes are both in stored order, and so are the rows.
+def _stored_rows(keys: pa.Array, key_groups: npt.NDArray[np.uint16], backend: KeyedStateBackend) -> _KeyRows:
+    """The committed rows of each key, one range scan a key."""
+    row_keys: list[bytes] = []
+    values: list[bytes] = []
+    counts = []
+    for prefix in stored_keys(key_groups, keys.cast(pa.large_binary()), _ROWS_STATE_ID):
+        found = backend.scan(_ROWS_STATE_ID, prefix, prefix + b"\xff")
+        row_keys += found.keys
+        values += found.values
+        counts.append(len(found.keys))
+    multiplicities = RowCodec((_MULTIPLICITY,)).unpack(values)[0].to_numpy()
+    return _KeyRows(np.repeat(np.arange(len(counts)), counts), pa.array(row_keys, pa.large_binary()), multiplicities)
+
+
+def _after(before: _KeyRows, changes: _KeyRows) -> _KeyRows:
+    """The rows once the changes are in, in stored order again.
 
     Doubles are added in that order, so the row that is taken back in a later epoch, computed from the stored rows, is
     to the last bit the row that was given now.
     """
-    after = [_StoredRows(stored.prefix, dict(stored.rows)) for stored in before]
-    at = 0
-    for row_key, multiplicity in zip(changes.row_keys, changes.multiplicities.tolist(), strict=True):
-        while not row_key.startswith(after[at].prefix):
-            at += 1
-        if multiplicity:
-            after[at].rows[row_key] = multiplicity
-        else:
-            after[at].rows.pop(row_key, None)
-    return [_StoredRows(stored.prefix, dict(sorted(stored.rows.items()))) for stored in after]
-
-
-def _distinct_keys(table: pa.Table) -> tuple[pa.Array, npt.NDArray[np.uint16]]:
-    keys = column_of(table, KEY_COLUMN)
-    _, first_rows = segments(keys)
-    first = pa.array(first_rows)
-    return keys.take(first), column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy()
+    both = _KeyRows(
+        np.concatenate([before.key_of_row, changes.key_of_row]),
+        pa.concat_arrays([before.row_keys, changes.row_keys]),
+        np.concatenate([before.multiplicities, changes.multiplicities]),
+    )
+    codes = group_codes([both.row_keys]).codes
+    is_current = both.multiplicities > 0
+    is_current[: len(before.key_of_row)] &= ~np.isin(codes[: len(before.key_of_row)], codes[len(before.key_of_row) :])
+    current = both.where(is_current)
+    order = pc.sort_indices(current.row_keys)
+    positions = order.to_numpy()
+    return _KeyRows(current.key_of_row[positions], current.row_keys.take(order), current.multiplicities[positions])
 
 
 def _check_not_negative(multiplicities: npt.NDArray[np.int64]) -> None:

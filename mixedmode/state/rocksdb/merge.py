@@ -47,7 +47,7 @@ def _ingest(database: Rdict, folder: Path, runs: Sequence[WantedRun]) -> None:
 
 
 def _copy(database: Rdict, writer: RunWriter, state_id: int, *, keeps_tombstones: bool) -> None:
-    entries: Iterator[tuple[bytes, bytes]] = iter(database.items())  # type: ignore[arg-type]
+    entries = _entries(database)
     is_empty, last_key = True, b""
     while batch := list(islice(entries, _BATCH_ENTRIES)):
         kept = [(key, value) for key, value in batch if keeps_tombstones or value != TOMBSTONE]
@@ -55,6 +55,12 @@ def _copy(database: Rdict, writer: RunWriter, state_id: int, *, keeps_tombstones
         is_empty, last_key = is_empty and not kept, batch[-1][0]
     if is_empty:  # every key is deleted; a run is never empty, so one tombstone stays
         writer.write(state_id, [last_key], [TOMBSTONE])
-    check = database.iter()
-    check.seek_to_last()
-    check.status()  # damage would have ended the loop without a word
+
+
+def _entries(database: Rdict) -> Iterator[tuple[bytes, bytes]]:
+    at = database.iter()
+    at.seek_to_first()
+    while at.valid():
+        yield at.key(), at.value()
+        at.next()
+    at.status()  # raises if damage ended the loop; `Rdict.items` would just stop there
