@@ -7,6 +7,7 @@ the manifest and only publishes.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -25,13 +26,13 @@ from mixedmode.checkpoint.decide import (
     decide_epoch,
     decide_epoch_path,
 )
-from mixedmode.checkpoint.gc import drop_checkpoint
+from mixedmode.checkpoint.gc import discard_attempts, drop_checkpoint
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceProgress
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
-from mixedmode.errors import CorruptStateError, FencedError
+from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 from mixedmode.job.plan import JobPlan
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer
 from mixedmode.runtime.stages import EpochResult, StageSettings, run_stages
@@ -101,7 +102,13 @@ class EpochRunner:
         path = self._path(is_catching_up=is_catching_up)
         context.observer.on_epoch_started(EpochStarted(epoch, path.is_backlog, path.path))
         state = () if latest is None else latest.operators
-        result = run_stages(frame.sparkSession, frame, context.plan, settings, epoch=epoch, path=path.path, state=state)
+        try:
+            result = run_stages(
+                frame.sparkSession, frame, context.plan, settings, epoch=epoch, path=path.path, state=state
+            )
+        except Exception:
+            self._discard(epoch)
+            raise
         manifest = self._manifest(epoch, path, settings, offsets, result)
         reach("before-manifest", epoch)
         manifest = self._commit(manifest)
@@ -112,6 +119,12 @@ class EpochRunner:
         reach("after-publish", epoch)
         self._drop_old_checkpoints()
         context.observer.on_epoch_committed(_committed(manifest, result, context.clock.seconds() - started))
+
+    def _discard(self, epoch: Epoch) -> None:
+        """What the tasks of an epoch that failed have written: on a full disk, it would only fill it further."""
+        context = self._context
+        with suppress(RetryableError):  # the failure that brought us here is the one to tell of
+            discard_attempts(context.log, sink=context.sink.store, epoch=epoch, own=context.generation)
 
     def _drop_old_checkpoints(self) -> None:
         while len(self._retained) > self._context.spec.execution.checkpointing.num_retained:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.crash_points import reach
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.subtask import REPORT_COLUMN, SubtaskReport
@@ -25,6 +26,7 @@ class RowsTask:
 
     sink: SinkTask
     epoch: Epoch
+    generation: Generation
     fields: tuple[pa.Field, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -44,7 +46,7 @@ class RowsTask:
             for batch in batches:
                 records += batch.num_rows
                 writer.write(self._rows(batch))
-            outputs = writer.finish(uuid.uuid4().hex[:16])
+            outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
             reach("runs-stored", self.epoch)
             report = SubtaskReport(context.partitionId(), records=records, rows_out=records, outputs=outputs)
             yield _report_batch(report.encode())

@@ -11,7 +11,8 @@ _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 # SQL's class of errors for values: division by zero, a cast that fails, a number that is too large for its type
-_DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\]([^\[]*?)\s*SQLSTATE: 22\w{3}")
+_DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
+_MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
 _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
 _FILE = re.compile(r"Encountered error while reading file (\S+?)\.? ")
 
@@ -40,32 +41,9 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
             "Give it more with `spark: {driver.memory: 4g}` if that was it, and start the job again: it resumes."
         )
         return RetryableError(f"{msg} log={log_file}")
-    if "MALFORMED_RECORD" in text or "BadRecordException" in text:
-        record = re.search(r"Malformed records? (?:are|is) detected in record parsing: (.*)", text)
-        file, text = (match[1][:300].rstrip(".") if match else "see the log" for match in (_FILE.search(text), record))
-        msg = (
-            "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
-            "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
-            f"become NULL. file={file}, record={text}, log={log_file}"
-        )
-        return InvalidJobError(msg)
-    wrong_file = _WRONG_FILE.search(text)
-    if wrong_file is not None:
-        file = _FILE.search(text)
-        msg = (
-            "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove "
-            f"the file, or correct `schema`. file={file[1] if file else 'see the log'}, cause={wrong_file[0]}, "
-            f"log={log_file}"
-        )
-        return InvalidJobError(msg)
-    data_error = _DATA_ERROR.search(text)
-    if data_error is not None:
-        cause = re.sub(r"\s+", " ", data_error[1]).strip()
-        msg = (
-            "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, "
-            f"or filter such records out in a sql step. cause={cause}, log={log_file}"
-        )
-        return InvalidJobError(msg)
+    wrong_input = _wrong_input(text)
+    if wrong_input is not None:
+        return InvalidJobError(f"{wrong_input}, log={log_file}")
     if isinstance(error, ParseException | AnalysisException):
         return InvalidJobError(f"Spark refuses the plan of this job. cause={spark_text(error)}")
     if "No space left on device" in text:
@@ -79,6 +57,34 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
         f"it is repaired, start the job again: it resumes. cause={cause}, log={log_file}"
     )
     return RetryableError(msg)
+
+
+def _wrong_input(text: str) -> str | None:
+    """What is wrong with the data or the SQL, if that is what stopped a task; without the log."""
+    file = _found(_FILE, text)
+    if "MALFORMED_RECORD" in text or "BadRecordException" in text:
+        return (
+            "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
+            "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
+            f"become NULL. file={file}, record={_found(_MALFORMED, text)}"
+        )
+    wrong_file = _WRONG_FILE.search(text)
+    if wrong_file is not None:
+        return (
+            "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove "
+            f"the file, or correct `schema`. file={file}, cause={wrong_file[0].rstrip('.')}"
+        )
+    if _DATA_ERROR.search(text):
+        return (
+            "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, "
+            f"or filter such records out in a sql step. cause={_found(_DATA_ERROR, text)}"
+        )
+    return None
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return "see the log" if match is None else re.sub(r"\s+", " ", match[1]).strip(" .")[:300]
 
 
 def _innermost(text: str) -> str:

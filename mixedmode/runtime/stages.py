@@ -74,8 +74,8 @@ def run_stages(
     """Run one epoch over `frame` (see `input_frame`) and the state that the epoch before left."""
     if not plan.stages:
         assert settings.sink is not None
-        schema = pa.schema([REPORT_FIELD])
-        reports = _reports(frame.mapInArrow(RowsTask(settings.sink, epoch, plan.output_fields), _ddl(schema)))
+        rows = RowsTask(settings.sink, epoch, settings.generation, plan.output_fields)
+        reports = _reports(frame.mapInArrow(rows, _ddl(pa.schema([REPORT_FIELD]))))
         return _result(plan, [reports], state)
     runs_before = {operator.operator_id: operator.runs for operator in state}
     all_reports = []
@@ -112,11 +112,12 @@ def _task(
 ) -> SubtaskTask:
     state = None
     if settings.checkpoint_url is not None:
-        state = StateTask(settings.checkpoint_url, settings.generation, runs_before.get(stage.operator_id, ()))
+        state = StateTask(settings.checkpoint_url, runs_before.get(stage.operator_id, ()))
     rows = () if is_last else (*stage.output_fields, pa.field(WEIGHT_COLUMN, pa.int64()))
     return SubtaskTask(
         stage=stage,
         epoch=epoch,
+        generation=settings.generation,
         path=path,
         parallelism=settings.parallelism,
         max_parallelism=settings.max_parallelism,

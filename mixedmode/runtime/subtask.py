@@ -81,7 +81,6 @@ class StateTask:
     """Where a stage's state is, and the committed runs that hold it, oldest to newest."""
 
     checkpoint_url: str
-    generation: Generation
     runs: tuple[RunFile, ...]
 
 
@@ -94,6 +93,7 @@ class SubtaskTask:
 
     stage: KeyedStage
     epoch: Epoch
+    generation: Generation
     path: PathTaken
     parallelism: int
     max_parallelism: int
@@ -164,7 +164,7 @@ class _SubtaskRun:
         started = time.perf_counter()
         runs = self._store_runs()
         migration_seconds = self._runs.seconds + time.perf_counter() - started
-        outputs = self._outputs.finish(self._unique) if self._outputs else ()
+        outputs = self._outputs.finish(paths.attempt(self._task.generation, self._unique)) if self._outputs else ()
         reach("runs-stored", self._task.epoch)
         return SubtaskReport(
             subtask=self._subtask,
@@ -215,7 +215,7 @@ class _SubtaskRun:
         self._merged = [
             merged
             for descriptor in self._task.stage.operator.states
-            for merged in self._merge([run for run in runs if run.state_id == descriptor.state_id], state, store)
+            for merged in self._merge([run for run in runs if run.state_id == descriptor.state_id], store)
         ]
         wanted = [WantedRun(run.path, _Fetch(store, run), run.merged_from) for run in runs]
         replica = open_replica(self._replica_folder(state), wanted, attempt=self._unique)
@@ -237,13 +237,11 @@ class _SubtaskRun:
         if state is None:
             return ()
         store = ObjectStore(state.checkpoint_url)
-        return tuple(self._store_run(run, state, store) for run in self._runs.finish())
+        return tuple(self._store_run(run, store) for run in self._runs.finish())
 
-    def _store_run(
-        self, run: LocalRun, state: StateTask, store: ObjectStore, *, merged_from: Sequence[str] = ()
-    ) -> RunFile:
+    def _store_run(self, run: LocalRun, store: ObjectStore, *, merged_from: Sequence[str] = ()) -> RunFile:
         kind = "m" if merged_from else "s"
-        unique = paths.attempt(state.generation, f"{self._unique}{kind}{run.state_id}")
+        unique = paths.attempt(self._task.generation, f"{self._unique}{kind}{run.state_id}")
         path = paths.run_path(self._task.stage.operator_id, self._task.epoch, self._subtask, unique)
         store.put_file(run.path, path)
         return RunFile(
@@ -257,7 +255,7 @@ class _SubtaskRun:
             merged_from=tuple(merged_from),
         )
 
-    def _merge(self, runs: Sequence[RunFile], state: StateTask, store: ObjectStore) -> Iterator[RunFile]:
+    def _merge(self, runs: Sequence[RunFile], store: ObjectStore) -> Iterator[RunFile]:
         """The newest runs of one state and of just these key groups, merged if enough of them have gathered."""
         own = list(takewhile(lambda run: _range(run) == self._groups, reversed(runs)))[::-1]
         start = decide_merge([run.entries for run in own])
@@ -273,7 +271,7 @@ class _SubtaskRun:
                 keeps_tombstones=len(chosen) < len(runs),
                 writer=writer,
             )
-            yield self._store_run(merged, state, store, merged_from=[run.path for run in chosen])
+            yield self._store_run(merged, store, merged_from=[run.path for run in chosen])
 
 
 @dataclass(frozen=True, slots=True)

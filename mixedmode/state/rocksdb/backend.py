@@ -77,14 +77,17 @@ class RocksDBBackend:
         found = StateRange([], [])
         with reading(self._database):
             entries = self._database.iter(bounds)
-            entries.seek(start)
-            while entries.valid():
-                value = entries.value()
-                if value != TOMBSTONE:
-                    found.keys.append(entries.key())
-                    found.values.append(value)
-                entries.next()
-            entries.status()  # raises if damage ended the loop; `Rdict.items` would just stop there
+            try:
+                entries.seek(start)
+                while entries.valid():
+                    value = entries.value()
+                    if value != TOMBSTONE:
+                        found.keys.append(entries.key())
+                        found.values.append(value)
+                    entries.next()
+                entries.status()  # raises if damage ended the loop; `Rdict.items` would just stop there
+            finally:
+                del entries  # an iterator keeps the database open, and a traceback would keep the iterator
         return found
 
 
