@@ -171,7 +171,7 @@ class _Chain:
                 operator_id="upsert",
                 sql=tuple(self._sql),
                 key_schema=keys,
-                arguments=tuple(_quoted(field.name) for field in rest),
+                arguments=tuple(quoted(field.name) for field in rest),
                 argument_types=types,
                 event_time=None,
                 is_change_log=True,
@@ -324,11 +324,12 @@ def _find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | 
 def _stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:
     """A streaming frame with these columns, for analysis only."""
     schema = spark_schema(fields)
-    columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {_quoted(field.name)}" for field in schema]
+    columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {quoted(field.name)}" for field in schema]
     return session.readStream.format("rate").load().selectExpr(*columns)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column name as SQL takes it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -53,7 +53,7 @@ class RowsTask:
 
     def _rows(self, batch: pa.RecordBatch) -> pa.Table:
         table = pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))
-        operation = pa.array([INSERT], OP_TYPE).take(pa.nulls(batch.num_rows, pa.int64()).fill_null(0))
+        operation = pa.repeat(pa.scalar(INSERT, OP_TYPE), batch.num_rows)
         return table.append_column(OP_COLUMN, operation)
 
 

@@ -57,8 +57,14 @@ def _log_settings(log_folder: Path | None) -> dict[str, str]:
     folder = log_folder or Path(tempfile.gettempdir())
     folder.mkdir(parents=True, exist_ok=True)
     configuration = files("mixedmode.runtime") / "log4j2.properties"
-    options = f"-Dlog4j2.configurationFile={configuration} -Dmixedmode.log={folder / LOG_FILE}"
-    return {"spark.driver.extraJavaOptions": options}
+    options = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")
+    return {"spark.driver.extraJavaOptions": " ".join(map(_quoted_option, options))}
+
+
+def _quoted_option(option: str) -> str:
+    """A Java option as Spark's launcher reads it, spaces and quotes in a folder's name included."""
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def cores(session: SparkSession) -> int:

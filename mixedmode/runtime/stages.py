@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.job.plan import JobPlan, KeyedStage
-from mixedmode.runtime.analysis import apply_sql, spark_schema
+from mixedmode.runtime.analysis import apply_sql, quoted, spark_schema
 from mixedmode.runtime.exchange import BLOCK_DDL, KEY_PREFIX, TIME_COLUMN, MapSide
 from mixedmode.runtime.rows import RowsTask
 from mixedmode.runtime.subtask import REPORT_COLUMN, StateTask, SubtaskReport, SubtaskTask, decode_report
@@ -130,10 +130,10 @@ def _task(
 
 def _blocks(frame: DataFrame, stage: KeyedStage, settings: StageSettings) -> DataFrame:
     """The map side of a keyed stage over its input rows."""
-    columns = [F.col(_quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_schema.fields)]
+    columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_schema.fields)]
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
-        columns.append(F.expr(f"unix_micros(CAST({_quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
+        columns.append(F.expr(f"unix_micros(CAST({quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
     if stage.is_change_log:
         columns.append(F.col(WEIGHT_COLUMN))
     task = MapSide(stage, settings.parallelism, settings.max_parallelism, slice_bytes=settings.sort_memory_bytes)
@@ -207,7 +207,3 @@ def put_in_place(runs: Sequence[RunFile], merged: RunFile) -> list[RunFile]:
 
 def _ddl(schema: pa.Schema):  # type: ignore[no-untyped-def]  # noqa: ANN202
     return spark_schema(list(schema))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -188,7 +188,8 @@ class _SubtaskRun:
                 assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                 self._records += records.as_py()
                 if max_time_us.is_valid:
-                    self._max_time_us = max(max_time_us.as_py(), self._max_time_us or max_time_us.as_py())
+                    known = self._max_time_us
+                    self._max_time_us = max_time_us.as_py() if known is None else max(known, max_time_us.as_py())
                 self._sorter.add_sorted(decode_block(block.as_buffer()))
 
     def _process(self, table: pa.Table, backend: KeyedStateBackend) -> Iterator[pa.Table]:

@@ -8,6 +8,8 @@ objects.
 import base64
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -21,6 +23,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.errors import RetryableError
 
 EPOCH_COLUMN = "_epoch"
 FileFormat = Literal["parquet", "json"]
@@ -51,21 +54,23 @@ class OutputWriter:
         self._row_count = 0
 
     def write(self, table: pa.Table) -> None:
-        """Append rows, each with the epoch in `_epoch`."""
+        """Append rows, each with the epoch in `_epoch`. Raises RetryableError if the local disk does not take them."""
         if table.num_rows == 0:
             return
         table = table.append_column(EPOCH_COLUMN, pa.array([self._epoch], pa.int64()).take(_zeros(table.num_rows)))
-        if self._rows is None:
-            is_parquet = self._sink.format == "parquet"
-            self._rows = _ParquetRows(self._path, table.schema) if is_parquet else _JsonRows(self._path)
-        self._rows.write(table)
+        with _on_local_disk(self._path):
+            if self._rows is None:
+                is_parquet = self._sink.format == "parquet"
+                self._rows = _ParquetRows(self._path, table.schema) if is_parquet else _JsonRows(self._path)
+            self._rows.write(table)
         self._row_count += table.num_rows
 
     def finish(self, unique: str) -> tuple[StagedFile, ...]:
         """Store the file under a name of this attempt, and say what it is; nothing without rows."""
         if self._rows is None:
             return ()
-        self._rows.close()
+        with _on_local_disk(self._path):
+            self._rows.close()
         staged = paths.staged_path(self._epoch, self._subtask, unique, self._sink.format)
         ObjectStore(self._sink.url).put_file(self._path, staged)
         return (
@@ -77,6 +82,19 @@ class OutputWriter:
                 checksum=file_checksum(self._path),
             ),
         )
+
+
+@contextmanager
+def _on_local_disk(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = (
+            "the local disk does not take the output of this epoch; nothing of it is committed. Free some space there, "
+            "or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
+            f"path={path}"
+        )
+        raise RetryableError(msg) from error
 
 
 class _ParquetRows:

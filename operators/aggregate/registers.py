@@ -178,7 +178,7 @@ class EdgeInTime:
     """Value of the record with the smallest (first) or greatest (last) event time, NULL values included.
 
     Records of one event time are told apart by value (I2): `first` takes the smallest, `last` the greatest, and NULL
-    counts as smaller than any value.
+    counts as smaller than any value. Every group has a record: there is no value that would stand for none.
     """
 
     argument: int
@@ -199,11 +199,13 @@ class EdgeInTime:
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         """See Register."""
         times, values = _ints(parts[0]), parts[1]
-        edge_times = _ints(extreme_by(grouping, parts[0], largest=self.last))
+        edges = extreme_by(grouping, parts[0], largest=self.last)
+        assert edges.valid is None, "a group without a record"
+        edge_times = _ints(edges)
         ties = np.flatnonzero(times == edge_times[grouping.codes])
         candidates, dictionary = _null_smallest(values.take(ties))
         best = extreme_by(Grouping(grouping.codes[ties], grouping.size), candidates, largest=self.last)
-        return Values(edge_times), _without_null_marks(best, values, grouping, dictionary)
+        return edges, _without_null_marks(best, values, grouping, dictionary)
 
 
 @dataclass(frozen=True, slots=True)

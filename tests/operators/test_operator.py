@@ -58,7 +58,7 @@ def results_of(rows: list[Row]) -> dict[str | None, tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(epochs=st.lists(ROWS, max_size=4))
 def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
     new_state: Callable[[], State], epochs: list[list[Row]]
@@ -79,6 +79,7 @@ def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
         before = now
 
 
+@settings(max_examples=50)
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 8), max_size=2))
 def test_the_combiner_gives_one_partial_per_key_and_loses_nothing(rows: list[Row], cuts: list[int]) -> None:
     borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]

@@ -153,3 +153,9 @@ def test_nan_is_the_greatest_double_and_zeros_have_an_order() -> None:
         (back,) = Argument(pa.array([expected])).ordered.to_arrow().to_pylist()
         assert by_group(present, [best]) == {0: [back]}
     assert not identical(0.0, -0.0), "the oracle tells them apart, too"
+
+
+def test_an_edge_needs_a_record_in_every_group() -> None:
+    rows = Rows({0: Argument(pa.array([1]))}, np.array([5], np.int64))
+    with pytest.raises(AssertionError, match="a group without a record"):
+        EdgeInTime(0, last=True, kind=pa.int64()).from_rows(Grouping(np.array([1]), 2), rows)

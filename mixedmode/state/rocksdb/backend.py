@@ -15,7 +15,7 @@ from mixedmode.state.rocksdb.replica import reading
 from mixedmode.state.rocksdb.writer import TOMBSTONE, RunWriter
 
 # A point read costs about as much as scanning this many entries; bench/micro/test_state_reads.py prints both.
-ENTRIES_SCANNED_PER_POINT_READ = 3
+ENTRIES_SCANNED_PER_POINT_READ = 2
 
 
 class ReadPlan(Enum):

@@ -1,0 +1,54 @@
+"""The frames that a job reads, and the settings that its stages run with."""
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from mixedmode.checkpoint.types import Generation
+from mixedmode.config import JobSpec, SourceSpec
+from mixedmode.job.plan import JobPlan
+from mixedmode.runtime.session import cores
+from mixedmode.runtime.stages import StageSettings, input_frame
+from mixedmode.sinks import SinkTask
+from mixedmode.sources import Admission, read_batch, read_stream
+
+
+class Inputs:
+    """A planned job's sources in one session."""
+
+    def __init__(self, session: SparkSession, spec: JobSpec, plan: JobPlan, schemas: Mapping[str, StructType]) -> None:
+        """`schemas` are those of the sources, by name."""
+        self._session = session
+        self._spec = spec
+        self._plan = plan
+        self._schemas = schemas
+        self._parallelism = spec.parallelism or min(cores(session), spec.pipeline.max_parallelism)
+
+    def batch(self, settings: StageSettings) -> DataFrame:
+        """Everything that is there now, once."""
+        sources = self._spec.sources.items()
+        frames = {name: read_batch(self._session, source, self._schemas[name]) for name, source in sources}
+        return input_frame(self._session, self._plan, frames, settings)
+
+    def stream(self, settings: StageSettings, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
+        """What is there and what comes, in micro-batches of at most `admission` per source."""
+        frames = {
+            name: read_stream(self._session, source, self._schemas[name], admission(source))
+            for name, source in self._spec.sources.items()
+        }
+        return input_frame(self._session, self._plan, frames, settings)
+
+    def settings(
+        self, sink: SinkTask, checkpoint_url: str | None, generation: Generation, *, is_backlog: bool
+    ) -> StageSettings:
+        """Stage settings; a backlog may have a parallelism of its own. `checkpoint_url` is None in batch mode."""
+        backlog_parallelism = self._spec.execution.backlog.parallelism if is_backlog else None
+        return StageSettings(
+            parallelism=backlog_parallelism or self._parallelism,
+            max_parallelism=self._spec.pipeline.max_parallelism,
+            sort_memory_bytes=self._spec.state.backlog.sort_memory_bytes,
+            checkpoint_url=checkpoint_url,
+            generation=generation,
+            sink=sink,
+        )

@@ -1,0 +1,153 @@
+"""The phases of a run with checkpoints: catch up, flip, live; each is one streaming query over one checkpoint folder.
+
+Catching up is Spark's AvailableNow: it fixes what is present when it starts, so live traffic cannot push its end away.
+The query after it goes on with the next epoch.
+"""
+
+import threading
+from enum import Enum
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.config import ModePolicy, SourceSpec
+from mixedmode.runtime.epochs import EpochContext, EpochRunner, StopRequested
+from mixedmode.runtime.events import Flipped
+from mixedmode.runtime.inputs import Inputs
+from mixedmode.runtime.stages import StageSettings
+from mixedmode.sources import Admission
+
+_POLL_SECONDS = 0.05
+# Without a limit of its own, a backlog on the streaming path takes this much a second of its interval, per subtask.
+STREAMED_BYTES_PER_SECOND = 16 * 1024 * 1024
+
+
+class Until(Enum):
+    """When a run of a job with checkpoints ends by itself."""
+
+    STOPPED = "stopped"  # never: it goes on until it is asked to stop
+    IDLE = "idle"  # once everything present is processed
+    DRAINED = "drained"  # the same, and then the input ends for good; bounded sources end so in any case
+
+
+class Phases:
+    """The queries of a run with checkpoints, one after the other."""
+
+    def __init__(
+        self, inputs: Inputs, policy: ModePolicy, runner: EpochRunner, context: EpochContext, stop: threading.Event
+    ) -> None:
+        """`stop` is set when the run is to end after the epoch under way."""
+        self._inputs = inputs
+        self._policy = policy
+        self._runner = runner
+        self._context = context
+        self._stop = stop
+
+    def run(self, until: Until) -> None:
+        """Catch up; flip; then live until it is stopped, or catch up again until nothing is new."""
+        is_fresh = self._runner.latest is None
+        self._context.observer.on_phase("catching up")
+        self._catch_up(is_first=True)
+        is_stopped, latest = self._stop.is_set(), self._runner.latest
+        if is_fresh and self._policy.mode == "mixed" and not (is_stopped and latest is None):
+            self._context.observer.on_flip(
+                Flipped(
+                    at_ms=self._context.clock.now_ms(),
+                    after_epoch=None if latest is None else latest.epoch,
+                )
+            )
+        if is_stopped:
+            return
+        self._context.observer.on_phase("live")
+        if until is Until.STOPPED:
+            self._go_live()
+            return
+        while self._catch_up(is_first=False) and not self._stop.is_set():
+            pass  # what arrived meanwhile is another pass, until a pass finds nothing
+        if until is Until.DRAINED and not self._stop.is_set():
+            self._end_input()
+
+    def _catch_up(self, *, is_first: bool) -> bool:
+        """Everything present now, then return; whether there was anything."""
+        before = self._runner.epochs_run
+        settings = self._settings(is_backlog=is_first and self._runner.latest is None)
+        frame = self._inputs.stream(settings, self._admission)
+        self._query(frame, settings, is_catching_up=is_first, trigger={"availableNow": True})
+        return self._runner.epochs_run > before
+
+    def _go_live(self) -> None:
+        settings = self._settings(is_backlog=False)
+        frame = self._inputs.stream(settings, lambda _source: Admission())
+        interval_ms = self._policy.live_interval_ms
+        self._query(frame, settings, is_catching_up=False, trigger={"processingTime": f"{interval_ms} milliseconds"})
+
+    def _end_input(self) -> None:
+        """The final watermark: the input of this job is over for good."""
+        latest = self._runner.latest
+        epoch = "none" if latest is None else str(latest.epoch)
+        self._context.log.store.put_new(paths.ENDED, f"last_epoch={epoch}\n".encode())
+
+    def _settings(self, *, is_backlog: bool) -> StageSettings:
+        return self._inputs.settings(
+            self._context.sink.task,
+            self._context.log.store.url,
+            self._context.generation,
+            is_backlog=is_backlog,
+        )
+
+    def _admission(self, source: SourceSpec) -> Admission:
+        """Mixed mode takes all that is there in one epoch; streaming cuts it into epochs of about the interval."""
+        if self._policy.mode == "mixed":
+            return Admission()
+        if source.max_files_per_epoch is not None or source.max_bytes_per_epoch is not None:
+            return Admission(source.max_files_per_epoch, source.max_bytes_per_epoch)
+        parallelism = self._settings(is_backlog=True).parallelism
+        return Admission(
+            max_bytes=max(1, parallelism * STREAMED_BYTES_PER_SECOND * self._policy.backlog_interval_ms // 1000)
+        )
+
+    def _check_not_stopped(self) -> None:
+        if self._stop.is_set():
+            raise StopRequested
+
+    def _query(
+        self, frame: DataFrame, settings: StageSettings, *, is_catching_up: bool, trigger: dict[str, Any]
+    ) -> None:
+        """Run one streaming query to its end, or until a stop is asked for and its epoch is done."""
+        failure: list[BaseException] = []
+        is_stopped = False
+
+        def epoch(batch: DataFrame, batch_id: int) -> None:
+            try:
+                self._check_not_stopped()
+                self._runner.run(batch, Epoch(batch_id), settings, is_catching_up=is_catching_up)
+            except BaseException as error:
+                failure.append(error)  # Spark would bring it back as text
+                raise
+
+        query = (
+            frame.writeStream.foreachBatch(epoch)
+            .queryName(self._context.spec.name)
+            .option("checkpointLocation", f"{self._context.log.store.url}/{paths.SPARK}")
+            .trigger(**trigger)
+            .start()
+        )
+        try:
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # a float is fine
+                if self._stop.is_set() and not query.status["isTriggerActive"]:
+                    is_stopped = True
+                    query.stop()
+        except PySparkException:
+            if not failure and not is_stopped:
+                raise
+        if failure and not _is_stop(failure[0], is_stopped=is_stopped):
+            raise failure[0]
+
+
+def _is_stop(failure: BaseException, *, is_stopped: bool) -> bool:
+    """Whether a query ended because it was asked to: before an epoch, or while Spark was just beginning one."""
+    return isinstance(failure, StopRequested) or (is_stopped and isinstance(failure, PySparkException | Py4JError))
