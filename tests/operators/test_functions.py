@@ -87,7 +87,7 @@ def fits(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_results_equal_the_oracle_however_the_rows_are_split(function: str, data: st.DataObject) -> None:
     case = data.draw(cases(function))
@@ -100,7 +100,7 @@ def test_results_equal_the_oracle_however_the_rows_are_split(function: str, data
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_the_order_of_the_rows_changes_nothing(function: str, data: st.DataObject) -> None:
     case = data.draw(cases(function).filter(fits))

@@ -78,7 +78,7 @@ def by_group(groups: Sequence[int], values: Sequence[Values]) -> dict[int, list[
 
 
 @pytest.mark.parametrize("kind", EXACT)
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_merged_parts_are_the_parts_of_all_rows_in_any_order(kind: str, data: st.DataObject) -> None:
     register, data_type = data.draw(st.sampled_from(EXACT[kind]))
@@ -90,6 +90,7 @@ def test_merged_parts_are_the_parts_of_all_rows_in_any_order(kind: str, data: st
 
 
 @pytest.mark.parametrize("register", ROUNDED, ids=lambda r: type(r).__name__)
+@settings(max_examples=50)
 @given(rows=rows_of(pa.float64()), cut=st.integers(0, 12))
 def test_merged_doubles_are_those_of_all_rows_where_nothing_is_rounded(
     register: Register, rows: list[Row], cut: int

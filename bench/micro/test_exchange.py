@@ -1,0 +1,29 @@
+"""The map side of the exchange on a million rows: batches as Spark hands them over, to blocks for two subtasks.
+
+It folds, encodes, sorts, cuts and serialises; how many keys repeat decides how much is left to sort.
+"""
+
+import pyarrow as pa
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.micro.stages import MAX_PARALLELISM, count_and_sum, input_batches
+from mixedmode.runtime.exchange import MapSide
+
+ROWS = 1_000_000
+ROWS_PER_BATCH = 200_000  # spark.sql.execution.arrow.maxRecordsPerBatch of the embedded Spark
+SLICE_BYTES = 256 * 2**20  # the default of state.backlog.sort-memory
+
+pytestmark = pytest.mark.benchmark(group="exchange, 1 M rows", min_rounds=3, max_time=0.5)
+
+
+@pytest.mark.parametrize("keys", [2**62, 100_000, 100], ids=["all keys differ", "100,000 keys", "100 keys"])
+def test_map_side(benchmark: BenchmarkFixture, keys: int) -> None:
+    batches = input_batches(rows=ROWS, rows_per_batch=ROWS_PER_BATCH, keys=keys)
+    blocks = benchmark(_ship, batches)
+    assert sum(block.column("records")[0].as_py() for block in blocks) == ROWS
+
+
+def _ship(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    map_side = MapSide(count_and_sum(), parallelism=2, max_parallelism=MAX_PARALLELISM, slice_bytes=SLICE_BYTES)
+    return list(map_side(iter(batches)))

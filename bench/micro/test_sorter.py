@@ -1,0 +1,70 @@
+"""The sorter on a million rows: in memory, through spilled runs, and with the combiner of an aggregate."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.micro.stages import MAX_PARALLELISM, count_and_sum, input_batches
+from mixedmode.keys import KeySchema, encode_keys, key_groups
+from mixedmode.runtime.exchange import MapSide, decode_block
+from mixedmode.sort import KEY, KEY_GROUP, TIME, ExternalSorter, SortStats, sort_table
+from mixedmode.sort.tables import Combine
+from operators.aggregate import AggregateOperator
+
+ROWS = 1_000_000
+ROWS_PER_TABLE = 50_000
+SMALL_BUDGET = 8 * 2**20  # a fraction of the rows, so that they spill
+
+pytestmark = pytest.mark.benchmark(group="sorter, 1 M rows", min_rounds=3, max_time=0.5)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int64 with time", "string"])
+def test_sort_table(benchmark: BenchmarkFixture, kind: str) -> None:
+    table = _table(kind)
+    assert benchmark(sort_table, table).num_rows == ROWS
+
+
+@pytest.mark.parametrize("budget_bytes", [256 * 2**20, SMALL_BUDGET], ids=["in memory", "spilled"])
+def test_external_sort(benchmark: BenchmarkFixture, budget_bytes: int, tmp_path: Path) -> None:
+    table = _table("int64")
+    tables = [table.slice(start, ROWS_PER_TABLE) for start in range(0, ROWS, ROWS_PER_TABLE)]
+    stats = benchmark(_sort, tables, budget_bytes, tmp_path, None)
+    assert stats.rows_out == ROWS
+    assert (stats.spilled_runs > 0) == (budget_bytes == SMALL_BUDGET), stats
+
+
+def test_external_sort_with_a_combiner(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    """Partials of slices that each see a key once or not at all, as many as the exchange makes of a million rows."""
+    stage = count_and_sum()
+    assert isinstance(stage.operator, AggregateOperator)
+    batches = input_batches(rows=ROWS, rows_per_batch=ROWS_PER_TABLE, keys=ROWS // 10)
+    blocks = MapSide(stage, parallelism=1, max_parallelism=MAX_PARALLELISM, slice_bytes=1)(iter(batches))
+    tables = [decode_block(block.column("block")[0].as_buffer()) for block in blocks]
+    stats = benchmark(_sort, tables, SMALL_BUDGET, tmp_path, stage.operator.combine)
+    assert stats.rows_out <= ROWS // 10
+
+
+def _sort(tables: Sequence[pa.Table], budget_bytes: int, spill_dir: Path, combine: Combine | None) -> SortStats:
+    with ExternalSorter(budget_bytes=budget_bytes, spill_dir=spill_dir, combine=combine) as sorter:
+        for table in tables:
+            sorter.add(table)
+        for _ in sorter.sorted_tables():
+            pass  # what a caller does with them is not the sorter's time
+        return sorter.stats
+
+
+def _table(kind: str) -> pa.Table:
+    """Rows in random order, nearly all of them with a key of their own; a count of one and a random value."""
+    rng = np.random.default_rng(6)
+    column = pa.array(rng.integers(0, 2**62, ROWS))
+    if kind == "string":
+        column = column.cast(pa.string())
+    encoded = encode_keys([column], KeySchema((pa.field("k", column.type),)))
+    columns = {KEY_GROUP: pa.array(key_groups(encoded, max_parallelism=MAX_PARALLELISM)), KEY: encoded}
+    if kind == "int64 with time":
+        columns[TIME] = pa.array(rng.integers(0, 10**15, ROWS))
+    return pa.table({**columns, "n": pa.array(np.ones(ROWS, np.int64)), "v": pa.array(rng.random(ROWS))})

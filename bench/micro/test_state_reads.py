@@ -1,0 +1,102 @@
+"""State of 100,000 keys in RocksDB: point reads against a range scan, and how fast runs are written and taken over.
+
+`ENTRIES_SCANNED_PER_POINT_READ` comes from here: both plans cost the same where keys wanted times it are keys stored.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.micro.stages import MAX_PARALLELISM, count_and_sum
+from mixedmode.keys import encode_keys, key_groups
+from mixedmode.state import RowCodec
+from mixedmode.state.keys import stored_keys
+from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
+from mixedmode.state.rocksdb.replica import WantedRun
+
+KEYS = 100_000
+DELTAS = 4  # runs of live epochs over the backlog's, a twentieth of the keys each
+FRACTIONS = [1, 2, 4, 16]  # one key in so many is wanted
+
+#: entries per key group, as an estimate that makes the backend take the one plan or the other
+_PLANS = {"points": {0: 1e12}, "scan": {0: 0.0}}
+
+pytestmark = pytest.mark.benchmark(min_rounds=3, max_time=0.3)
+
+
+@pytest.fixture(scope="module")
+def entries() -> dict[bytes, bytes]:
+    """The state of count and sum for every key, in stored order."""
+    stage = count_and_sum()
+    encoded = encode_keys([pa.array(np.arange(KEYS))], stage.key_schema)
+    keys = stored_keys(key_groups(encoded, max_parallelism=MAX_PARALLELISM), encoded, 0)
+    (descriptor,) = stage.operator.states
+    columns = [pa.array(np.arange(KEYS)).cast(field.type) for field in descriptor.fields]
+    values = RowCodec(descriptor.fields).pack(columns)
+    return dict(sorted(zip(keys, values, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def runs(entries: dict[bytes, bytes], tmp_path_factory: pytest.TempPathFactory) -> list[WantedRun]:
+    """The backlog's run, and small ones over it."""
+    folder, keys = tmp_path_factory.mktemp("runs"), list(entries)
+    written = [_write(folder / "backlog", keys, list(entries.values()))]
+    for number in range(DELTAS):
+        some = keys[number::20]
+        written.append(_write(folder / f"delta-{number}", some, [entries[key] for key in some]))
+    return [WantedRun(str(run.path), _Link(run.path)) for run in written]
+
+
+@pytest.fixture(scope="module", params=_PLANS)
+def backend(
+    request: pytest.FixtureRequest, runs: list[WantedRun], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RocksDBBackend]:
+    """A backend that reads in one of the two ways."""
+    folder = tmp_path_factory.mktemp("replica")
+    with open_replica(folder / "r", runs, attempt="a") as replica, RunWriter(folder / "new") as writer:
+        yield RocksDBBackend(replica.database, writer, _PLANS[request.param])
+
+
+@pytest.mark.parametrize("fraction", FRACTIONS)
+def test_read(benchmark: BenchmarkFixture, backend: RocksDBBackend, entries: dict[bytes, bytes], fraction: int) -> None:
+    benchmark.group = f"state of {KEYS:,} keys, one in {fraction} read"
+    keys = list(entries)[::fraction]
+    values = benchmark(backend.read, 0, keys)
+    assert values == [entries[key] for key in keys]
+
+
+@pytest.mark.benchmark(group=f"runs, {KEYS:,} pairs")
+def test_write_run(benchmark: BenchmarkFixture, entries: dict[bytes, bytes], tmp_path: Path) -> None:
+    keys, values = list(entries), list(entries.values())
+    numbers = itertools.count()
+    run = benchmark(lambda: _write(tmp_path / str(next(numbers)), keys, values))
+    assert run.entries == KEYS
+    if benchmark.stats is not None:  # None with --benchmark-disable
+        benchmark.extra_info["pairs_per_second"] = round(KEYS / benchmark.stats.stats.median)
+
+
+@pytest.mark.benchmark(group=f"runs, {KEYS:,} pairs")
+def test_take_over_runs(benchmark: BenchmarkFixture, runs: list[WantedRun], tmp_path: Path) -> None:
+    numbers = itertools.count()
+    benchmark(lambda: open_replica(tmp_path / str(next(numbers)), runs, attempt="a").close())
+
+
+class _Link:
+    def __init__(self, source: Path) -> None:
+        self._source = source
+
+    def __call__(self, target: Path) -> None:
+        os.link(self._source, target)
+
+
+def _write(folder: Path, keys: list[bytes], values: list[bytes]) -> LocalRun:
+    with RunWriter(folder) as writer:
+        writer.write(0, keys, values)
+        (run,) = writer.finish()
+    return run

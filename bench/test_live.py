@@ -1,0 +1,60 @@
+"""Live epochs over a state of many keys: how many events a second, and how long a small epoch takes end to end."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from bench.conftest import Say
+from bench.feed import Feed, LiveEpoch
+from bench.ours import run_live
+from bench.peers import run_streaming_live
+from bench.report import Figure, Report
+from bench.workload import Scale, write_feed
+
+LARGE_EPOCHS, SMALL_EPOCHS = 5, 10
+PEER_LARGE_EPOCHS, PEER_SMALL_EPOCHS = 3, 5  # of Spark's query, which has no target
+
+Run = Callable[[SparkSession, Path, Path, Feed], list[LiveEpoch]]
+
+
+def test_live_epochs(
+    session: SparkSession, each_key_once: Path, work: Callable[[], Path], scale: Scale, report: Report, say: Say
+) -> None:
+    section = f"Live, {scale.live_keys:,} keys of state: from trigger to publication"
+    first, *rest = _live(run_live, session, each_key_once, work(), scale, (LARGE_EPOCHS, SMALL_EPOCHS))
+    large, small = rest[:LARGE_EPOCHS], rest[LARGE_EPOCHS:]
+    say(f"mixed      {', '.join(f'{epoch.seconds:.2f}' for epoch in (first, *rest))} s")
+    _, *peer = _live(run_streaming_live, session, each_key_once, work(), scale, (PEER_LARGE_EPOCHS, PEER_SMALL_EPOCHS))
+    peer_large, peer_small = peer[:PEER_LARGE_EPOCHS], peer[PEER_LARGE_EPOCHS:]
+    say(f"streaming  {', '.join(f'{epoch.seconds:.2f}' for epoch in peer)} s")
+    large_name, small_name = f"{scale.large_epoch:,} events an epoch", f"{scale.small_epoch:,} events an epoch"
+    report.add(
+        Figure.median(section, f"mixed: {large_name}, the first after the flip", "s", _s([first])),
+        Figure.median(section, f"mixed: {large_name}", "/s", _per_second(large), at_least=300_000.0),
+        Figure.median(section, f"mixed: {small_name}", "s", _s(small), at_most=0.6),
+        Figure.median(section, f"Spark streaming groupBy: {large_name}", "/s", _per_second(peer_large)),
+        Figure.median(section, f"Spark streaming groupBy: {small_name}", "s", _s(peer_small)),
+    )
+
+
+def _live(
+    run: Run, session: SparkSession, state: Path, work: Path, scale: Scale, epochs: tuple[int, int]
+) -> list[LiveEpoch]:
+    """One large epoch to begin with, then the large ones, then the small ones."""
+    large, small = epochs
+    sizes = [scale.large_epoch] * (1 + large) + [scale.small_epoch] * small
+    waiting = write_feed(work / "waiting", sizes, keys=scale.live_keys)
+    source = work / "source"
+    source.mkdir()
+    for file in state.iterdir():
+        (source / file.name).hardlink_to(file)
+    return run(session, source, work / "job", Feed(waiting, source))
+
+
+def _s(epochs: list[LiveEpoch]) -> list[float]:
+    return [epoch.seconds for epoch in epochs]
+
+
+def _per_second(epochs: list[LiveEpoch]) -> list[float]:
+    return [epoch.records_per_second for epoch in epochs]

@@ -1,0 +1,220 @@
+"""Sinks as the driver sees them: what a start may find in the folder, and publication that may be repeated."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks import ConsoleSink, FileSink, Sink, SinkTask, print_rows, staging_folder
+from mixedmode.sinks.files import OutputWriter
+from mixedmode.sinks.publish import published_files
+from mixedmode.sinks.sink import CONSOLE_ROWS
+
+FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int64())]
+NO_STATE_HERE = (
+    "the output folder holds the output of an earlier run whose checkpoints are not here, and the two "
+    "would be mixed. Set `sink.path` to a new folder, empty this one, or put the old checkpointing.dir "
+    "back. folder={}"
+)
+
+
+def stage(
+    sink: Sink, folder: Path, values: Sequence[int], *, epoch: int = 0, subtask: int = 0, attempt: str = "a"
+) -> StagedFile:
+    local = folder / "local" / attempt
+    local.mkdir(parents=True, exist_ok=True)
+    writer = OutputWriter(sink.task, Epoch(epoch), subtask, local)
+    writer.write(pa.table({"k": [f"k{n}" for n in values], "n": pa.array(values, pa.int64())}))
+    (file,) = writer.finish(f"{attempt}{epoch}x{subtask}")
+    (local / "output.parquet").unlink()
+    return file
+
+
+def published(sink: FileSink) -> dict[str, list[int]]:
+    return {
+        path: pq.read_table(pa.BufferReader(sink.store.get(path))).column("n").to_pylist()
+        for path, _ in published_files(sink.store)
+    }
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def continuous(folder: Path, *, job: str = "job") -> FileSink:
+    return FileSink(job, str(folder / "out"), "parquet", replaces=False)
+
+
+def batch(folder: Path) -> FileSink:
+    return FileSink("job", str(folder / "out"), "parquet", replaces=True)
+
+
+def test_files_appear_when_they_are_published_and_not_before(tmp_path: Path) -> None:
+    sink = continuous(tmp_path)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    files = [stage(sink, tmp_path, [1], subtask=0), stage(sink, tmp_path, [2], subtask=1)]
+    assert published(sink) == {}
+    sink.publish(files)
+    expected = {files[0].final_path: [1], files[1].final_path: [2]}
+    assert published(sink) == expected
+    sink.publish(files)
+    assert published(sink) == expected, "a repeat changes nothing"
+
+
+def test_a_job_that_goes_on_finds_its_output_and_keeps_it(tmp_path: Path) -> None:
+    first = continuous(tmp_path)
+    first.prepare(FIELDS, ["k"], is_fresh=True)
+    file = stage(first, tmp_path, [1])
+    first.publish([file])
+    again = continuous(tmp_path)
+    again.prepare(FIELDS, ["k"], is_fresh=False)
+    assert published(again) == {file.final_path: [1]}
+
+
+def test_a_job_without_checkpoints_does_not_mix_with_an_earlier_run(tmp_path: Path) -> None:
+    first = continuous(tmp_path)
+    first.prepare(FIELDS, ["k"], is_fresh=True)
+    first.prepare(FIELDS, ["k"], is_fresh=True)  # it crashed before it published anything
+    first.publish([stage(first, tmp_path, [1])])
+    with pytest.raises(InvalidJobError) as caught:
+        continuous(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
+    assert str(caught.value) == NO_STATE_HERE.format(tmp_path / "out")
+
+
+def test_a_job_that_goes_on_without_its_output_folder_is_stopped(tmp_path: Path) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        continuous(tmp_path).prepare(FIELDS, ["k"], is_fresh=False)
+    assert str(caught.value) == (
+        "the job goes on from a checkpoint, and the output it has written so far is not in this folder. Put the "
+        f"old `sink.path` back, or move the whole output folder to the new path. folder={tmp_path / 'out'}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "keys", "job", "difference"),
+    [
+        (FIELDS, ["k"], "other", "job was 'job' and is 'other'"),
+        (FIELDS, ["n"], "job", "key_columns was (k) and is (n)"),
+        (FIELDS[:1], ["k"], "job", "columns was (k string, n int64) and is (k string)"),
+    ],
+)
+def test_the_folder_of_another_output_is_refused(
+    tmp_path: Path, fields: list[pa.Field], keys: list[str], job: str, difference: str
+) -> None:
+    continuous(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
+    with pytest.raises(InvalidJobError) as caught:
+        continuous(tmp_path, job=job).prepare(fields, keys, is_fresh=True)
+    assert str(caught.value) == (
+        "the output folder holds the output of another job, or of this one with other columns, and files of both "
+        f"would be mixed: {difference}. Set `sink.path` to a new folder, or put the setting back. "
+        f"folder={tmp_path / 'out'}"
+    )
+
+
+def test_a_continuous_job_does_not_take_over_the_output_of_a_batch_run(tmp_path: Path) -> None:
+    batch(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
+    with pytest.raises(InvalidJobError, match="would be mixed: run was 'batch' and is 'continuous'"):
+        continuous(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
+
+
+def test_a_batch_run_takes_the_place_of_the_one_before_it(tmp_path: Path) -> None:
+    for values in ([[1], [2]], [[3]]):
+        sink = batch(tmp_path)
+        sink.prepare(FIELDS, ["k"], is_fresh=True)
+        files = [stage(sink, tmp_path, v, subtask=i, attempt=f"run{v[0]}") for i, v in enumerate(values)]
+        sink.publish(files)
+        assert published(sink) == {file.final_path: v for file, v in zip(files, values, strict=True)}
+        sink.publish(files)
+        assert published(sink) == {file.final_path: v for file, v in zip(files, values, strict=True)}, "a repeat"
+
+
+def test_the_publication_of_a_batch_run_that_was_cut_short_is_finished(tmp_path: Path) -> None:
+    before, now = batch(tmp_path), batch(tmp_path)
+    before.publish([stage(before, tmp_path, [n], subtask=n, attempt="before") for n in range(3)])
+    files = [stage(now, tmp_path, [10 + n], subtask=n, attempt="now") for n in range(2)]
+    now.store.rename_all([(files[0].staged_path, files[0].final_path)])
+    now.publish(files)
+    assert published(now) == {files[0].final_path: [10], files[1].final_path: [11]}
+
+
+def test_what_a_batch_run_that_died_has_staged_goes_when_the_next_one_starts(tmp_path: Path) -> None:
+    sink = batch(tmp_path)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    file = stage(sink, tmp_path, [1])
+    batch(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
+    assert not sink.store.exists(file.staged_path)
+
+
+# --- the console -----------------------------------------------------------------------------------------------------
+
+
+class Screen:
+    """Keeps what is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[list[int], int]] = []
+
+    def __call__(self, rows: pa.Table, total: int) -> None:
+        self.shown.append((rows.column("n").to_pylist(), total))
+
+
+def test_the_console_shows_an_epoch_once_however_often_it_is_published(tmp_path: Path) -> None:
+    screen = Screen()
+    sink = ConsoleSink(str(tmp_path / "console"), screen)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    files = [stage(sink, tmp_path, [1, 2], subtask=0), stage(sink, tmp_path, [3], subtask=1)]
+    sink.publish(files)
+    sink.publish(files)
+    ConsoleSink(str(tmp_path / "console"), screen).publish(files)
+    assert screen.shown == [([1, 2, 3], 3)]
+    assert sink.store.list() == [], "nothing stays staged"
+
+
+def test_the_console_shows_the_first_rows_and_how_many_there_are(tmp_path: Path) -> None:
+    screen = Screen()
+    sink = ConsoleSink(str(tmp_path / "console"), screen)
+    sink.publish([stage(sink, tmp_path, list(range(15)), subtask=n) for n in range(3)])
+    assert screen.shown == [([*range(15), *range(CONSOLE_ROWS - 15)], 45)]
+
+
+def test_an_epoch_without_rows_shows_nothing(tmp_path: Path) -> None:
+    screen = Screen()
+    ConsoleSink(str(tmp_path / "console"), screen).publish([])
+    assert screen.shown == []
+
+
+def test_an_epoch_of_which_one_file_was_shown_before_a_crash_shows_the_rest(tmp_path: Path) -> None:
+    screen = Screen()
+    sink = ConsoleSink(str(tmp_path / "console"), screen)
+    files = [stage(sink, tmp_path, [n], subtask=n) for n in range(2)]
+    sink.store.delete([files[0].staged_path])
+    sink.publish(files)
+    assert screen.shown == [([1], 2)]
+
+
+def test_rows_are_printed_as_names_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pa.table({"k": ["a", None], "n": [1, 2], "_op": ["insert", "delete"], "_epoch": [7, 7]})
+    print_rows(rows, 2)
+    print_rows(rows, 99)
+    assert capsys.readouterr().out == (
+        "epoch 7: 2 rows\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
+        "epoch 7: 99 rows, the first 2\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "folder"),
+    [("run/checkpoints", "run/checkpoints/console"), ("s3://b/c/", "s3://b/c/console"), (Path("c"), "c/console")],
+)
+def test_the_console_stages_below_the_checkpoints(checkpoints: Path | str, folder: str) -> None:
+    assert staging_folder(checkpoints) == folder
+
+
+def test_what_tasks_need_of_a_sink_is_a_value() -> None:
+    sink = FileSink("job", "out", "json", replaces=False)
+    assert sink.task == SinkTask("out", "json")
+    assert replace(sink.task, url="elsewhere").url == "elsewhere"

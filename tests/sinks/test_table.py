@@ -1,0 +1,153 @@
+"""The current table of an output: what all changes amount to, the same from Parquet and from JSON."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.sinks import FileSink, SinkTask
+from mixedmode.sinks.files import FileFormat, OutputWriter
+from mixedmode.sinks.publish import OutputColumn
+from mixedmode.sinks.table import current_table
+
+FORMATS: list[FileFormat] = ["parquet", "json"]
+FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int16()), pa.field("v", pa.float64())]
+Epochs = list[dict[tuple[str | None, int], float | None]]  # per epoch {key: new value, None for a deleted key}
+
+
+def write_output(
+    folder: Path, file_format: FileFormat, fields: list[pa.Field], keys: list[str], epochs: list[pa.Table]
+) -> str:
+    """An output folder with one published file per epoch."""
+    url = str(folder / "out")
+    sink = FileSink("job", url, file_format, replaces=False)
+    sink.prepare(fields, keys, is_fresh=True)
+    local = folder / "local"
+    local.mkdir(parents=True, exist_ok=True)
+    for epoch, table in enumerate(epochs):
+        writer = OutputWriter(SinkTask(url, file_format), Epoch(epoch), 0, local)
+        writer.write(table)
+        sink.publish(writer.finish(f"a{epoch}"))
+        (local / f"output.{file_format}").unlink(missing_ok=True)
+    return url
+
+
+def changes_of(rows: Mapping[tuple[str | None, int], float | None]) -> pa.Table:
+    columns = [
+        pa.array([key[0] for key in rows], pa.string()),
+        pa.array([key[1] for key in rows], pa.int16()),
+        pa.array(list(rows.values()), pa.float64()),
+        pa.array(["delete" if value is None else "insert" for value in rows.values()], pa.string()),
+    ]
+    return pa.table(columns, names=["k", "n", "v", "_op"])
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+@settings(max_examples=25)
+@given(
+    epochs=st.lists(
+        st.dictionaries(
+            st.tuples(st.sampled_from([None, "", "a", "2024-01-01", "7"]), st.integers(0, 1)),
+            st.none() | st.floats(),
+        ),
+        max_size=4,
+    )
+)
+def test_the_newest_row_of_each_key_counts_unless_it_deletes(
+    tmp_path_factory: pytest.TempPathFactory, file_format: FileFormat, epochs: Epochs
+) -> None:
+    folder = tmp_path_factory.mktemp("table")
+    url = write_output(folder, file_format, FIELDS, ["k", "n"], [changes_of(rows) for rows in epochs])
+    expected: dict[tuple[str | None, int], float | None] = {}
+    for rows in epochs:
+        expected.update(rows)
+    found = current_table(url)
+    assert found is not None
+    assert found.rows.schema.equals(pa.schema(FIELDS)), "types are those of the output, whatever the format"
+    assert [(row["k"], row["n"], repr(row["v"])) for row in found.rows.to_pylist()] == [
+        (*key, repr(value))
+        for key, value in sorted(expected.items(), key=lambda item: (item[0][0] is None, item[0][0] or "", item[0][1]))
+        if value is not None
+    ], "ordered by key, NULL last"
+
+
+EVERY_TYPE: dict[pa.DataType, list[Any]] = {
+    pa.bool_(): [True, None],
+    pa.int8(): [-1, None],
+    pa.int64(): [2**63 - 1, None],
+    pa.float32(): [0.1, math.inf],
+    pa.float64(): [math.nan, -0.0],
+    pa.decimal128(38, 10): [Decimal("12345678901234567890.0123456789"), None],
+    pa.date32(): [date(1, 1, 1), None],
+    pa.timestamp("us"): [datetime(1969, 12, 31, 23, 59, 59, 999999), None],  # noqa: DTZ001
+    pa.timestamp("us", "UTC"): [datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), None],
+    pa.string(): ["2024-01-01", "1"],
+    pa.large_string(): ["\u20ac\n", None],
+    pa.binary(): [b"\x00\xff", None],
+    pa.large_binary(): [b"", None],
+}
+
+
+@pytest.mark.parametrize("data_type", EVERY_TYPE, ids=str)
+@pytest.mark.parametrize("is_key", [True, False])
+def test_every_type_is_the_same_from_parquet_and_from_json(
+    tmp_path: Path, data_type: pa.DataType, is_key: bool
+) -> None:
+    fields = [pa.field("c", data_type), pa.field("i", pa.int32())]
+    rows = [pa.array(EVERY_TYPE[data_type], data_type), pa.array([0, 1], pa.int32()), pa.array(["insert"] * 2)]
+    tables = []
+    for file_format in FORMATS:
+        url = write_output(
+            tmp_path / file_format, file_format, fields, ["c"] if is_key else ["i"], [pa.table(rows, ["c", "i", "_op"])]
+        )
+        found = current_table(url)
+        assert found is not None
+        tables.append(found.rows)
+    parquet, json = tables
+    assert parquet.schema == json.schema == pa.schema(fields)
+    assert repr(parquet.to_pylist()) == repr(json.to_pylist())
+    assert parquet.num_rows == 2
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_job_without_a_key_gives_all_of_its_rows(tmp_path: Path, file_format: FileFormat) -> None:
+    fields = [pa.field("x", pa.int64()), pa.field("list", pa.list_(pa.int64()))]
+    tables = [pa.table({"x": [n, n], "list": [[n], None], "_op": ["insert"] * 2}) for n in range(2)]
+    found = current_table(write_output(tmp_path, file_format, fields, [], tables))
+    assert found is not None
+    assert found.rows.to_pylist() == [
+        {"x": 0, "list": [0]},
+        {"x": 0, "list": None},
+        {"x": 1, "list": [1]},
+        {"x": 1, "list": None},
+    ]
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_an_output_without_rows_is_an_empty_table_of_its_columns(tmp_path: Path, file_format: FileFormat) -> None:
+    found = current_table(write_output(tmp_path, file_format, FIELDS, ["k"], []))
+    assert found is not None
+    assert (found.rows.num_rows, found.rows.schema) == (0, pa.schema(FIELDS))
+    assert found.description.columns[1] == OutputColumn("n", "int16")
+
+
+def test_a_folder_that_is_no_output_is_no_table(tmp_path: Path) -> None:
+    assert current_table(str(tmp_path)) is None
+
+
+def test_staged_files_that_are_not_published_are_not_read(tmp_path: Path) -> None:
+    url = write_output(tmp_path, "parquet", FIELDS, ["k", "n"], [changes_of({("a", 0): 1.0})])
+    writer = OutputWriter(SinkTask(url, "parquet"), Epoch(1), 0, tmp_path / "local")
+    writer.write(changes_of({("a", 0): 2.0}))
+    writer.finish("zombie")
+    found = current_table(url)
+    assert found is not None
+    assert found.rows.to_pylist() == [{"k": "a", "n": 0, "v": 1.0}]

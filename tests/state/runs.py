@@ -1,0 +1,70 @@
+"""Runs and replicas for the tests of the RocksDB state."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from mixedmode.state.rocksdb import LocalRun, Replica, RunWriter
+from mixedmode.state.rocksdb.replica import WantedRun
+
+Entries = Mapping[bytes, bytes | None]  # None for a deleted key
+
+
+@dataclass(frozen=True, slots=True)
+class HardLink:
+    """Fetches a committed run as a folder on the same disk gives it: as another name of the committed file."""
+
+    source: Path
+
+    def __call__(self, target: Path) -> None:
+        os.link(self.source, target)
+
+
+def write_run(folder: Path, entries: Entries, *, state_id: int = 0) -> LocalRun:
+    """A finished run with these entries."""
+    keys = sorted(entries)
+    with RunWriter(folder) as writer:
+        writer.write(state_id, keys, [entries[key] for key in keys])
+        (run,) = writer.finish()
+    return run
+
+
+def wanted_runs(folder: Path, runs: Sequence[Entries]) -> list[WantedRun]:
+    """Committed runs in `folder`, oldest first."""
+    written = [write_run(folder / str(number), entries) for number, entries in enumerate(runs)]
+    return [WantedRun(f"run-{number}", HardLink(run.path)) for number, run in enumerate(written)]
+
+
+def laid_over(runs: Sequence[Entries]) -> dict[bytes, bytes]:
+    """What the runs hold, the later over the earlier."""
+    state: dict[bytes, bytes | None] = {}
+    for entries in runs:
+        state.update(entries)
+    return {key: value for key, value in sorted(state.items()) if value is not None}
+
+
+def contents(replica: Replica) -> dict[bytes, bytes]:
+    """What a replica holds, tombstones left out."""
+    entries, found = replica.database.iter(), dict[bytes, bytes]()
+    entries.seek_to_first()
+    while entries.valid():
+        if entries.value():
+            found[entries.key()] = entries.value()
+        entries.next()
+    entries.status()
+    return found
+
+
+def keys_of_groups(groups: int = 3) -> st.SearchStrategy[bytes]:
+    """Stored keys of state 0 in a few key groups."""
+    key = st.lists(st.sampled_from([b"\x00", b"\xff", b"a"]), max_size=3).map(b"".join)
+    return st.builds(lambda group, rest: bytes([0, group, 0]) + rest, st.integers(0, groups - 1), key)
+
+
+def run_entries(max_size: int = 8) -> st.SearchStrategy[dict[bytes, bytes | None]]:
+    """Entries of one run; often deleted keys."""
+    value = st.none() | st.binary(min_size=1, max_size=3)
+    return st.dictionaries(keys_of_groups(), value, min_size=1, max_size=max_size)

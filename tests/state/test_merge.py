@@ -1,0 +1,82 @@
+"""Merging runs: the newest entry of each key, and deleted keys as long as an older run may hold them."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rocksdict import Rdict
+
+from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.state.rocksdb import LocalRun, RunWriter, open_replica
+from mixedmode.state.rocksdb.merge import merge_runs
+from mixedmode.state.rocksdb.replica import WantedRun
+from tests.state.runs import Entries, HardLink, contents, laid_over, run_entries, wanted_runs, write_run
+
+
+def merged(folder: Path, runs: list[Entries], *, keeps_tombstones: bool) -> LocalRun:
+    wanted = wanted_runs(folder / "committed", runs)
+    with RunWriter(folder / "merged") as writer:
+        return merge_runs(folder / "scratch", wanted, state_id=0, keeps_tombstones=keeps_tombstones, writer=writer)
+
+
+@settings(max_examples=15)
+@given(older=run_entries(), runs=st.lists(run_entries(), min_size=1, max_size=4))
+def test_a_merged_run_over_older_ones_stands_for_the_runs_it_was_merged_from(
+    tmp_path_factory: pytest.TempPathFactory, older: Entries, runs: list[Entries]
+) -> None:
+    folder = tmp_path_factory.mktemp("merge")
+    run = merged(folder, runs, keeps_tombstones=True)
+    assert run.entries == len({key for entries in runs for key in entries}), "deleted keys included"
+    wanted = [
+        WantedRun("older", HardLink(write_run(folder / "older", older).path)),
+        WantedRun("merged", HardLink(run.path)),
+    ]
+    with open_replica(folder / "r", wanted, attempt="a") as replica:
+        assert contents(replica) == laid_over([older, *runs])
+
+
+@settings(max_examples=15)
+@given(runs=st.lists(run_entries(), min_size=1, max_size=4))
+def test_a_merged_run_with_nothing_below_it_forgets_deleted_keys(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Entries]
+) -> None:
+    folder = tmp_path_factory.mktemp("merge")
+    run = merged(folder, runs, keeps_tombstones=False)
+    expected = laid_over(runs)
+    assert run.entries == max(1, len(expected)), "a run is never empty, so one deleted key may stay"
+    with open_replica(folder / "r", [WantedRun("merged", HardLink(run.path))], attempt="a") as replica:
+        assert contents(replica) == expected
+
+
+def test_a_run_larger_than_a_batch_is_merged_whole(tmp_path: Path) -> None:
+    runs: list[Entries] = [
+        {number.to_bytes(4, "big"): b"old" for number in range(120_000)},
+        {number.to_bytes(4, "big"): b"new" for number in range(60_000, 130_000)},
+    ]
+    assert merged(tmp_path, runs, keeps_tombstones=True).entries == 130_000
+
+
+def test_a_committed_run_that_is_damaged_is_said_by_whoever_fetches_it(tmp_path: Path) -> None:
+    def damaged(_: Path) -> None:
+        msg = "a committed run is damaged"
+        raise CorruptStateError(msg)
+
+    with RunWriter(tmp_path / "merged") as writer, pytest.raises(CorruptStateError, match=r"is damaged$"):
+        merge_runs(tmp_path, [WantedRun("a", damaged)], state_id=0, keeps_tombstones=True, writer=writer)
+
+
+def test_damage_is_never_taken_for_the_end_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Entries] = [{number.to_bytes(4, "big"): b"v" * 50 for number in range(5000)}]
+    real = Rdict.ingest_external_file
+
+    def ingest_damaged(database: Rdict, paths: list[str], options: object) -> None:
+        real(database, paths, options)  # type: ignore[arg-type]
+        (table,) = (tmp_path / "scratch" / "db").glob("*.sst")
+        data = bytearray(table.read_bytes())
+        data[len(data) // 2 : len(data) // 2 + 2000] = b"\xff" * 2000
+        table.write_bytes(data)
+
+    monkeypatch.setattr(Rdict, "ingest_external_file", ingest_damaged)
+    with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be made"):
+        merged(tmp_path, runs, keeps_tombstones=True)

@@ -1,0 +1,281 @@
+"""Replicas hold exactly the wanted runs, whatever happened to them before, and leave committed files alone."""
+
+import fcntl
+import hashlib
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.state.rocksdb import open_replica
+from mixedmode.state.rocksdb.replica import WantedRun, count_held, reading
+from tests.state.runs import Entries, contents, laid_over, run_entries, wanted_runs, write_run
+
+RUNS: list[dict[bytes, bytes | None]] = [
+    {b"a": b"1", b"b": b"1", b"c": b"1"},
+    {b"b": b"2", b"d": b"2"},
+    {b"a": None, b"c": b"3"},
+]
+
+
+def note(folder: Path) -> object:
+    return json.loads((folder / "ingested.json").read_text())
+
+
+def never(_: Path) -> None:
+    pytest.fail("a run that the replica holds is not fetched again")
+
+
+def held(runs: list[WantedRun]) -> list[WantedRun]:
+    """The same runs, which the replica is expected to have."""
+    return [WantedRun(run.name, never, run.merged_from) for run in runs]
+
+
+@settings(max_examples=15)
+@given(runs=st.lists(run_entries(), max_size=5), steps=st.lists(st.integers(0, 5), min_size=1, max_size=4))
+def test_an_open_replica_holds_the_wanted_runs_the_later_over_the_earlier(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Entries], steps: list[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("replica")
+    wanted = wanted_runs(folder / "committed", runs)
+    for step in steps:  # forwards, and backwards as when a job goes back to an older checkpoint
+        count = min(step, len(runs))
+        with open_replica(folder / "r", wanted[:count], attempt="a") as replica:
+            assert contents(replica) == laid_over(runs[:count])
+
+
+def test_only_runs_that_it_lacks_are_fetched(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    open_replica(tmp_path / "r", wanted[:2], attempt="a").close()
+    with open_replica(tmp_path / "r", [*held(wanted[:2]), wanted[2]], attempt="a") as replica:
+        assert contents(replica) == laid_over(RUNS)
+    assert note(tmp_path / "r") == {"runs": ["run-0", "run-1", "run-2"], "pending": False}
+
+
+@pytest.mark.parametrize("names", [["run-1", "run-2"], ["run-0", "run-2"], ["run-1", "run-0"], []])
+def test_a_replica_of_other_runs_is_built_anew(tmp_path: Path, names: list[str]) -> None:
+    wanted = {run.name: run for run in wanted_runs(tmp_path, RUNS)}
+    open_replica(tmp_path / "r", [wanted["run-0"], wanted["run-1"]], attempt="a").close()
+    with open_replica(tmp_path / "r", [wanted[name] for name in names], attempt="a") as replica:
+        assert contents(replica) == laid_over([RUNS[int(name[-1])] for name in names])
+
+
+def test_committed_files_are_never_changed(tmp_path: Path) -> None:
+    runs = [{bytes([key]): bytes([number]) for key in range(number, 40)} for number in range(12)]
+    wanted = wanted_runs(tmp_path / "committed", runs)
+    files = sorted((tmp_path / "committed").rglob("*.sst"))
+    before = [hashlib.sha256(path.read_bytes()).digest() for path in files]
+    for count in (1, 7, 12, 3, 12):  # ingested, compacted, thrown away
+        with open_replica(tmp_path / "r", wanted[:count], attempt="a") as replica:
+            replica.database.compact_range(None, None)
+            assert contents(replica) == laid_over(runs[:count])
+    shutil.rmtree(tmp_path / "r")
+    assert [hashlib.sha256(path.read_bytes()).digest() for path in files] == before
+    assert all(path.stat().st_nlink == 1 for path in files), "no other name of them stays behind"
+
+
+# --- merged runs -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_merged_from_runs_that_it_holds_counts_as_held(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    open_replica(tmp_path / "r", wanted[:2], attempt="a").close()
+    merged = WantedRun("merged", never, ("run-0", "run-1"))
+    with open_replica(tmp_path / "r", [merged, wanted[2]], attempt="a") as replica:
+        assert contents(replica) == laid_over(RUNS)
+    assert note(tmp_path / "r") == {"runs": ["merged", "run-2"], "pending": False}
+    again = WantedRun("merged-again", never, ("merged", "run-2"))
+    with open_replica(tmp_path / "r", [again], attempt="a") as replica:
+        assert contents(replica) == laid_over(RUNS)
+    assert note(tmp_path / "r") == {"runs": ["merged-again"], "pending": False}, "noted, although nothing was missing"
+
+
+@pytest.mark.parametrize(
+    ("ingested", "wanted", "count"),
+    [
+        ([], [], 0),
+        ([], ["a"], 0),
+        (["a"], ["a", "b"], 1),
+        (["a", "b"], ["a", "b"], 2),
+        (["a", "b"], ["a"], None),
+        (["a"], ["b"], None),
+        (["a", "b", "c"], ["m=a+b", "c"], 2),
+        (["a", "b", "c"], ["a", "m=b+c", "d"], 2),
+        (["a", "b"], ["m=a+b+c"], None),
+        (["a", "b"], ["m=b+a"], None),
+        (["m"], ["m=a+b"], 1),
+        (["a", "b", "c", "d"], ["m=a+b", "n=c+d", "e"], 2),
+        (["x", "a", "b"], ["m=a+b"], None),
+    ],
+)
+def test_how_many_wanted_runs_are_held(ingested: list[str], wanted: list[str], count: int | None) -> None:
+    runs = []
+    for text in wanted:
+        name, _, parts = text.partition("=")
+        runs.append(WantedRun(name, never, tuple(parts.split("+")) if parts else ()))
+    assert count_held(ingested, runs) == count
+
+
+# --- crashes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crash_at", [0, 1, 2])
+@pytest.mark.parametrize("already", [0, 1])
+def test_a_replica_of_a_process_killed_while_ingesting_is_built_anew(
+    tmp_path: Path, crash_at: int, already: int
+) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    open_replica(tmp_path / "r", wanted[:already], attempt="a").close()
+
+    def copy_then_fetch(run: WantedRun) -> Callable[[Path], None]:
+        def fetch(target: Path) -> None:
+            shutil.copytree(tmp_path / "r", tmp_path / "crashed")  # what a kill at this moment leaves on the disk
+            run.fetch(target)
+
+        return fetch
+
+    at = max(crash_at, already)
+    cut = [*wanted[:at], WantedRun(wanted[at].name, copy_then_fetch(wanted[at])), *wanted[at + 1 :]]
+    open_replica(tmp_path / "r", cut, attempt="a").close()
+    assert note(tmp_path / "crashed") == {"runs": [run.name for run in wanted[:already]], "pending": True}
+    with open_replica(tmp_path / "crashed", wanted, attempt="a") as replica:
+        assert contents(replica) == laid_over(RUNS)
+
+
+def test_a_fetch_that_fails_leaves_a_replica_that_can_be_opened_at_once(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    open_replica(tmp_path / "r", wanted[:1], attempt="a").close()
+
+    def damaged(_: Path) -> None:
+        msg = "a committed run is damaged"
+        raise CorruptStateError(msg)
+
+    with pytest.raises(CorruptStateError, match=r"^a committed run is damaged$"):
+        open_replica(tmp_path / "r", [*wanted[:2], WantedRun("run-2", damaged)], attempt="a")
+    with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+        assert contents(replica) == laid_over(RUNS)
+    assert not (tmp_path / "r-a").exists(), "the lock was given back"
+
+
+def test_a_process_that_is_really_killed_leaves_a_replica_that_is_completed(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    code = (
+        "import os, sys, signal\n"
+        "from pathlib import Path\n"
+        "from mixedmode.state.rocksdb import open_replica\n"
+        "from mixedmode.state.rocksdb.replica import WantedRun\n"
+        "folder = Path(sys.argv[1])\n"
+        "def kill(_): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "def fetch(to): os.link(folder / '0' / 'state-000.sst', to)\n"
+        "open_replica(folder / 'r', [WantedRun('run-0', fetch), WantedRun('run-1', kill)], attempt='a')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == -9
+    with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+        assert contents(replica) == laid_over(RUNS), "the lock of the dead is free, and its half-made copy is not used"
+
+
+# --- damage and loss -------------------------------------------------------------------------------------------------
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "the note is gone": lambda folder: (folder / "ingested.json").unlink(),
+    "the note is empty": lambda folder: (folder / "ingested.json").write_text(""),
+    "the database is gone": lambda folder: shutil.rmtree(folder / "db"),
+    "CURRENT is gone": lambda folder: (folder / "db" / "CURRENT").unlink(),
+    "a table is gone": lambda folder: min((folder / "db").glob("*.sst")).unlink(),
+    "the manifest is damaged": lambda folder: next((folder / "db").glob("MANIFEST-*")).write_bytes(b"x" * 100),
+    "the note says more than there is": lambda folder: (folder / "ingested.json").write_text(
+        '{"runs": ["run-0", "run-1", "run-2"], "pending": true}'
+    ),
+    "a copy is left over": lambda folder: (folder / "incoming.sst").write_bytes(b"cut"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_replica_with_lost_or_damaged_files_is_built_anew(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    open_replica(tmp_path / "r", wanted[:2], attempt="a").close()
+    damage(tmp_path / "r")
+    for _ in range(2):
+        with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+            assert contents(replica) == laid_over(RUNS)
+
+
+def test_a_replica_that_cannot_be_read_says_so_and_is_built_anew_next_time(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "committed", {number.to_bytes(4, "big"): b"v" * 50 for number in range(5000)})
+    wanted = [WantedRun("run-0", lambda target: Path(shutil.copyfile(run.path, target)).touch())]
+    open_replica(tmp_path / "r", wanted, attempt="a").close()
+    (table,) = (tmp_path / "r" / "db").glob("*.sst")
+    table.write_bytes(b"\xff" * 4000 + table.read_bytes()[4000:])
+    with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+        with pytest.raises(RetryableError) as caught, reading(replica.database):
+            replica.database.get([b"\x00\x00\x00\x01"])
+        assert str(caught.value) == (
+            "the local copy of the state cannot be read, because its files are damaged or gone. The committed state is "
+            "not affected. Check the disk, then start the job again: it makes a new copy and resumes from its last "
+            f"checkpoint. folder={tmp_path / 'r'}"
+        )
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+        assert len(contents(replica)) == 5000
+
+
+def test_a_disk_that_does_not_take_the_replica_is_retryable(tmp_path: Path) -> None:
+    def fetch(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(RetryableError) as caught:
+        open_replica(tmp_path / "r", [WantedRun("run-0", fetch)], attempt="a")
+    assert str(caught.value) == (
+        "the local copy of the state cannot be made. The committed state is not affected. Free some space there, "
+        f"or repair the disk; then start the job again: it resumes from its last checkpoint. folder={tmp_path / 'r'}"
+    )
+
+
+# --- two at once -----------------------------------------------------------------------------------------------------
+
+
+def test_a_second_attempt_gets_a_replica_of_its_own_which_goes_with_it(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    with open_replica(tmp_path / "r", wanted[:1], attempt="a") as first:
+        with open_replica(tmp_path / "r", wanted, attempt="b") as second:
+            assert contents(second) == laid_over(RUNS)
+            assert contents(first) == laid_over(RUNS[:1]), "the first is not disturbed"
+            assert (tmp_path / "r-b").is_dir()
+        assert not (tmp_path / "r-b").exists()
+    open_replica(tmp_path / "r", held(wanted[:1]), attempt="c").close()
+
+
+def test_a_replica_that_another_process_holds_is_not_touched(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    open_replica(tmp_path / "r", wanted[:1], attempt="a").close()
+    code = (
+        "import fcntl, sys\n"
+        "lock = open(sys.argv[1], 'w')\n"
+        "fcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "print('locked', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "r" / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        with open_replica(tmp_path / "r", wanted, attempt="b") as replica:
+            assert contents(replica) == laid_over(RUNS)
+        assert note(tmp_path / "r") == {"runs": ["run-0"], "pending": False}
+        other.communicate("")
+    open_replica(tmp_path / "r", held(wanted[:1]), attempt="c").close()
+
+
+def test_a_closed_replica_gives_its_lock_back(tmp_path: Path) -> None:
+    open_replica(tmp_path / "r", [], attempt="a").close()
+    with (tmp_path / "r" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
