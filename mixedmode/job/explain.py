@@ -29,6 +29,9 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
 def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
     for name, source in spec.sources.items():
         yield f"source {name}: {source.format} {source.path}"
+        if plan.reads:
+            columns = ", ".join(dict.fromkeys(column.source for column in plan.reads))
+            yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
         column = plan.event_times.get(name)
         if column is None:
             yield "  event time  none"

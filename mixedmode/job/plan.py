@@ -60,6 +60,15 @@ class SqlText:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadColumn:
+    """A column that map tasks read from the files themselves: its name there, its type, and the name it gets."""
+
+    source: str
+    data_type: pa.DataType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
     """The whole chain. `sql` precedes everything in a job without a keyed step, which has no stages."""
 
@@ -67,6 +76,7 @@ class JobPlan:
     stages: tuple[KeyedStage, ...]
     output_fields: tuple[pa.Field, ...]
     key_columns: tuple[str, ...]
+    reads: tuple[ReadColumn, ...]  # what map tasks read from Parquet themselves; empty: Spark reads
     event_times: Mapping[str, str]  # {source: its event-time column}, for the sources that declare one
 
     @property

@@ -17,8 +17,10 @@ from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, 
 from mixedmode.config import AggregateCall, JobSpec, KeyedAggregateStep, SqlStep
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.plan import JobPlan, KeyedOperator, KeyedStage, SqlText
+from mixedmode.job.plan import JobPlan, KeyedOperator, KeyedStage, ReadColumn, SqlText
 from mixedmode.keys import KeySchema
+from mixedmode.runtime.direct import is_plain_folder
+from mixedmode.runtime.exchange import KEY_PREFIX, TIME_COLUMN
 from mixedmode.runtime.spark_errors import condition, spark_text
 from mixedmode.runtime.sql_checks import (
     check_keys_kept,
@@ -40,6 +42,7 @@ from operators.aggregate import (
     UpsertOperator,
     aggregate_function,
     aggregator_for,
+    argument_name,
 )
 
 Where = Callable[..., str]
@@ -105,8 +108,28 @@ class _Chain:
             stages=_with_previous(self._stages),
             output_fields=tuple(_arrow_fields(self._current.schema)),
             key_columns=key_columns,
+            reads=self._reads(),
             event_times=self._event_times,
         )
+
+    def _reads(self) -> tuple[ReadColumn, ...]:
+        """The columns of the first keyed stage, if map tasks can read them from local Parquet files themselves."""
+        source = next(iter(self._spec.sources.values()))
+        is_plain = len(self._sources) == 1 and source.format == "parquet" and not source.options
+        if not (is_plain and self._stages and not self._stages[0].sql and is_plain_folder(source.path)):
+            return ()
+        stage, schema = self._stages[0], next(iter(self._sources.values())).schema
+        types = {field.name.lower(): field.dataType for field in schema}
+        named = all(AggregateCall("min", text).is_column and text.lower() in types for text in stage.arguments)
+        has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
+        if not (named and has_instants):
+            return ()
+        reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_schema.fields)]
+        arguments = zip(stage.arguments, stage.argument_types, strict=True)
+        reads += [ReadColumn(text, data_type, argument_name(i)) for i, (text, data_type) in enumerate(arguments)]
+        if stage.event_time is not None:
+            reads.append(ReadColumn(stage.event_time, pa.timestamp("us", "UTC"), TIME_COLUMN))
+        return tuple(reads)
 
     def _add_sql(self, index: int, step: SqlStep) -> None:
         where = self._where("steps", index, "sql")

@@ -132,7 +132,7 @@ def _max_time_us(rows: pa.Table, stage: KeyedStage) -> int | None:
             f"column={stage.event_time}, records_affected={times.null_count}, records_looked_at={rows.num_rows}"
         )
         raise InvalidJobError(msg)
-    return int(pc.max(times).as_py())
+    return int(pc.max(times.cast(pa.int64())).as_py())
 
 
 def _pieces(table: pa.Table) -> Iterator[bytes]:

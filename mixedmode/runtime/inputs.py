@@ -1,4 +1,4 @@
-"""The frames that a job reads, and the settings that its stages run with."""
+"""The frames that a job reads (rows, or files whose rows its map tasks read), and the settings of its stages."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ from mixedmode.job.plan import JobPlan
 from mixedmode.runtime.session import cores
 from mixedmode.runtime.stages import StageSettings, input_frame
 from mixedmode.sinks import SinkTask
-from mixedmode.sources import Admission, read_batch, read_stream
+from mixedmode.sources import Admission, list_files_batch, list_files_stream, read_batch, read_stream
 
 
 class Inputs:
@@ -28,11 +28,16 @@ class Inputs:
     def batch(self, settings: StageSettings) -> DataFrame:
         """Everything that is there now, once."""
         sources = self._spec.sources.items()
+        if self._plan.reads:
+            return list_files_batch(self._session, next(iter(self._spec.sources.values())))
         frames = {name: read_batch(self._session, source, self._schemas[name]) for name, source in sources}
         return input_frame(self._session, self._plan, frames, settings)
 
     def stream(self, settings: StageSettings, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         """What is there and what comes, in micro-batches of at most `admission` per source."""
+        if self._plan.reads:
+            source = next(iter(self._spec.sources.values()))
+            return list_files_stream(self._session, source, admission(source))
         frames = {
             name: read_stream(self._session, source, self._schemas[name], admission(source))
             for name, source in self._spec.sources.items()

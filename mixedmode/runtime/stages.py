@@ -2,7 +2,8 @@
 
     source rows -> sql -> [map side] => [subtask] -> change log -> sql -> [map side] => ... => [subtask] -> sink
 
-The first map side belongs to the streaming query itself, so that Spark prunes columns and pushes filters into the scan.
+The first map side belongs to the streaming query itself, so that Spark prunes columns and pushes filters into the scan;
+where a stage needs nothing from Spark SQL, the query gives files instead, and the map side reads them (direct.py).
 Everything after it is built in `foreachBatch`, once per epoch.
 """
 
@@ -16,8 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.job.plan import JobPlan, KeyedStage
 from mixedmode.runtime.analysis import apply_sql, quoted, spark_schema
+from mixedmode.runtime.direct import DirectMapSide, assign_slices
 from mixedmode.runtime.exchange import BLOCK_DDL, KEY_PREFIX, TIME_COLUMN, MapSide
 from mixedmode.runtime.rows import RowsTask
+from mixedmode.runtime.session import cores
 from mixedmode.runtime.subtask import REPORT_COLUMN, StateTask, SubtaskReport, SubtaskTask, decode_report
 from mixedmode.sinks.files import SinkTask
 from operators.aggregate import WEIGHT_COLUMN, argument_name
@@ -77,6 +80,8 @@ def run_stages(
         rows = RowsTask(settings.sink, epoch, settings.generation, plan.output_fields)
         reports = _reports(frame.mapInArrow(rows, _ddl(pa.schema([REPORT_FIELD]))))
         return _result(plan, [reports], state)
+    if plan.reads:
+        frame = _read_directly(session, frame, plan, settings)
     runs_before = {operator.operator_id: operator.runs for operator in state}
     all_reports = []
     held: list[DataFrame] = []
@@ -99,6 +104,15 @@ def run_stages(
         for output in held:
             output.unpersist()
     return _result(plan, all_reports, state)
+
+
+def _read_directly(session: SparkSession, files: DataFrame, plan: JobPlan, settings: StageSettings) -> DataFrame:
+    """Blocks of the first keyed stage from (path, length) of the epoch's files."""
+    found = [(row.path, row.length) for row in files.collect()]
+    tasks = assign_slices(found, cores(session))
+    map_side = _map_side(plan.stages[0], settings)
+    numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
+    return numbers.mapInArrow(DirectMapSide(map_side, plan.reads, tuple(tasks)), BLOCK_DDL)
 
 
 def _task(
@@ -136,8 +150,11 @@ def _blocks(frame: DataFrame, stage: KeyedStage, settings: StageSettings) -> Dat
         columns.append(F.expr(f"unix_micros(CAST({quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
     if stage.is_change_log:
         columns.append(F.col(WEIGHT_COLUMN))
-    task = MapSide(stage, settings.parallelism, settings.max_parallelism, slice_bytes=settings.sort_memory_bytes)
-    return frame.select(*columns).mapInArrow(task, BLOCK_DDL)
+    return frame.select(*columns).mapInArrow(_map_side(stage, settings), BLOCK_DDL)
+
+
+def _map_side(stage: KeyedStage, settings: StageSettings) -> MapSide:
+    return MapSide(stage, settings.parallelism, settings.max_parallelism, slice_bytes=settings.sort_memory_bytes)
 
 
 def _change_log(session: SparkSession, output: DataFrame, following: KeyedStage) -> DataFrame:

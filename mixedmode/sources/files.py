@@ -18,6 +18,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.runtime.spark_errors import spark_text
 
 _EVERY_RECORD = {"mode": "FAILFAST"}
+_BINARY_FILE_DDL = "path string, modificationTime timestamp, length long, content binary"
 _EVERY_FILE = {"maxFileAge": "36500d"}
 
 
@@ -61,6 +62,18 @@ def read_stream(session: SparkSession, source: SourceSpec, schema: StructType, a
     """What is there and what comes, in micro-batches of at most `admission`."""
     options = {**_record_options(source), **_EVERY_FILE, **admission.as_options(), **source.options}
     return session.readStream.format(source.format).schema(schema).options(**options).load(source.path)
+
+
+def list_files_batch(session: SparkSession, source: SourceSpec) -> DataFrame:
+    """(path, length) of every file that is there now; no file is opened."""
+    return session.read.format("binaryFile").load(source.path).select("path", "length")
+
+
+def list_files_stream(session: SparkSession, source: SourceSpec, admission: Admission) -> DataFrame:
+    """(path, length) of what is there and what comes. Spark's log of the files is the same as with `read_stream`."""
+    options = {**_EVERY_FILE, **admission.as_options()}
+    files = session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL).options(**options)
+    return files.load(source.path).select("path", "length")
 
 
 def _record_options(source: SourceSpec) -> dict[str, str]:
