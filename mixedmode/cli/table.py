@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+from rich.console import Group
 from rich.table import Table
 
 from mixedmode.errors import InvalidJobError
@@ -11,7 +12,7 @@ from mixedmode.sinks.table import current_table
 _CELL_CHARACTERS = 40
 
 
-def table_report(directory: Path, limit: int) -> Table | str:
+def table_report(directory: Path, limit: int) -> Group:
     """The first `limit` rows by key (0: all), and how many there are."""
     output = current_table(str(directory))
     if output is None:
@@ -24,9 +25,9 @@ def table_report(directory: Path, limit: int) -> Table | str:
     return _shown(rows, output.rows.num_rows)
 
 
-def _shown(rows: pa.Table, total: int) -> Table:
-    caption = f"{total:,} rows" if rows.num_rows == total else f"the first {rows.num_rows:,} of {total:,} rows"
-    table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+def _shown(rows: pa.Table, total: int) -> Group:
+    count = f"{total:,} rows" if rows.num_rows == total else f"the first {rows.num_rows:,} of {total:,} rows"
+    table = Table(box=None, pad_edge=False)
     for field in rows.schema:
         is_number = (
             pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
@@ -34,7 +35,7 @@ def _shown(rows: pa.Table, total: int) -> Table:
         table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
     for row in rows.to_pylist():
         table.add_row(*(_cell(value) for value in row.values()))
-    return table
+    return Group(table, count)
 
 
 def _cell(value: object) -> str:

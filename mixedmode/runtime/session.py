@@ -4,8 +4,12 @@ What a job sets wins over the defaults here.
 """
 
 import os
+import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -50,7 +54,21 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     builder = SparkSession.builder.appName(spec.name)
     for key, value in {**_DEFAULTS, **_log_settings(log_folder), **spec.spark}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _own_interrupt_handler():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """PySpark takes Ctrl-C over, to cancel all its jobs; what it means is for the caller to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _log_settings(log_folder: Path | None) -> dict[str, str]:

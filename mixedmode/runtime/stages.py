@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.job.plan import JobPlan, KeyedStage
-from mixedmode.runtime.analysis import apply_sql, quoted, spark_schema
+from mixedmode.runtime.analysis import apply_sql, quoted, spark_schema, views
 from mixedmode.runtime.direct import DirectMapSide, assign_slices
 from mixedmode.runtime.exchange import BLOCK_DDL, KEY_PREFIX, TIME_COLUMN, MapSide
 from mixedmode.runtime.rows import RowsTask
@@ -175,9 +175,9 @@ def _apply_first_sql(session: SparkSession, steps: Sequence, sources: dict[str, 
     if not steps:
         return next(iter(sources.values()))
     first, *rest = steps
-    for name, frame in sources.items():
-        frame.createOrReplaceTempView(name)
-    return apply_sql(session, session.sql(first.text), rest)
+    with views(session, sources):
+        frame = session.sql(first.text)
+    return apply_sql(session, frame, rest)
 
 
 def _reports(frame: DataFrame) -> list[SubtaskReport]:

@@ -33,7 +33,8 @@ def read_all(directory: Path) -> pa.Table:
 
 
 def times_us(orders: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    return orders["ordered_at"].cast(pa.int64()).to_numpy()
+    times: np.ndarray[tuple[int], np.dtype[np.int64]] = orders["ordered_at"].cast(pa.int64()).to_numpy()
+    return times
 
 
 class FakeTime:
@@ -165,7 +166,7 @@ def test_a_file_that_is_being_written_has_a_hidden_name(tmp_path: Path, monkeypa
 
     def spy(table: pa.Table, where: Path, **options: object) -> None:
         seen.append(Path(where).name)
-        write_table(table, where, **options)  # type: ignore[arg-type]
+        write_table(table, where, **options)
 
     monkeypatch.setattr(pq, "write_table", spy)
     history(tmp_path, orders=10, files=2)

@@ -1,0 +1,44 @@
+"""What all tests share: how hypothesis runs, and the one Spark session of the process."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# No deadline: the machine may be busy, and a Spark job takes its time. Cases are chosen anew in every run, so that CI
+# goes on searching; a case that fails is printed as a blob that reproduces it.
+settings.register_profile("mixedmode", deadline=None, print_blob=True)
+settings.load_profile("mixedmode")
+
+
+@pytest.fixture(scope="session")
+def scratch_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder for temporary files of this process, of its Spark and of the jobs that it starts."""
+    folder = tmp_path_factory.mktemp("temporary")
+    tempfile.tempdir = None  # so that it looks at TMPDIR again
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        yield folder
+    tempfile.tempdir = None
+
+
+@pytest.fixture(scope="session")
+def spark(scratch_folder: Path) -> Iterator["SparkSession"]:
+    """The session that every test shares, since a process can have one only."""
+    from mixedmode.job import Job, Sink, Source
+    from mixedmode.runtime.session import open_session
+    from tests.harness import JAVA_OPTIONS, SPARK
+
+    job = Job("tests", sources={"t": Source.parquet(scratch_folder, bounded=True)}, spark=SPARK)
+    spec = job.sql("SELECT * FROM t").write(Sink.console()).spec
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+        session = open_session(spec, log_folder=scratch_folder)
+    yield session
+    session.stop()

@@ -1,0 +1,189 @@
+"""Several keyed steps, and sql between and after them: rows are taken back, move between groups, and disappear.
+
+The oracle starts over from all rows each time, so it knows nothing of taking back. One row of the second step is one
+key of the first, and its group is computed from its changing sum, so keys move between groups as records arrive.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mixedmode.job import Job, Source
+from tests.differential.cases import Rows, parquet_piece
+from tests.differential.oracle import Call, Table, aggregate, differences, keyed
+from tests.differential.stories import Mode, Story, epochs_of, play, table_after
+from tests.harness import SPARK_CASES, output_rows
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("k", pa.string()), ("j", pa.int32()), ("v", pa.int64()), ("d", pa.float64())])
+DDL = "k string, j int, v bigint, d double"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A job and the same in plain Python."""
+
+    steps: Callable[[Job], Job]
+    answer: Callable[[Rows], Table]
+    key_by: list[str]
+
+
+def _rows_of(table: Table) -> Rows:
+    return list(table.values())
+
+
+def _first_step(rows: Rows) -> Rows:
+    return _rows_of(aggregate(rows, ["k", "j"], {"n": Call("count"), "s": Call("sum", "v"), "top": Call("max", "v")}))
+
+
+def _grouped(rows: Rows) -> Rows:
+    """SELECT s % 3 AS bucket ... WHERE s >= 0: the group of a row moves as its sum does, and it may leave."""
+    kept = [row for row in _first_step(rows) if row["s"] is not None and row["s"] >= 0]
+    return [{"bucket": row["s"] % 3, "n": row["n"], "s": row["s"], "top": row["top"], "k": row["k"]} for row in kept]
+
+
+FIRST = {"n": "count(*)", "s": "sum(v)", "top": "max(v)"}
+BUCKETS = "SELECT s % 3 AS bucket, n, s, top, k FROM previous WHERE s >= 0"
+
+
+def _invertible(job: Job) -> Job:
+    job = job.key_by("k", "j").aggregate(FIRST).sql(BUCKETS)
+    return job.key_by("bucket").aggregate(keys="count(*)", n="sum(n)", s="sum(s)", mean="avg(s)")
+
+
+def _invertible_answer(rows: Rows) -> Table:
+    calls = {"keys": Call("count"), "n": Call("sum", "n"), "s": Call("sum", "s"), "mean": Call("avg", "s")}
+    return aggregate(_grouped(rows), ["bucket"], calls)
+
+
+def _multiset(job: Job) -> Job:
+    job = job.key_by("k", "j").aggregate(FIRST).sql(BUCKETS)
+    return job.key_by("bucket").aggregate(low="min(s)", high="max(top)", last_k="max(k)", spread="stddev_pop(s)")
+
+
+def _multiset_answer(rows: Rows) -> Table:
+    calls = {
+        "low": Call("min", "s"),
+        "high": Call("max", "top"),
+        "last_k": Call("max", "k"),
+        "spread": Call("stddev_pop", "s"),
+    }
+    return aggregate(_grouped(rows), ["bucket"], calls)
+
+
+def _filtered_after(job: Job) -> Job:
+    job = job.sql("SELECT *, v * 2 AS twice FROM t WHERE v <> 2").key_by("k").aggregate(n="count(*)", s="sum(twice)")
+    return job.sql("SELECT k, s, n, upper(k) AS big FROM previous WHERE n % 2 = 1")
+
+
+def _filtered_after_answer(rows: Rows) -> Table:
+    kept = [{**row, "twice": row["v"] * 2} for row in rows if row["v"] is not None and row["v"] != 2]
+    sums = aggregate(kept, ["k"], {"n": Call("count"), "s": Call("sum", "twice")})
+    return keyed(
+        [
+            {"k": row["k"], "s": row["s"], "n": row["n"], "big": None if row["k"] is None else row["k"].upper()}
+            for row in sums.values()
+            if row["n"] % 2 == 1
+        ],
+        ["k"],
+    )
+
+
+def _three_steps(job: Job) -> Job:
+    job = job.key_by("k", "j").aggregate(s="sum(v)", d="max(d)")
+    job = job.key_by("k").aggregate(js="count(*)", s="sum(s)", d="min(d)")
+    job = job.key_by("js").aggregate(ks="count(*)", low="min(s)", total="sum(d)")
+    return job.sql("SELECT * FROM previous WHERE ks < 3")
+
+
+def _three_steps_answer(rows: Rows) -> Table:
+    first = aggregate(rows, ["k", "j"], {"s": Call("sum", "v"), "d": Call("max", "d")})
+    second = aggregate(_rows_of(first), ["k"], {"js": Call("count"), "s": Call("sum", "s"), "d": Call("min", "d")})
+    third = aggregate(
+        _rows_of(second), ["js"], {"ks": Call("count"), "low": Call("min", "s"), "total": Call("sum", "d")}
+    )
+    return {key: row for key, row in third.items() if row["ks"] < 3}
+
+
+CHAINS = {
+    "invertible": Chain(_invertible, _invertible_answer, ["bucket"]),
+    "multiset": Chain(_multiset, _multiset_answer, ["bucket"]),
+    "filtered after": Chain(_filtered_after, _filtered_after_answer, ["k"]),
+    "three steps": Chain(_three_steps, _three_steps_answer, ["js"]),
+}
+
+
+def _rows() -> st.SearchStrategy[Rows]:
+    row = st.fixed_dictionaries(
+        {
+            "k": st.none() | st.sampled_from(["a", "b", "c", ""]),
+            "j": st.none() | st.integers(0, 2),
+            "v": st.none() | st.integers(-3, 3),
+            "d": st.none() | st.sampled_from([0.5, -1.0, 2.25]),
+        }
+    )
+    return st.lists(row, max_size=30)
+
+
+@settings(SPARK_CASES, max_examples=30)
+@given(
+    chain=st.sampled_from(sorted(CHAINS)),
+    rows=_rows(),
+    cuts=st.lists(st.integers(0, 30), max_size=3),
+    flip=st.integers(0, 4),
+    mode=st.sampled_from(["mixed", "mixed", "streaming", "batch"]),
+    parallelism=st.sampled_from([1, 2, 3]),
+)
+def test_a_chain_of_steps_gives_the_answer_of_starting_over(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    chain: str,
+    rows: Rows,
+    cuts: list[int],
+    flip: int,
+    mode: Mode,
+    parallelism: int,
+) -> None:
+    borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    check(CHAINS[chain], rows, borders, flip, mode, spark, tmp_path_factory.mktemp("case"), parallelism=parallelism)
+
+
+@pytest.mark.parametrize("chain", sorted(CHAINS))
+def test_a_key_moves_between_groups_and_back_and_leaves(spark: SparkSession, tmp_path: Path, chain: str) -> None:
+    """Sums of key a over the epochs: 1, 2, 4, -5, 0, so its group goes 1, 2, 1, none, 0."""
+    rows: Rows = [{"k": "a", "j": 0, "v": v, "d": 0.5} for v in (1, 1, 2, -9, 5)]
+    check(CHAINS[chain], rows, [0, 1, 2, 3, 4, 5], 1, "mixed", spark, tmp_path, parallelism=2)
+
+
+def check(
+    chain: Chain,
+    rows: Rows,
+    borders: list[int],
+    flip: int,
+    mode: Mode,
+    spark: SparkSession,
+    base: Path,
+    **settings: Any,
+) -> None:
+    pieces = [
+        parquet_piece(f"{number:03}", rows[start:end], SCHEMA)
+        for number, (start, end) in enumerate(itertools.pairwise(borders))
+    ]
+    story = Story(pieces, min(flip, len(pieces)), partial(Source.parquet, schema=DDL))
+    outcome = play(story, mode, chain.steps, spark, base, max_parallelism=16, **settings)
+    arrived = 0
+    for epoch, count in enumerate(epochs_of(story, mode)):
+        arrived += count
+        found = table_after(outcome, epoch, chain.key_by)
+        assert not differences(chain.answer(rows[: borders[arrived]]), found), (mode, epoch)
+    assert not differences(chain.answer(rows), keyed(output_rows(outcome.out), chain.key_by)), "current_table"

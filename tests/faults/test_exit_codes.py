@@ -1,0 +1,86 @@
+"""What the command line says and returns when it cannot go on: one message, no stack trace, and 2 or 1."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.faults.jobs import FaultJob
+from tests.faults.processes import finished
+from tests.harness import manifests, run, write_text
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+_JAVA = re.compile(r"^(NOTE: Picked up JDK_JAVA_OPTIONS: .*|WARNING: Using incubator modules: .*)\n", re.MULTILINE)
+
+
+@pytest.fixture
+def job(scratch_folder: Path, tmp_path: Path) -> FaultJob:
+    return FaultJob(tmp_path / "a folder")
+
+
+def change(job: FaultJob, old: str, new: str) -> None:
+    text = job.file.read_text()
+    assert old in text
+    write_text(job.folder, job.file.name, text.replace(old, new))
+
+
+def test_a_wrong_key_is_told_without_starting_spark(job: FaultJob) -> None:
+    change(job, "parallelism: 2", "paralelism: 2")
+    code, output, errors = finished("run", job.file)
+    assert (code, output) == (2, "")
+    prefix = f"error InvalidJobError\n{job.file}:5: paralelism is not a known key. Did you mean parallelism? Known "
+    assert errors.startswith(prefix), errors
+    assert errors.count("\n") == 2, "one message"
+    assert not job.checkpoints.exists()
+
+
+def test_a_missing_job_file_is_told(tmp_path: Path) -> None:
+    code, output, errors = finished("run", tmp_path / "nowhere.yaml")
+    assert (code, output) == (2, "")
+    assert errors == (
+        f"error InvalidJobError\n{tmp_path / 'nowhere.yaml'}: there is no such file. Check the path. "
+        f"directory={Path.cwd()}\n"
+    )
+
+
+def test_sql_that_spark_refuses_is_one_message_with_its_line(job: FaultJob) -> None:
+    change(job, "  - key-by: [shop]", "  - sql: SELECT shop, cost FROM sales\n  - key-by: [shop]")
+    code, output, errors = finished("run", job.file, "--until-idle")
+    assert (code, output) == (2, "faults  mixed mode\n")
+    lines = _JAVA.sub("", errors).splitlines()
+    assert lines[0] == "error InvalidJobError"
+    assert lines[1].startswith(
+        f"{job.file}:12: steps[0].sql: Spark refuses this SQL. cause=A column, variable, or function parameter with "
+        "name `cost` cannot be resolved. Did you mean one of the following? ["
+    )
+    assert lines[1].endswith("; line 1 pos 13")
+    assert len(lines) == 2, "one message"
+
+
+def test_a_malformed_record_is_one_message_and_nothing_is_committed(job: FaultJob) -> None:
+    file = write_text(job.folder / "in", "bad.json", '{"shop": "a", "item": 1, "price": 1}\n{"shop": \n')
+    code, _, errors = finished("run", job.file, "--until-idle")
+    assert code == 2
+    assert _JAVA.sub("", errors) == (
+        "error InvalidJobError\na record of a source is not what its format and schema say, and nothing was committed. "
+        "Correct the file, or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have "
+        f"such fields become NULL. file=file://{str(file).replace(' ', '%20')}, record=[null,null,null], "
+        f"log={job.checkpoints}/logs/spark.log\n"
+    )
+    assert not manifests(job.checkpoints)
+    assert (job.checkpoints / "logs" / "spark.log").stat().st_size > 0, "the details are in the log"
+
+
+def test_a_damaged_checkpoint_is_a_failed_run(spark: SparkSession, job: FaultJob) -> None:
+    job.add("history", 100)
+    run(job.job, spark)
+    manifest = job.checkpoints / "manifests" / "0000000000.json"
+    manifest.write_text(manifest.read_text()[:-20])
+    code, _, errors = finished("run", job.file, "--until-idle")
+    assert code == 1
+    lines = _JAVA.sub("", errors).splitlines()
+    assert lines[0] == "error CorruptStateError"
+    assert str(manifest) in lines[1]
+    assert len(lines) == 2, "one message"

@@ -1,0 +1,78 @@
+"""Ctrl-C and SIGTERM: the epoch under way is finished and committed, the exit code is 0, and a start resumes."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.faults.jobs import FaultJob
+from tests.faults.processes import running, wait_until
+from tests.harness import manifests, run
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+STOPPING = "stopping: finishing the epoch under way (again to stop at once)"
+
+
+@pytest.fixture
+def job(scratch_folder: Path, tmp_path: Path) -> FaultJob:
+    return FaultJob(tmp_path / "a folder")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> dict[str, str]:
+    """A folder for temporary files that only this test's run has."""
+    (tmp_path / "temporary").mkdir()
+    return {"TMPDIR": str(tmp_path / "temporary")}
+
+
+def in_backlog(temporary: dict[str, str]) -> bool:
+    """Whether a subtask of the backlog is at work."""
+    return bool(list(Path(temporary["TMPDIR"]).glob("mixedmode-subtask-*")))
+
+
+def test_sigterm_in_the_backlog_finishes_it(spark: SparkSession, job: FaultJob, temporary: dict[str, str]) -> None:
+    job.add("history", 3_000)
+    with running("run", job.file, environment=temporary) as driver:
+        wait_until(lambda: in_backlog(temporary), "the backlog begins")
+        driver.send(signal.SIGTERM)
+        code, output, errors = driver.wait()
+    assert (code, STOPPING in errors) == (0, True), errors
+    assert "Traceback" not in errors
+    assert [m.is_backlog for m in manifests(job.checkpoints)] == [True]
+    assert output.count("backlog  epoch 0") == 1
+    job.add("later", 500)
+    run(job.job, spark)
+    job.check()
+
+
+def test_ctrl_c_in_live_commits_and_ends_with_a_summary(spark: SparkSession, job: FaultJob) -> None:
+    job.add("history", 3_000)
+    with running("run", job.file) as driver:
+        driver.read_until("flip")
+        job.add("live", 500)
+        driver.read_until("epoch 1")
+        driver.send(signal.SIGINT)
+        code, output, errors = driver.wait()
+    assert (code, STOPPING in errors) == (0, True), errors
+    assert "Traceback" not in errors
+    assert "KeyboardInterrupt" not in errors
+    assert "last checkpoint 1" in output
+    job.check()
+
+
+def test_a_second_ctrl_c_stops_at_once_and_loses_nothing(
+    spark: SparkSession, job: FaultJob, temporary: dict[str, str]
+) -> None:
+    job.add("history", 3_000)
+    with running("run", job.file, environment=temporary) as driver:
+        wait_until(lambda: in_backlog(temporary), "the backlog begins")
+        driver.send(signal.SIGINT)
+        driver.send(signal.SIGTERM)
+        code, _, errors = driver.wait()
+    assert code == 130
+    assert "stopped at once; the epoch under way is run again at the next start\n" in errors
+    assert "Traceback" not in errors
+    run(job.job, spark)
+    job.check()

@@ -1,0 +1,182 @@
+"""Jobs in a test: a folder of inputs that grows, a run with a recording observer, and the answer as plain Python.
+
+The one idea: `feed` holds the files of the live part. The recording lets one in when the job goes live and one more
+after each live epoch, so a whole history-flip-live story is one run without threads and without waiting.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import HealthCheck, settings
+from pyspark.sql import SparkSession
+
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Manifest
+from mixedmode.clock import Clock
+from mixedmode.job import Job
+from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
+from mixedmode.runtime.run import RunOptions, Until, run_job
+from mixedmode.sinks.table import current_table
+
+#: the embedded Spark of the tests: two cores, little memory. Queries are interpreted, because compiling them takes
+#: longer than a test's few rows; tests/faults runs with the settings that a user has.
+SPARK: dict[str, str | int | float | bool] = {
+    "master": "local[2]",
+    "driver.memory": "1g",
+    "ui.enabled": False,
+    "sql.shuffle.partitions": 2,
+    "sql.codegen.wholeStage": False,
+    "sql.codegen.factoryMode": "NO_CODEGEN",
+}
+#: a JVM that starts fast: most of them live for less than it takes to compile their code well
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+#: for tests in which one case is a run on Spark: drawing the data may take long, and shrinking it is worth the time
+SPARK_CASES = settings(
+    deadline=None,
+    print_blob=True,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)
+
+Row = dict[str, Any]
+Feed = Callable[[], object]  # lets the next input in
+
+_arrivals = itertools.count(1_600_000_000)  # modification times, in the order in which files are written
+
+
+class ManualClock:
+    """A clock that a test sets; the stopwatch advances by a second with every look."""
+
+    def __init__(self, now_ms: int = 1_000_000_000_000) -> None:
+        self.time_ms = now_ms
+        self._seconds = 0.0
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def seconds(self) -> float:
+        self._seconds += 1.0
+        return self._seconds
+
+
+@dataclass
+class Recording:
+    """An observer that remembers, and lets the live inputs in one by one (see the module)."""
+
+    feed: list[Feed] = field(default_factory=list)
+    on_commit: Callable[[EpochCommitted], object] | None = None
+    phases: list[Phase] = field(default_factory=list)
+    started: list[EpochStarted] = field(default_factory=list)
+    committed: list[EpochCommitted] = field(default_factory=list)
+    flips: list[Flipped] = field(default_factory=list)
+
+    def on_phase(self, phase: Phase) -> None:
+        self.phases.append(phase)
+        if phase == "live":
+            self._let_in()
+
+    def on_epoch_started(self, event: EpochStarted) -> None:
+        self.started.append(event)
+
+    def on_epoch_committed(self, event: EpochCommitted) -> None:
+        self.committed.append(event)
+        if self.on_commit is not None:
+            self.on_commit(event)
+        if "live" in self.phases:
+            self._let_in()
+
+    def on_flip(self, event: Flipped) -> None:
+        self.flips.append(event)
+
+    def _let_in(self) -> None:
+        if self.feed:
+            self.feed.pop(0)()
+
+
+def run(
+    job: Job,
+    spark: SparkSession,
+    *,
+    until: Until = Until.IDLE,
+    clock: Clock | None = None,
+    feed: Iterable[Feed] = (),
+    observer: Recording | None = None,
+) -> Recording:
+    """One start of a job, to its end. Returns what it told its observer; all of `feed` has been let in."""
+    recording = observer or Recording(feed=list(feed))
+    run_job(
+        job.spec, job.where, RunOptions(until=until, observer=recording, clock=clock or ManualClock(), session=spark)
+    )
+    assert not recording.feed, f"the run ended before {len(recording.feed)} inputs were let in"
+    return recording
+
+
+def write_parquet(folder: Path, name: str, table: pa.Table) -> Path:
+    """A Parquet file that appears in `folder` whole, newer than all that were written before."""
+    draft = _draft(folder, name)
+    pq.write_table(table, draft)
+    return _arrive(draft, folder / name)
+
+
+def write_json(folder: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """A file of one JSON object a line, as write_parquet."""
+    return write_text(folder, name, "".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def write_text(folder: Path, name: str, text: str) -> Path:
+    """A text file, as write_parquet."""
+    draft = _draft(folder, name)
+    draft.write_text(text, encoding="utf-8")
+    return _arrive(draft, folder / name)
+
+
+def _draft(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f".{name}.draft"
+
+
+def _arrive(draft: Path, path: Path) -> Path:
+    """Spark takes files in the order of their times; a fixed step apart, so that a test knows which epoch has which."""
+    seconds = next(_arrivals)
+    os.utime(draft, (seconds, seconds))
+    return draft.rename(path)
+
+
+def output_table(folder: Path | str) -> pa.Table:
+    """The current table of an output folder."""
+    table = current_table(str(folder))
+    assert table is not None, f"no output in {folder}"
+    return table.rows
+
+
+def output_rows(folder: Path | str) -> list[Row]:
+    """The current table of an output folder, row by row."""
+    rows: list[Row] = output_table(folder).to_pylist()
+    return rows
+
+
+def output_changes(folder: Path) -> list[Row]:
+    """Every row of a Parquet output, epoch by epoch, as any reader of the folder sees them."""
+    tables = [pq.read_table(path) for path in sorted(folder.glob("part-*.parquet"))]
+    return [row for table in tables for row in table.to_pylist()]
+
+
+def checkpoint_log(folder: Path | str) -> CheckpointLog:
+    """The log of a checkpoint folder."""
+    return CheckpointLog(ObjectStore(str(folder)))
+
+
+def manifests(folder: Path | str) -> Sequence[Manifest]:
+    """All manifests of a checkpoint folder, oldest first."""
+    log = checkpoint_log(folder)
+    found = [log.get(epoch) for epoch in log.epochs()]
+    return [manifest for manifest in found if manifest is not None]
