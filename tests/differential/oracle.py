@@ -19,6 +19,7 @@ Table = dict[tuple[Any, ...], dict[str, Any]]  # {key: {column: value}}, keys as
 
 _EXACT = Context(prec=100)
 _ULPS = 1e-12  # of the largest number that took part; a few thousand additions stay far below
+_UNDERFLOW = 1e-300  # squares of numbers below 1e-150 come near the smallest double, and lose digits
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def _variance(values: list[Any], call: Call) -> Any:
         return Approx(math.nan, 0.0)
     mean = math.fsum(numbers) / len(numbers)
     variance = math.fsum((number - mean) ** 2 for number in numbers) / divisor
-    within = _ULPS * max(abs(number) for number in numbers) ** 2
+    within = _ULPS * max(abs(number) for number in numbers) ** 2 + _UNDERFLOW
     if not is_root:
         return Approx(variance, within)
     return Approx(math.sqrt(variance), math.sqrt(within))

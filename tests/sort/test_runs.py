@@ -101,7 +101,7 @@ def test_a_disk_that_cannot_take_the_run_is_retryable(tmp_path: Path, number: in
     with pytest.raises(RetryableError) as caught:
         write_run(path, map(fail, tables), block_bytes=100)
     assert str(caught.value) == (
-        f"{what}, so the sort cannot spill what exceeds its memory. {how}, point the spill directory to another disk, "
+        f"{what}, so the sort cannot spill what exceeds its memory. {how}, set TMPDIR to another disk, "
         "or raise `state.backlog.sort-memory`; then start the job again. "
         f"path={path}, written_bytes=22, error={os.strerror(number)}"
     )
