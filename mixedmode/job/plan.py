@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mixedmode.keys import KeySchema
 from operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
+from operators.aggregate.registers import EdgeInTime
 
 KeyedOperator = AggregateOperator | MultisetAggregateOperator | UpsertOperator
 
@@ -47,8 +48,21 @@ class KeyedStage:
 
     @property
     def fingerprint(self) -> str:
-        """What must stay the same for stored state to be read: keys, arguments and registers."""
-        return self.description
+        """What must stay the same for a stored job to go on: keys, arguments, registers, and what they were fed.
+
+        That is the event time that first and last went by, and the sql over an earlier step's rows: a row that is
+        taken back must come out of it as it did when it was added.
+        """
+        order = f" by {self.event_time}" if self._goes_by_time else ""
+        texts = (" ".join(step.text.split()) for step in self.sql)
+        source = f" of {'; '.join(texts)}" if self.is_change_log and self.sql else ""
+        return f"{self.description}{order}{source}"
+
+    @property
+    def _goes_by_time(self) -> bool:
+        if not isinstance(self.operator, AggregateOperator):
+            return False
+        return any(isinstance(register, EdgeInTime) for register in self.operator.aggregator.registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +92,13 @@ class JobPlan:
     key_columns: tuple[str, ...]
     reads: tuple[ReadColumn, ...]  # what map tasks read from Parquet themselves; empty: Spark reads
     event_times: Mapping[str, str]  # {source: its event-time column}, for the sources that declare one
+    sources_read: tuple[str, ...]  # in the order in which Spark numbers them
 
     @property
-    def stateful_stages(self) -> tuple[KeyedStage, ...]:
-        """The stages that keep state."""
-        return tuple(stage for stage in self.stages if stage.operator.states)
+    def fingerprints(self) -> dict[str, str]:
+        """{step: fingerprint}: what decides whether this job may go on from another one's checkpoint.
+
+        Spark remembers what it has read by the number of a source, so several sources have to keep their order.
+        """
+        order = {"sources": f"read {', '.join(self.sources_read)}"} if len(self.sources_read) > 1 else {}
+        return order | {stage.operator_id: stage.fingerprint for stage in self.stages}

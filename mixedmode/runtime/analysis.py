@@ -29,6 +29,7 @@ from mixedmode.runtime.sql_checks import (
     check_stateless,
     frame_plan,
     query_plan,
+    sources_in,
 )
 from mixedmode.runtime.subtask import REPORT_COLUMN
 from mixedmode.sinks import EPOCH_COLUMN
@@ -86,7 +87,7 @@ class _Chain:
             name: read_stream(session, source, schemas[name], Admission()) for name, source in spec.sources.items()
         }
         self._current = self._keyed_rows = next(iter(self._sources.values()))
-        self._names = tuple(self._sources)
+        self._names = self._sources_read = tuple(self._sources)
         self._sql: list[SqlText] = []
         self._stages: list[KeyedStage] = []
 
@@ -109,6 +110,7 @@ class _Chain:
             output_fields=tuple(_arrow_fields(self._current.schema)),
             key_columns=key_columns,
             reads=self._reads(),
+            sources_read=self._sources_read,
             event_times=self._event_times,
         )
 
@@ -143,6 +145,8 @@ class _Chain:
         except PySparkException as error:
             raise _refused(where, error, inputs) from error
         self._check_plan(plan, where)
+        if is_first:
+            self._sources_read = sources_in(plan)
         _check_columns(result, where)
         self._current = result
         self._sql.append(text)

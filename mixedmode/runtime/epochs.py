@@ -211,7 +211,8 @@ def progress(
 ) -> dict[str, SourceProgress]:
     """How far the sources are after an epoch. The rows of several sources are one input here, and progress together."""
     name = "+".join(spec.sources)
-    old = (before or {}).get(name, SourceProgress(records=0, max_event_time_us=None, watermark_us=None))
+    none = SourceProgress(records=0, max_event_time_us=None, watermark_us=None)
+    old = next(iter((before or {}).values()), none)  # under whatever name: a renamed source goes on where it was
     newest = max((t for t in (old.max_event_time_us, result.max_time_us) if t is not None), default=None)
     bound_us = 1000 * max(source.watermark.out_of_orderness_ms for source in spec.sources.values())
     return {

@@ -5,12 +5,15 @@ The query after it goes on with the next epoch.
 """
 
 import threading
+import time
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch
@@ -141,11 +144,18 @@ class Phases:
                 if self._stop.is_set() and not query.status["isTriggerActive"]:
                     is_stopped = True
                     query.stop()
-        except PySparkException:
-            if not failure and not is_stopped:
-                raise
+        except PySparkException as error:
+            failure.append(error)  # the second one, if the first is ours
+        _wait_until_gone(frame.sparkSession, query)
         if failure and not _is_stop(failure[0], is_stopped=is_stopped):
             raise failure[0]
+
+
+def _wait_until_gone(session: SparkSession, query: StreamingQuery) -> None:
+    """Spark says that a query has ended a moment before it allows the next one over the same checkpoint folder."""
+    with suppress(PySparkException, Py4JError):  # Spark itself may be gone
+        while any(active.id == query.id for active in session.streams.active):
+            time.sleep(_POLL_SECONDS)
 
 
 def _is_stop(failure: BaseException, *, is_stopped: bool) -> bool:

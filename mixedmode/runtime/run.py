@@ -153,8 +153,7 @@ class _Run:
 
     def _check_start(self, log: CheckpointLog) -> list[Manifest]:
         """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one."""
-        operators = {stage.operator_id: stage.fingerprint for stage in self._plan.stateful_stages}
-        wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, operators)
+        wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, self._plan.fingerprints)
         epochs = log.epochs()
         decision = decide_start(wanted, log.read_identity(), latest=epochs[-1] if epochs else None)
         match decision:

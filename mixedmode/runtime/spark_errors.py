@@ -14,6 +14,9 @@ _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
 _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
+_OTHER_SOURCES = re.compile(
+    r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
+)
 _FILE = re.compile(r"Encountered error while reading file (\S+?)\.? ")
 
 
@@ -60,7 +63,7 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
 
 
 def _wrong_input(text: str) -> str | None:
-    """What is wrong with the data or the SQL, if that is what stopped a task; without the log."""
+    """What is wrong with the data, the SQL or the sources, if that is what stopped a query; without the log."""
     file = _found(_FILE, text)
     if "MALFORMED_RECORD" in text or "BadRecordException" in text:
         return (
@@ -73,6 +76,14 @@ def _wrong_input(text: str) -> str | None:
         return (
             "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove "
             f"the file, or correct `schema`. file={file}, cause={wrong_file[0].rstrip('.')}"
+        )
+    other_sources = _OTHER_SOURCES.search(text)
+    if other_sources is not None:
+        return (
+            "the sources of the job are not those that its checkpoint has read: one was added, removed, or moved to "
+            "another path, and Spark cannot go on from that. Put `sources` back, or give the job a new "
+            "execution.checkpointing.dir and output (it then starts from the beginning of its sources). "
+            f"cause={other_sources[0]}"
         )
     if _DATA_ERROR.search(text):
         return (

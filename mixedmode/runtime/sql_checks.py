@@ -25,6 +25,7 @@ _UNREPEATABLE = re.compile(
     re.IGNORECASE,
 )
 _ANALYSED, _OPTIMISED = "== Analyzed Logical Plan ==", "== Optimized Logical Plan =="
+_VIEW = re.compile(r"\bView \(`((?:[^`]|``)+)`, ")
 _COLUMN_ID = re.compile(r"#(\d+)")
 
 
@@ -49,6 +50,11 @@ def frame_plan(frame: DataFrame) -> str:
     with contextlib.redirect_stdout(text):
         frame.explain(mode="extended")
     return _analysed(text.getvalue())
+
+
+def sources_in(plan: str) -> tuple[str, ...]:
+    """The views that a plan reads, in the order in which Spark numbers them in its log."""
+    return tuple(dict.fromkeys(name.replace("``", "`") for name in _VIEW.findall(plan)))
 
 
 def check_stateless(plan: str, *, where: str) -> None:

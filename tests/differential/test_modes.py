@@ -18,7 +18,7 @@ from tests.harness import SPARK_CASES, manifests, output_rows
 pytestmark = pytest.mark.spark
 
 
-@settings(SPARK_CASES, max_examples=75)
+@settings(SPARK_CASES, max_examples=60)
 @given(case=cases(modes=["mixed", "mixed", "streaming", "batch"]))
 def test_every_mode_gives_the_answer_of_plain_python(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, case: Case
@@ -26,7 +26,7 @@ def test_every_mode_gives_the_answer_of_plain_python(
     check(case, case.mode, spark, tmp_path_factory.mktemp("case"))
 
 
-@settings(SPARK_CASES, max_examples=15)
+@settings(SPARK_CASES, max_examples=12)
 @given(case=cases(modes=["mixed"]))
 def test_all_modes_agree_on_one_input(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, case: Case

@@ -135,7 +135,7 @@ def _rows() -> st.SearchStrategy[Rows]:
     return st.lists(row, max_size=30)
 
 
-@settings(SPARK_CASES, max_examples=30)
+@settings(SPARK_CASES, max_examples=24)
 @given(
     chain=st.sampled_from(sorted(CHAINS)),
     rows=_rows(),

@@ -242,6 +242,98 @@ def test_a_job_whose_state_would_be_read_wrongly_is_refused(spark: SparkSession,
     assert refused(spark, named) == (f"{REFUSED}step 'aggregate-1' was removed; step 'other' was added{WAY_OUT}")
 
 
+def test_a_job_whose_rows_could_not_be_taken_back_is_refused(spark: SparkSession, folder: Folder) -> None:
+    """Another WHERE over the rows of a keyed step would leave rows in the output that no later epoch could remove."""
+
+    def filtered(condition: str) -> Job:
+        steps = folder.settings().sql("SELECT * FROM t").key_by("k").aggregate(n="count(*)", s="sum(v)")
+        return steps.sql(f"SELECT *\n  FROM previous WHERE {condition}").write(Sink.parquet(folder.out))
+
+    folder.add_history()
+    run(filtered("s > 1"), spark)
+    assert refused(spark, filtered("s > 2")) == (
+        f"{REFUSED}step 'upsert' was changed (stored 'upsert of SELECT * FROM previous WHERE s > 1', now 'upsert of "
+        f"SELECT * FROM previous WHERE s > 2'){WAY_OUT}"
+    )
+    folder.add_live()
+    run(filtered("s > 1  "), spark)
+    assert output_rows(folder.out) == AFTER_LIVE, "spaces do not count"
+
+
+def test_a_job_whose_first_and_last_would_go_by_another_time_is_refused(spark: SparkSession, folder: Folder) -> None:
+    ddl = f"{DDL}, arrived timestamp"
+
+    def by(event_time: str, aggregate: str) -> Job:
+        source = Source.json(folder.inputs, schema=ddl, event_time=event_time)
+        return folder.settings(sources={"t": source}).key_by("k").aggregate(x=aggregate).write(Sink.parquet(folder.out))
+
+    write_json(folder.inputs, "a.json", [{**row, "arrived": row["at"]} for row in HISTORY])
+    run(by("at", "last(v)"), spark)
+    message = refused(spark, by("arrived", "last(v)"))
+    assert " by at', now 'key-by (k string) over (v) keeping " in message
+    assert message.endswith(f" by arrived'){WAY_OUT}")
+
+
+def test_sql_before_the_first_key_by_may_change_at_a_restart(spark: SparkSession, folder: Folder) -> None:
+    """Records already counted stay as they were; Spark reads the new ones instead of the map tasks."""
+    folder.add_history()
+    run(folder.job(), spark)
+    folder.add_live()
+    steps = folder.settings().sql("SELECT k, v * 100 AS v, at FROM t WHERE k <> 'c'").key_by("k")
+    run(steps.aggregate(n="count(*)", s="sum(v)").write(Sink.parquet(folder.out)), spark)
+    assert output_rows(folder.out) == [{"k": "a", "n": 2, "s": 1001}, {"k": "b", "n": 1, "s": 2}]
+
+
+def test_a_renamed_source_keeps_its_watermark(spark: SparkSession, folder: Folder) -> None:
+    folder.add_history()
+    run(folder.job(), spark)
+    write_json(folder.inputs, "early.json", [{"k": "a", "v": 10, "at": "1999-01-01 00:00:00"}])
+    run(folder.job(sources={"renamed": folder.source()}), spark)
+    (progress,) = manifests(folder.checkpoints)[-1].sources.values()
+    assert (progress.records, progress.watermark_us) == (3, micros(1, 30))
+
+
+def test_other_sources_than_those_of_the_checkpoint_are_refused(spark: SparkSession, folder: Folder) -> None:
+    """Spark knows a source by its number, so one that takes another's place would be taken for read, or read again."""
+    write_json(folder.base / "a", "a.json", HISTORY)
+    write_json(folder.base / "b", "b.json", LIVE)
+
+    def reading(sql: str, *names: str) -> Job:
+        sources = {name: Source.json(folder.base / name, schema=DDL) for name in names}
+        steps = folder.settings(sources=sources).sql(sql)
+        return steps.key_by("k").aggregate(n="count(*)", s="sum(v)").write(Sink.parquet(folder.out))
+
+    run(reading("SELECT * FROM a UNION ALL SELECT * FROM b", "a", "b"), spark)
+    assert output_rows(folder.out) == AFTER_LIVE
+    swapped = reading("SELECT * FROM b UNION ALL SELECT * FROM a", "a", "b")
+    assert refused(spark, swapped) == (
+        f"{REFUSED}step 'sources' was changed (stored 'read a, b', now 'read b, a'){WAY_OUT}"
+    )
+    assert refused(spark, reading("SELECT * FROM a", "a")) == f"{REFUSED}step 'sources' was removed{WAY_OUT}"
+
+
+def test_a_source_that_was_moved_is_refused(spark: SparkSession, folder: Folder) -> None:
+    folder.add_history()
+    run(folder.job(), spark)
+    moved = folder.inputs.rename(folder.base / "moved")
+    write_json(moved, "live.json", LIVE)
+    message = refused(spark, folder.job(sources={"t": Source.json(moved, schema=DDL, event_time="at")}))
+    assert message.startswith(
+        "the sources of the job are not those that its checkpoint has read: one was added, removed, or moved to "
+        "another path, and Spark cannot go on from that. Put `sources` back, or give the job a new "
+        "execution.checkpointing.dir and output (it then starts from the beginning of its sources). "
+        "cause=Wrong basePath "
+    )
+
+
+def test_what_arrives_during_the_backlog_is_live(spark: SparkSession, folder: Folder) -> None:
+    folder.add_history()
+    arriving = Watching(on_start=lambda event: folder.add_live() if event.epoch == 0 else None)
+    run(folder.job(), spark, observer=arriving)
+    assert [(e.epoch, e.is_backlog, e.records) for e in arriving.committed] == [(0, True, 2), (1, False, 2)]
+    assert output_rows(folder.out) == AFTER_LIVE
+
+
 def refused(spark: SparkSession, job: Job) -> str:
     with pytest.raises(InvalidJobError) as caught:
         run(job, spark)
@@ -292,24 +384,34 @@ def test_automatic_mode_is_batch_when_every_source_is_bounded(spark: SparkSessio
     assert [flip.after_epoch for flip in observer.flips] == [0]
 
 
-@pytest.mark.parametrize("moment", ["before the first epoch", "in the backlog"])
-def test_a_stop_in_the_backlog_finishes_the_epoch_under_way_and_the_next_start_goes_on(
-    spark: SparkSession, folder: Folder, moment: str
-) -> None:
+def test_a_stop_in_the_backlog_finishes_it_and_the_next_start_goes_on(spark: SparkSession, folder: Folder) -> None:
     folder.add_history()
     stop = threading.Event()
     observer = Watching(on_start=lambda _event: stop.set())
-    if moment == "before the first epoch":
-        stop.set()
     run_job(folder.job().spec, folder.job().where, options(spark, observer, stop))
-    stopped_after = 0 if moment == "before the first epoch" else 1
-    assert len(manifests(folder.checkpoints)) == stopped_after
-    assert "live" not in observer.phases
-    assert observer.phases[-1] == "ended"
+    assert [manifest.epoch for manifest in manifests(folder.checkpoints)] == [0]
+    assert observer.phases == ["starting", "catching up", "ended"], "it never went live"
+    assert [flip.after_epoch for flip in observer.flips] == [0], "but the backlog is over"
     folder.add_live()
     again = run(folder.job(), spark)
+    assert [(e.epoch, e.is_backlog) for e in again.committed] == [(1, False)]
     assert output_rows(folder.out) == AFTER_LIVE
-    assert [(e.epoch, e.is_backlog) for e in again.committed] == [(0, True), (1, False)][stopped_after:]
+
+
+def test_a_stop_before_the_first_epoch_commits_nothing_and_the_next_start_has_a_backlog(
+    spark: SparkSession, folder: Folder
+) -> None:
+    folder.add_history()
+    stop = threading.Event()
+    stop.set()
+    observer = Recording()
+    run_job(folder.job().spec, folder.job().where, options(spark, observer, stop))
+    assert not manifests(folder.checkpoints)
+    assert not observer.flips
+    folder.add_live()
+    again = run(folder.job(), spark)
+    assert (again.committed[0].epoch, again.committed[0].is_backlog) == (0, True)
+    assert output_rows(folder.out) == AFTER_LIVE
 
 
 def options(spark: SparkSession, observer: Recording, stop: threading.Event) -> RunOptions:

@@ -1,0 +1,114 @@
+"""A walk through the life of a job: started again and again, each time a little differently, over growing input.
+
+Parallelism, the sorter's memory and retention change from start to start; a subtask may have lost its local copy of the
+state; and the clock may have gone on, so that every epoch from there on lags and takes the sorted path over the state.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mixedmode.job import Job, Sink, Source
+from tests.differential.cases import Rows, parquet_piece
+from tests.differential.oracle import differences
+from tests.differential.stories import fold
+from tests.differential.test_steps import CHAINS, DDL, SCHEMA
+from tests.harness import SPARK, SPARK_CASES, ManualClock, manifests, output_changes, run
+
+pytestmark = pytest.mark.spark
+
+MAX_PARALLELISM = 12
+HOUR_MS = 3_600_000
+AT = datetime(2001, 1, 1, tzinfo=UTC)
+AT_MS = int(AT.timestamp()) * 1000
+WITH_TIME = SCHEMA.append(pa.field("at", pa.timestamp("us", "UTC")))
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of the job: the files that are new, and how it is set up this time."""
+
+    files: tuple[Rows, ...]
+    parallelism: int
+    sort_memory: int
+    retained: int
+    hours_later: int
+    loses_replicas: bool
+
+
+@st.composite
+def starts(draw: st.DrawFn) -> Start:
+    row = st.fixed_dictionaries(
+        {
+            "k": st.none() | st.sampled_from("abcd"),
+            "j": st.integers(0, 3),
+            "v": st.none() | st.integers(-4, 4),
+            "d": st.none() | st.sampled_from([0.5, -1.0, 2.25]),
+        }
+    )
+    return Start(
+        files=tuple(draw(st.lists(st.lists(row, max_size=12), max_size=2))),
+        parallelism=draw(st.sampled_from([1, 2, 3, 5, MAX_PARALLELISM])),
+        sort_memory=draw(st.sampled_from([2**28, 1_000])),
+        retained=draw(st.integers(1, 3)),
+        hours_later=draw(st.sampled_from([0, 0, 5])),
+        loses_replicas=draw(st.booleans()),
+    )
+
+
+@settings(SPARK_CASES, max_examples=8)
+@given(
+    chain=st.sampled_from(sorted(CHAINS)),
+    walk=st.lists(starts(), min_size=2, max_size=5),
+    mode=st.sampled_from(["mixed", "mixed", "streaming"]),
+)
+def test_every_start_goes_on_where_the_one_before_ended(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, chain: str, walk: list[Start], mode: str
+) -> None:
+    base = tmp_path_factory.mktemp("walk")
+    clock, rows, files = ManualClock(AT_MS), Rows(), 0
+    (base / "in").mkdir()
+    for start in walk:
+        for piece in start.files:
+            parquet_piece(f"{files:03}", [{**row, "at": AT} for row in piece], WITH_TIME)(base / "in")
+            rows += piece
+            files += 1
+        clock.time_ms += start.hours_later * HOUR_MS
+        if start.loses_replicas:
+            shutil.rmtree(replicas(), ignore_errors=True)
+        observer = run(job(base, chain, start, is_mixed=mode == "mixed"), spark, clock=clock)
+        key_by = CHAINS[chain].key_by
+        assert not differences(CHAINS[chain].answer(rows), fold(output_changes(base / "out"), key_by))
+        assert not observer.committed or len(manifests(base / "checkpoints")) <= start.retained
+        assert all(event.path == "sorted" for event in observer.committed) or clock.time_ms == AT_MS
+
+
+def job(base: Path, chain: str, start: Start, *, is_mixed: bool) -> Job:
+    read = partial(Source.parquet, schema=f"{DDL}, at timestamp", event_time="at")
+    walking = Job(
+        "walk",
+        sources={"t": read(base / "in") if is_mixed else read(base / "in", max_files_per_epoch=1)},
+        mode="mixed" if is_mixed else "streaming",
+        parallelism=start.parallelism,
+        max_parallelism=MAX_PARALLELISM,
+        checkpoint_dir=base / "checkpoints",
+        checkpoints_retained=start.retained,
+        sort_memory=start.sort_memory,
+        watermark_lag_threshold="1h",
+        spark=SPARK,
+    )
+    return CHAINS[chain].steps(walking).write(Sink.parquet(base / "out"))
+
+
+def replicas() -> Path:
+    """Where the subtasks of this test process keep their local copies of the state."""
+    return next(iter(Path(tempfile.gettempdir()).glob("mixedmode-*/replicas")), Path("none"))
