@@ -1,0 +1,272 @@
+"""Which windows a record falls into. Pure; every window is [start, end), and times are microseconds UTC.
+
+The one idea: a window of a kind is told by its end alone, and time is cut into panes, the longest pieces that every
+window holds whole or not at all. So records are folded once per pane, however many windows overlap there, and only the
+panes are copied to their windows.
+
+Windows lie on a scale of ticks: microseconds from the offset on; or, with a time zone, the zone's days, which have 23
+to 25 hours. A local day begins at its first local midnight plus the offset; where that is skipped by the clock, as much
+later as the clock was put forward. A day that a zone left out altogether ends where it begins, and has no windows of
+its own.
+
+Invariants (tests/time/test_windows.py):
+  I1  windows_of_panes(panes(t)) are the windows [starts(e), e) with starts(e) <= t < e, each once
+  I2  records with equal panes have equal windows
+
+Sources: Flink, TumblingEventTimeWindows.java, SlidingEventTimeWindows.java, and the CUMULATE table function.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import group_codes
+
+DAY_US = 86_400_000_000
+TIME_LIMIT_US = 2**62  # of both signs, the years 148,000: a window beyond could not be told from one of the past
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAYS_MAX = 10_000  # to look up, some milliseconds; so that records of 27 years need not be grouped by day
+_FIRST_DAY, _LAST_DAY = -719_000, 2_932_000  # of the years 1 to 9999, for which a zone's clock is known
+
+Int64s = npt.NDArray[np.int64]
+
+
+class TimeWindows(Protocol):
+    """Windows whose bounds do not depend on the records. All arrays are int64."""
+
+    def panes(self, times_us: Int64s) -> Int64s:
+        """(n,) event times -> (n,) the end of the pane of each. InvalidJobError beyond TIME_LIMIT_US."""
+
+    def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
+        """(n,) ends of panes -> (m,) row in `pane_ends`, ascending, and (m,) end of a window that holds this pane."""
+
+    def starts(self, window_ends: Int64s) -> Int64s:
+        """(n,) ends of windows -> (n,) their starts."""
+
+    @property
+    def windows_per_record(self) -> int:
+        """The most windows that a record falls into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tumbling:
+    """[offset + k * size, offset + (k + 1) * size); with a time zone, size is whole days."""
+
+    size_us: int
+    offset_us: int = 0
+    time_zone: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.time_zone, self.size_us)
+
+    @property
+    def windows_per_record(self) -> int:
+        """See TimeWindows."""
+        return 1
+
+    def panes(self, times_us: Int64s) -> Int64s:
+        """See TimeWindows. A pane is a window."""
+        scale, size = _scale(self.offset_us, self.time_zone), _ticks(self.size_us, self.time_zone)
+        return scale.instants(_next(scale.ticks(checked_times(times_us)), size))
+
+    def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
+        """See TimeWindows."""
+        return np.arange(len(pane_ends)), pane_ends
+
+    def starts(self, window_ends: Int64s) -> Int64s:
+        """See TimeWindows."""
+        scale, size = _scale(self.offset_us, self.time_zone), _ticks(self.size_us, self.time_zone)
+        return scale.instants(scale.ticks(window_ends - 1) // size * size)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """[offset + k * slide, offset + k * slide + size), slide <= size; with a time zone, both are whole days."""
+
+    size_us: int
+    slide_us: int
+    offset_us: int = 0
+    time_zone: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.time_zone, self.size_us, self.slide_us)
+        assert self.slide_us <= self.size_us, self
+
+    @property
+    def windows_per_record(self) -> int:
+        """See TimeWindows."""
+        return -(-self.size_us // self.slide_us)
+
+    def panes(self, times_us: Int64s) -> Int64s:
+        """See TimeWindows. A pane ends where a window starts, and where one ends."""
+        scale, size, slide = self._on_scale()
+        ticks = scale.ticks(checked_times(times_us))
+        ends = _next(ticks, slide)
+        if size % slide:
+            ends = np.minimum(ends, _next(ticks, slide, size % slide))
+        return scale.instants(ends)
+
+    def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
+        """See TimeWindows. The windows of a pane are in order of time."""
+        scale, size, slide = self._on_scale()
+        ticks = scale.ticks(pane_ends - 1)
+        first = _next(ticks, slide, size % slide)
+        return _every(scale, first, ticks // slide * slide + size, slide)
+
+    def starts(self, window_ends: Int64s) -> Int64s:
+        """See TimeWindows."""
+        scale, size, slide = self._on_scale()
+        return scale.instants(_next(scale.ticks(window_ends - 1), slide, size % slide) - size)
+
+    def _on_scale(self) -> tuple["_Scale", int, int]:
+        size, slide = _ticks(self.size_us, self.time_zone), _ticks(self.slide_us, self.time_zone)
+        return _scale(self.offset_us, self.time_zone), size, slide
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulating:
+    """[offset + k * size, offset + k * size + j * step) for j = 1 ... size / step; with a time zone, whole days."""
+
+    size_us: int
+    step_us: int
+    offset_us: int = 0
+    time_zone: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.time_zone, self.size_us, self.step_us)
+        assert self.size_us % self.step_us == 0, self
+
+    @property
+    def windows_per_record(self) -> int:
+        """See TimeWindows."""
+        return self.size_us // self.step_us
+
+    def panes(self, times_us: Int64s) -> Int64s:
+        """See TimeWindows. A pane is a step."""
+        scale, step = _scale(self.offset_us, self.time_zone), _ticks(self.step_us, self.time_zone)
+        return scale.instants(_next(scale.ticks(checked_times(times_us)), step))
+
+    def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
+        """See TimeWindows. The windows of a pane are in order of time."""
+        scale, size, step = self._on_scale()
+        ticks = scale.ticks(pane_ends - 1)
+        return _every(scale, _next(ticks, step), _next(ticks, size), step)
+
+    def starts(self, window_ends: Int64s) -> Int64s:
+        """See TimeWindows."""
+        scale, size, _ = self._on_scale()
+        return scale.instants(scale.ticks(window_ends - 1) // size * size)
+
+    def _on_scale(self) -> tuple["_Scale", int, int]:
+        size, step = _ticks(self.size_us, self.time_zone), _ticks(self.step_us, self.time_zone)
+        return _scale(self.offset_us, self.time_zone), size, step
+
+
+def checked_times(times_us: Int64s) -> Int64s:
+    """The times as they are. Raises InvalidJobError for one beyond TIME_LIMIT_US."""
+    if len(times_us) and not (times_us.min() > -TIME_LIMIT_US and times_us.max() < TIME_LIMIT_US):
+        msg = (
+            "a record's event time is so far from now that no window can be told for it. Filter such records out in a "
+            f"sql step before this one. least_us={times_us.min()}, greatest_us={times_us.max()}"
+        )
+        raise InvalidJobError(msg)
+    return times_us
+
+
+class _Scale(Protocol):
+    def ticks(self, times_us: Int64s) -> Int64s:
+        """The tick that holds each time: instants(tick) <= time < instants(tick + 1)."""
+
+    def instants(self, ticks: Int64s) -> Int64s:
+        """When each tick begins; never decreasing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Microseconds:
+    offset_us: int
+
+    def ticks(self, times_us: Int64s) -> Int64s:
+        return times_us - self.offset_us if self.offset_us else times_us
+
+    def instants(self, ticks: Int64s) -> Int64s:
+        return ticks + self.offset_us if self.offset_us else ticks
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalDays:
+    """Days of a time zone, numbered from 1970-01-01 on. Looked up once per distinct day, not per record."""
+
+    offset_us: int
+    time_zone: str
+
+    def ticks(self, times_us: Int64s) -> Int64s:
+        days = (times_us - self.offset_us) // DAY_US  # in UTC: the local day is this one, or one beside it
+        is_begun = times_us >= _mapped(days, self._begins)
+        is_over = times_us >= _mapped(days, lambda days: self._begins(days + 1))
+        return days - 1 + is_begun + is_over
+
+    def instants(self, ticks: Int64s) -> Int64s:
+        return _mapped(ticks, self._begins)
+
+    def _begins(self, days: Int64s) -> Int64s:
+        zone = ZoneInfo(self.time_zone)
+        ahead_us = [self._ahead_us(day, zone) for day in np.clip(days, _FIRST_DAY, _LAST_DAY).tolist()]
+        return days * DAY_US + self.offset_us - np.array(ahead_us, np.int64)
+
+    def _ahead_us(self, day: int, zone: ZoneInfo) -> int:
+        """How far the zone's clock is ahead of UTC as the day begins; fold=0 gives what the module says of gaps."""
+        naive = (_EPOCH + timedelta(days=day, microseconds=self.offset_us)).replace(tzinfo=zone, fold=0)
+        ahead = naive.utcoffset()
+        assert ahead is not None, zone
+        return ahead // timedelta(microseconds=1)
+
+
+def _scale(offset_us: int, time_zone: str | None) -> _Scale:
+    return _Microseconds(offset_us) if time_zone is None else _LocalDays(offset_us, time_zone)
+
+
+def _ticks(duration_us: int, time_zone: str | None) -> int:
+    return duration_us if time_zone is None else duration_us // DAY_US
+
+
+def _check(time_zone: str | None, *durations_us: int) -> None:
+    unit_us = 1 if time_zone is None else DAY_US
+    assert all(duration > 0 and duration % unit_us == 0 for duration in durations_us), (time_zone, durations_us)
+
+
+def _next(ticks: Int64s, step: int, phase: int = 0) -> Int64s:
+    """The first k * step + phase after each tick."""
+    found: Int64s = ((ticks - phase) // step + 1) * step + phase
+    return found
+
+
+def _every(scale: _Scale, first: Int64s, last: Int64s, step: int) -> tuple[Int64s, Int64s]:
+    """Row and instant of first, first + step, ..., last of each row; of ticks that begin at one instant, one."""
+    counts = (last - first) // step + 1
+    row = np.repeat(np.arange(len(first)), counts)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    instants = scale.instants(first[row] + nth * step)
+    if isinstance(scale, _Microseconds):
+        return row, instants
+    is_new = np.ones(len(row), np.bool_)
+    is_new[1:] = (row[1:] != row[:-1]) | (instants[1:] != instants[:-1])
+    return row[is_new], instants[is_new]
+
+
+def _mapped(days: Int64s, begins: Callable[[Int64s], Int64s]) -> Int64s:
+    """`begins` of each day, asked for once per day: of all days in between if they are few."""
+    if len(days) == 0:
+        return days
+    low, high = int(days.min()), int(days.max())
+    if high - low < _DAYS_MAX:
+        return begins(np.arange(low, high + 1))[days - low]
+    groups = group_codes([pa.array(days)])
+    return begins(days[groups.first_row])[groups.codes]
