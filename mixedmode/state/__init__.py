@@ -1,9 +1,19 @@
 """Keyed state: what an operator may read and write, whichever backend holds it."""
 
-from mixedmode.state.backend import KeyedStateBackend, StateRange
+from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
 from mixedmode.state.codec import RowCodec
 from mixedmode.state.descriptor import StateDescriptor
+from mixedmode.state.memory import MemoryBackend
 from mixedmode.state.single_key import SingleKeyBackend
 from mixedmode.state.table import StateTable
 
-__all__ = ["KeyedStateBackend", "RowCodec", "SingleKeyBackend", "StateDescriptor", "StateRange", "StateTable"]
+__all__ = [
+    "KeyedStateBackend",
+    "MemoryBackend",
+    "PrefixRows",
+    "RowCodec",
+    "SingleKeyBackend",
+    "StateDescriptor",
+    "StateRange",
+    "StateTable",
+]

@@ -10,7 +10,7 @@ import pyarrow as pa
 class StateDescriptor:
     """`state_id` (0..255) is unique within an operator and part of every stored key; `fields` are the value's columns.
 
-    Fields are int64, float64 or large_binary, each nullable, in stored order.
+    Fields are int64, float64 or large_binary, each nullable, in stored order; () if the operator packs values itself.
     """
 
     state_id: int

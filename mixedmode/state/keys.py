@@ -37,6 +37,13 @@ def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[
     return prefixes
 
 
+def after_prefix(prefix: bytes) -> bytes:
+    """The least key that sorts after all keys that begin with `prefix`.  `prefix` holds key group and state id."""
+    assert len(prefix) >= PREFIX_BYTES, prefix.hex()
+    grown = prefix.rstrip(b"\xff")  # never empty, as key groups end below 2**15
+    return grown[:-1] + bytes([grown[-1] + 1])
+
+
 def range_of_group(key_group: int, state_id: int) -> tuple[bytes, bytes]:
     """The stored keys of a state in a key group: start <= key < end."""
     prefix = key_group << 8 | state_id

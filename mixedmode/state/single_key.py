@@ -7,8 +7,10 @@ follows (mixed mode), nowhere in batch mode. Source: FLIP-140 (single-key backen
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+
 from mixedmode.errors import InternalError
-from mixedmode.state.backend import StateRange
+from mixedmode.state.backend import PrefixRows, StateRange
 
 
 class RunSink(Protocol):
@@ -35,6 +37,11 @@ class SingleKeyBackend:
         del end
         self._check_new(state_id, [start])
         return StateRange([], [])
+
+    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+        """Nothing, as in `scan`."""
+        self._check_new(state_id, prefixes)
+        return PrefixRows(np.zeros(0, np.int64), [], [])
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Hands the pairs over to the migration, or drops them when no state is to be kept."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.state.rocksdb import open_replica
-from mixedmode.state.rocksdb.replica import WantedRun, count_held, reading
+from mixedmode.state.rocksdb import replica as replica_module
+from mixedmode.state.rocksdb.replica import WantedRun, missing_runs, reading
 from tests.state.runs import Entries, contents, laid_over, run_entries, wanted_runs, write_run
 
 RUNS: list[dict[bytes, bytes | None]] = [
@@ -99,29 +101,41 @@ def test_a_run_merged_from_runs_that_it_holds_counts_as_held(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("ingested", "wanted", "count"),
+    ("ingested", "wanted", "missing"),
     [
-        ([], [], 0),
-        ([], ["a"], 0),
-        (["a"], ["a", "b"], 1),
-        (["a", "b"], ["a", "b"], 2),
-        (["a", "b"], ["a"], None),
-        (["a"], ["b"], None),
-        (["a", "b", "c"], ["m=a+b", "c"], 2),
-        (["a", "b", "c"], ["a", "m=b+c", "d"], 2),
-        (["a", "b"], ["m=a+b+c"], None),
-        (["a", "b"], ["m=b+a"], None),
-        (["m"], ["m=a+b"], 1),
-        (["a", "b", "c", "d"], ["m=a+b", "n=c+d", "e"], 2),
-        (["x", "a", "b"], ["m=a+b"], None),
+        ("", "", ""),
+        ("", "a0", "a0"),
+        ("a0", "a0 a1", "a1"),
+        ("a0 a1", "a0 a1", ""),
+        ("a0 a1", "a0", None),
+        ("a0", "a1", None),
+        ("a0 a1 a2", "am=a0+a1 a2", ""),
+        ("a0 a1 a2", "a0 am=a1+a2 a3", "a3"),
+        ("a0 a1", "am=a0+a1+a2", None),
+        ("a0 a1", "am=a1+a0", None),
+        ("am", "am=a0+a1", ""),
+        ("a0 a1 a2 a3", "am=a0+a1 an=a2+a3 a4", "a4"),
+        ("x0 a0 a1", "am=a0+a1", None),
+        # of two states
+        ("a0 b0 a1 b1", "b0 am=a0+a1 b1", ""),
+        ("a0 b0 a1 b1", "am=a0+a1 bm=b0+b1 a2 b2", "a2 b2"),
+        ("a0 b0 a1 b1", "b0 am=a0+a1 b1 a2", "a2"),
+        ("a0 a1", "a0 b0 a1 b1", "b0 b1"),
+        ("a0 b0", "b0 a0", ""),
+        ("b0", "a0 b0 a1", "a0 a1"),
+        ("a0 b0 b1", "bm=b0+b1 am=a0+a1", None),
+        ("a0 b0 a1", "a1 b0", None),
+        ("a1 a0 b0", "a0 b0 a1", None),
+        ("a1 b0", "a0 b0 a1", None),
     ],
 )
-def test_how_many_wanted_runs_are_held(ingested: list[str], wanted: list[str], count: int | None) -> None:
+def test_which_wanted_runs_are_missing(ingested: str, wanted: str, missing: str | None) -> None:
     runs = []
-    for text in wanted:
+    for text in wanted.split():
         name, _, parts = text.partition("=")
-        runs.append(WantedRun(name, never, tuple(parts.split("+")) if parts else ()))
-    assert count_held(ingested, runs) == count
+        runs.append(WantedRun(name, never, tuple(parts.split("+")) if parts else (), state_id=ord(name[0])))
+    found = missing_runs(ingested.split(), runs)
+    assert (None if found is None else [run.name for run in found]) == (None if missing is None else missing.split())
 
 
 # --- crashes ---------------------------------------------------------------------------------------------------------
@@ -162,7 +176,7 @@ def test_a_fetch_that_fails_leaves_a_replica_that_can_be_opened_at_once(tmp_path
         open_replica(tmp_path / "r", [*wanted[:2], WantedRun("run-2", damaged)], attempt="a")
     with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
         assert contents(replica) == laid_over(RUNS)
-    assert not (tmp_path / "r-a").exists(), "the lock was given back"
+    assert not (tmp_path / "r~a").exists(), "the lock was given back"
 
 
 def test_a_process_that_is_really_killed_leaves_a_replica_that_is_completed(tmp_path: Path) -> None:
@@ -240,6 +254,12 @@ def test_a_disk_that_does_not_take_the_replica_is_retryable(tmp_path: Path) -> N
     )
 
 
+def test_a_place_where_no_replica_can_be_is_retryable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be made"):
+        open_replica(tmp_path / "file" / "r", [], attempt="a")
+
+
 # --- two at once -----------------------------------------------------------------------------------------------------
 
 
@@ -249,9 +269,76 @@ def test_a_second_attempt_gets_a_replica_of_its_own_which_goes_with_it(tmp_path:
         with open_replica(tmp_path / "r", wanted, attempt="b") as second:
             assert contents(second) == laid_over(RUNS)
             assert contents(first) == laid_over(RUNS[:1]), "the first is not disturbed"
-            assert (tmp_path / "r-b").is_dir()
-        assert not (tmp_path / "r-b").exists()
+            assert (tmp_path / "r~b").is_dir()
+        assert not (tmp_path / "r~b").exists()
     open_replica(tmp_path / "r", held(wanted[:1]), attempt="c").close()
+
+
+def test_what_a_dead_process_left_of_a_temporary_replica_is_removed(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    code = (
+        "import os, sys, signal\n"
+        "from pathlib import Path\n"
+        "from mixedmode.state.rocksdb import open_replica\n"
+        "replica = open_replica(Path(sys.argv[1]), [], attempt='b')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "r")]
+    with open_replica(tmp_path / "r", wanted[:1], attempt="a") as first:
+        done = subprocess.run(command, check=False, cwd=Path(__file__).parents[2])
+        assert done.returncode == -9
+        assert (tmp_path / "r~b" / "db").is_dir()
+        with open_replica(tmp_path / "r", wanted, attempt="c") as second:
+            assert not (tmp_path / "r~b").exists()
+            assert contents(second) == laid_over(RUNS)
+        assert contents(first) == laid_over(RUNS[:1])
+
+
+@pytest.mark.parametrize("has_lock", [True, False], ids=["whole", "half removed"])
+def test_a_temporary_replica_that_nobody_holds_is_removed_and_others_are_not(tmp_path: Path, has_lock: bool) -> None:
+    names = ["r~dead", "r~held", "r", "r-b", "r2~dead", "r-0-64", "q~dead"]
+    for name in names:
+        (tmp_path / name / "db").mkdir(parents=True)
+        if has_lock:
+            (tmp_path / name / "lock").touch()
+    with (tmp_path / "r~held" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        open_replica(tmp_path / "r", [], attempt="a").close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(set(names) - {"r~dead"})
+
+
+def test_a_temporary_replica_that_is_taken_for_abandoned_as_it_begins_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    removed: list[str] = []
+
+    def removed_before_it_is_locked(lock: IO[str]) -> bool:
+        if Path(lock.name).parent.name == "r~b" and not removed:
+            shutil.rmtree(tmp_path / "r~b")
+            removed.append(lock.name)
+        return try_lock(lock)
+
+    try_lock = replica_module._try_lock
+    with open_replica(tmp_path / "r", [], attempt="a"):
+        monkeypatch.setattr(replica_module, "_try_lock", removed_before_it_is_locked)
+        with open_replica(tmp_path / "r", wanted, attempt="b") as replica:
+            assert contents(replica) == laid_over(RUNS)
+            with (tmp_path / "r~b" / "lock").open("w") as lock, pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert removed, "it was removed once"
+    assert not (tmp_path / "r~b").exists()
+
+
+def test_a_temporary_replica_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
+    def damaged(_: Path) -> None:
+        msg = "a committed run is damaged"
+        raise CorruptStateError(msg)
+
+    with open_replica(tmp_path / "r", [], attempt="a"):
+        with pytest.raises(CorruptStateError, match=r"^a committed run is damaged$"):
+            open_replica(tmp_path / "r", [WantedRun("run-0", damaged)], attempt="b")
+        assert not (tmp_path / "r~b").exists()
 
 
 def test_a_replica_that_another_process_holds_is_not_touched(tmp_path: Path) -> None:

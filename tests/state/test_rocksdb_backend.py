@@ -57,6 +57,32 @@ def test_a_scan_gives_the_committed_entries_of_the_range_in_order(
     assert list(zip(found.keys, found.values, strict=True)) == expected
 
 
+@pytest.mark.parametrize("step", [1, 2, 4, 5, 6, 7, 50, 499])
+def test_prefixes_near_and_far_from_each_other_are_found(tmp_path: Path, step: int) -> None:
+    stored = {
+        bytes([0, group, state_id, number, row]): bytes([row + 1])
+        for group in range(2)
+        for state_id in (0, 1, 255)
+        for number in range(250)
+        for row in range(number % 4)
+    }
+    deleted: Entries = dict.fromkeys(sorted(stored)[::7])
+    runs: list[Entries] = [stored, deleted]
+    expected = laid_over(runs)
+    with (
+        RunWriter(tmp_path / "new") as writer,
+        open_replica(tmp_path / "r", wanted_runs(tmp_path, runs), attempt="a") as r,
+    ):
+        backend = RocksDBBackend(r.database, writer, {})
+        for state_id in (0, 1, 255):
+            every = [bytes([0, group, state_id, number]) for group in range(2) for number in range(250)]
+            prefixes = every[step // 2 :: step]
+            found = backend.scan_prefixes(state_id, prefixes)
+            rows = [(number, key) for number, prefix in enumerate(prefixes) for key in expected if key[:4] == prefix]
+            assert list(zip(found.prefix_of_row.tolist(), found.keys, strict=True)) == rows
+            assert found.values == [expected[key] for _, key in rows]
+
+
 def test_what_is_written_is_read_in_the_next_epoch_and_not_in_this_one(tmp_path: Path) -> None:
     runs: list[Entries] = [{b"\x00\x00\x00a": b"1", b"\x00\x00\x00b": b"1"}]
     wanted = wanted_runs(tmp_path, runs)
@@ -74,6 +100,9 @@ def test_nothing_to_read_asks_for_nothing(tmp_path: Path) -> None:
         backend = RocksDBBackend(replica.database, writer, {})
         assert backend.read(0, []) == []
         assert backend.scan(0, b"\x00\x00\x00", b"\x00\x00\x01") == StateRange([], [])
+        for prefixes in ([], [b"\x00\x00\x00", b"\x00\x01\x00a"]):
+            found = backend.scan_prefixes(0, prefixes)
+            assert (found.prefix_of_row.tolist(), found.keys, found.values) == ([], [], [])
 
 
 @given(wanted=st.integers(1, 10**7), stored=st.integers(0, 10**9))
@@ -99,6 +128,9 @@ def test_damage_is_never_taken_for_the_end_of_the_state(tmp_path: Path, per_grou
             backend.read(0, sorted(entries))
         with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be read") as kept:
             backend.scan(0, b"\x00\x00\x00", b"\x00\x00\x01")
+        with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be read") as kept_too:
+            backend.scan_prefixes(0, [key[:-1] for key in sorted(entries)[::256]])
+    assert kept_too.tb is not None, "nor does another"
     assert kept.tb is not None, "a traceback does not keep the database open"
     with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:
         backend = RocksDBBackend(replica.database, writer, per_group)

@@ -43,6 +43,7 @@ def test_each_state_has_an_order_of_its_own() -> None:
     backend.write(1, [b"b"], [b"1"])
     backend.write(0, [b"a"], [b"2"])
     assert backend.scan(0, b"b", b"c") == StateRange([], [])
+    assert backend.scan_prefixes(0, [b"b", b"c"]).keys == [], "no state precedes the backlog"
     assert migration.pairs == [(1, b"b", b"1"), (0, b"a", b"2")]
 
 
@@ -51,6 +52,7 @@ def test_nothing_to_read_or_write_is_fine_at_any_time() -> None:
     backend.write(0, [b"a"], [b"1"])
     backend.write(0, [], [])
     assert backend.read(0, []) == []
+    assert backend.scan_prefixes(0, []).keys == []
 
 
 @pytest.mark.parametrize(
@@ -59,8 +61,9 @@ def test_nothing_to_read_or_write_is_fine_at_any_time() -> None:
         lambda backend, key: backend.read(3, [key, b"z"]),
         lambda backend, key: backend.write(3, [key], [b"2"]),
         lambda backend, key: backend.scan(3, key, b"z"),
+        lambda backend, key: backend.scan_prefixes(3, [key, b"z"]),
     ],
-    ids=["read", "write", "scan"],
+    ids=["read", "write", "scan", "scan_prefixes"],
 )
 @pytest.mark.parametrize("key", [b"a", b"b"])
 def test_a_key_that_comes_back_is_refused_in_full(use: Callable[[SingleKeyBackend, bytes], object], key: bytes) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.state.keys import range_of_group, stored_keys
+from mixedmode.state.keys import after_prefix, range_of_group, stored_keys
 
 GROUPS = st.integers(0, 2**15 - 1)
 STATES = st.integers(0, 255)
@@ -46,6 +46,17 @@ def test_the_range_of_a_group_holds_the_keys_of_its_state_and_no_others(
     assert start <= stored(group, state_id, key, pa.large_binary()) < end
     if other != (group, state_id):
         assert not start <= stored(*other, key, pa.large_binary()) < end
+
+
+@given(group=GROUPS, state_id=STATES, rest=st.binary(max_size=3), other=st.binary(max_size=6))
+def test_what_begins_with_a_prefix_lies_before_what_comes_after_it(
+    group: int, state_id: int, rest: bytes, other: bytes
+) -> None:
+    prefix = stored(group, state_id, rest, pa.large_binary())
+    end = after_prefix(prefix)
+    assert prefix < end
+    assert prefix <= prefix + other < end
+    assert (prefix <= other < end) == other.startswith(prefix)
 
 
 def test_stored_bytes_are_pinned() -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.state import StateDescriptor, StateRange, StateTable
+from mixedmode.state import PrefixRows, StateDescriptor, StateRange, StateTable
 
 DESCRIPTOR = StateDescriptor(5, "rows", (pa.field("n", pa.int64()), pa.field("b", pa.large_binary())))
 
@@ -22,6 +22,9 @@ class Entries:
         return [self.stored.get((state_id, key)) for key in keys]
 
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+        raise NotImplementedError
+
+    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
         raise NotImplementedError
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:

@@ -1,21 +1,25 @@
 """State in RocksDB: reads committed runs through the replica, writes new state to the epoch's run.
 
 Many keys are read by point reads, or by one range scan where the keys wanted are a large part of the keys stored:
-`decide_read` says which.
+`decide_read` says which. Keys that begin with many prefixes are read by one iterator, which walks where the next prefix
+is near and seeks where it is not.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from rocksdict import Rdict, ReadOptions
+import numpy as np
+from rocksdict import Rdict, RdictIter, ReadOptions
 
-from mixedmode.state.backend import StateRange
-from mixedmode.state.keys import PREFIX_BYTES, range_of_group
+from mixedmode.state.backend import PrefixRows, StateRange
+from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
 from mixedmode.state.rocksdb.replica import reading
 from mixedmode.state.rocksdb.writer import TOMBSTONE, RunWriter
 
 # A point read costs about as much as scanning this many entries; bench/micro/test_state_reads.py prints both.
 ENTRIES_SCANNED_PER_POINT_READ = 2
+# A seek costs about as much as walking over this many entries, so trying the walk first costs at most twice the best.
+ENTRIES_WALKED_BEFORE_SEEK = 4
 
 
 class ReadPlan(Enum):
@@ -57,6 +61,24 @@ class RocksDBBackend:
         del state_id  # part of `start` and `end`
         return self._scan(start, end)
 
+    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+        """See KeyedStateBackend."""
+        del state_id  # part of the prefixes
+        found = PrefixRows(np.zeros(0, np.int64), [], [])
+        if not prefixes:
+            return found
+        rows: list[int] = []
+        bounds = _up_to(after_prefix(prefixes[-1]))
+        with reading(self._database):
+            entries = self._database.iter(bounds)
+            try:
+                entries.seek(prefixes[0])
+                _collect(entries, prefixes, rows, found)
+                entries.status()  # raises if damage ended the loop
+            finally:
+                del entries  # see _scan
+        return PrefixRows(np.asarray(rows, np.int64), found.keys, found.values)
+
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """See KeyedStateBackend."""
         self._writer.write(state_id, keys, values)
@@ -72,9 +94,8 @@ class RocksDBBackend:
         return [stored.get(key) for key in keys]
 
     def _scan(self, start: bytes, end: bytes) -> StateRange:
-        bounds = ReadOptions()
-        bounds.set_iterate_upper_bound(end)
         found = StateRange([], [])
+        bounds = _up_to(end)
         with reading(self._database):
             entries = self._database.iter(bounds)
             try:
@@ -89,6 +110,37 @@ class RocksDBBackend:
             finally:
                 del entries  # an iterator keeps the database open, and a traceback would keep the iterator
         return found
+
+
+def _collect(entries: RdictIter, prefixes: Sequence[bytes], rows: list[int], found: PrefixRows) -> None:
+    """Fills `rows` (numbers of prefixes) and the lists of `found` from an iterator that stands at the first prefix."""
+    key = entries.key()  # None at the end
+    for number, prefix in enumerate(prefixes):
+        walked = 0
+        while key is not None and key < prefix:
+            if walked < ENTRIES_WALKED_BEFORE_SEEK:
+                entries.next()
+                walked += 1
+            else:
+                entries.seek(prefix)
+            key = entries.key()
+        while key is not None and key.startswith(prefix):
+            value = entries.value()
+            if value != TOMBSTONE:
+                rows.append(number)
+                found.keys.append(key)
+                found.values.append(value)
+            entries.next()
+            key = entries.key()
+        if key is None:
+            return
+
+
+def _up_to(end: bytes) -> ReadOptions:
+    """Bounds of an iterator. To be kept in a variable as long as it: it reads `end` through them, and holds neither."""
+    bounds = ReadOptions()
+    bounds.set_iterate_upper_bound(end)
+    return bounds
 
 
 def _key_group(stored_key: bytes) -> int:

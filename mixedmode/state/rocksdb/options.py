@@ -4,25 +4,27 @@ from rocksdict import BlockBasedOptions, Cache, DBCompactionStyle, DBCompression
 
 BLOOM_BITS_PER_KEY = 10  # about 1 % false positives: a new key costs no block read
 BLOCK_BYTES = 16 * 1024
-BLOCK_CACHE_BYTES = 64 * 1024 * 1024  # per open replica; the page cache holds the rest
 COMPACTION_AFTER_RUNS = 8  # reads look into at most about this many overlapping runs
 
 
-def run_options() -> Options:
-    """For SST writers."""
+def run_options(cache_bytes: int = BLOCK_BYTES) -> Options:
+    """For SST writers, which keep no block."""
     options = Options(raw_mode=True)
     table = BlockBasedOptions()
     table.set_bloom_filter(BLOOM_BITS_PER_KEY, block_based=False)
     table.set_block_size(BLOCK_BYTES)
-    table.set_block_cache(Cache(BLOCK_CACHE_BYTES))
+    table.set_block_cache(Cache(cache_bytes))
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.lz4())
     return options
 
 
-def replica_options() -> Options:
-    """For replicas: universal compaction merges small runs first, so each byte is rewritten O(log n) times."""
-    options = run_options()
+def replica_options(cache_bytes: int = BLOCK_BYTES) -> Options:
+    """For replicas: universal compaction merges small runs first, so each byte is rewritten O(log n) times.
+
+    `cache_bytes` of blocks are kept in memory, uncompressed; the page cache may hold more.
+    """
+    options = run_options(cache_bytes)
     options.create_if_missing(True)
     options.set_compaction_style(DBCompactionStyle.universal())
     options.set_level_zero_file_num_compaction_trigger(COMPACTION_AFTER_RUNS)

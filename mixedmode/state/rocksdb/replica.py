@@ -2,21 +2,25 @@
 
 The one idea: there is nothing to roll back. A replica holds a list of ingested runs in `ingested.json`. When the runs
 that an epoch wants begin with that list, the rest is ingested; otherwise the replica is thrown away and built anew. A
-run that was merged from runs that the replica holds counts as held.
+run that was merged from runs that the replica holds counts as held. Only runs of one state lie over each other, so the
+list is judged state by state: each has merges of its own.
 
 Invariants (tests/state/test_replica.py):
   I1  an open replica holds exactly the wanted runs, the later over the earlier
   I2  a crash at any point leaves a replica that the next `open_replica` completes or rebuilds; so does damage or
       loss of its files, once it has been met
   I3  the committed files themselves are never changed (RocksDB gets hard links or copies)
+  I4  a temporary replica whose process is dead is removed when a replica of the same name is opened; no other one is
 """
 
 import fcntl
+import glob
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,20 +31,24 @@ from rocksdict import IngestExternalFileOptions, Rdict
 from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.state.rocksdb.options import replica_options
 
+DEFAULT_CACHE_BYTES = 8 * 1024 * 1024
 _POLL_SECONDS = 0.002
 _NOTE = "ingested.json"
+_TEMPORARY = "~"  # between the name of a replica and the attempt; no operator id holds it
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRun:
     """A committed run by its unique name, and how to get a private local copy of it.
 
-    `merged_from` names the runs, oldest first, that this one holds the same entries as.
+    `merged_from` names the runs, oldest first, that this one holds the same entries as. Runs of different states
+    (`state_id`) have no key in common.
     """
 
     name: str
     fetch: Callable[[Path], None]
     merged_from: tuple[str, ...] = ()
+    state_id: int = 0
 
 
 class Replica:
@@ -68,25 +76,29 @@ class Replica:
         self._lock.close()
 
 
-def open_replica(folder: Path, wanted: Sequence[WantedRun], *, attempt: str) -> Replica:
+def open_replica(
+    folder: Path, wanted: Sequence[WantedRun], *, attempt: str, cache_bytes: int = DEFAULT_CACHE_BYTES
+) -> Replica:
     """The replica in `folder`, holding exactly the runs `wanted`, oldest first.
 
     A second attempt of the same subtask on one machine (speculation) finds the folder locked, and gets a temporary
-    replica of its own, named after `attempt`. Raises RetryableError when the local disk cannot take the replica, and
-    whatever `fetch` raises.
+    replica of its own, named after `attempt`. `cache_bytes` are for blocks that were read. Raises RetryableError when
+    the local disk cannot take the replica, and whatever `fetch` raises.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = (folder / "lock").open("w")
-    is_temporary = not _try_lock(lock)
-    if is_temporary:
-        lock.close()
-        folder = folder.with_name(f"{folder.name}-{attempt}")
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
+    with building(folder):
+        lock = _hold(folder, waits=False)
+        _remove_abandoned(folder)
+        is_temporary = lock is None
+        if lock is None:
+            folder = folder.with_name(f"{folder.name}{_TEMPORARY}{attempt}")
+            lock = _hold(folder, waits=True)
+        assert lock is not None
     try:
         with building(folder):
-            database = _opened(folder, wanted)
+            database = _opened(folder, wanted, cache_bytes)
     except BaseException:
+        if is_temporary:
+            shutil.rmtree(folder, ignore_errors=True)
         lock.close()
         raise
     return Replica(folder, database, lock, is_temporary=is_temporary)
@@ -124,28 +136,47 @@ def building(folder: Path) -> Iterator[None]:
         raise RetryableError(msg) from error
 
 
-def _opened(folder: Path, wanted: Sequence[WantedRun]) -> Rdict:
-    held_count = count_held(_ingested(folder), wanted)
+def _opened(folder: Path, wanted: Sequence[WantedRun], cache_bytes: int) -> Rdict:
+    missing = missing_runs(_ingested(folder), wanted)
     database = None
-    if held_count is not None and not _is_doubtful(folder):
-        database = _open_or_none(folder)
-    if database is None or held_count is None:
+    if missing is not None and not _is_doubtful(folder):
+        database = _open_or_none(folder, cache_bytes)
+    if database is None or missing is None:
         _clear(folder)
-        held_count = 0
-        database = Rdict(str(folder / "db"), options=replica_options())
+        missing = list(wanted)
+        database = Rdict(str(folder / "db"), options=replica_options(cache_bytes))
     try:
-        _ingest(folder, database, wanted, held_count)
+        _ingest(folder, database, wanted, missing)
     except BaseException:
         database.close()
         raise
     return database
 
 
-def count_held(held: Sequence[str], wanted: Sequence[WantedRun]) -> int | None:
-    """How many of the runs `wanted`, from the oldest on, a replica that ingested `held` already holds. Pure.
+def missing_runs(held: Sequence[str], wanted: Sequence[WantedRun]) -> list[WantedRun] | None:
+    """The runs of `wanted` that a replica lacks which ingested `held`, in the order of `wanted`. Pure.
 
-    None when it holds something that is not wanted, or not in that order, so that it has to be built anew.
+    Per state, they come after all that it holds, so they may be ingested on top of it. None when it holds something
+    that is not wanted, or not in that order, or not whole, so that it has to be built anew.
     """
+    state_of = {name: run.state_id for run in wanted for name in (run.name, *run.merged_from)}
+    held_of: dict[int, list[str]] = {}
+    for name in held:
+        if name not in state_of:
+            return None
+        held_of.setdefault(state_of[name], []).append(name)
+    missing: set[str] = set()
+    for state_id in set(state_of.values()):
+        of_state = [run for run in wanted if run.state_id == state_id]
+        count = _count_held(held_of.get(state_id, []), of_state)
+        if count is None:
+            return None
+        missing.update(run.name for run in of_state[count:])
+    return [run for run in wanted if run.name in missing]
+
+
+def _count_held(held: Sequence[str], wanted: Sequence[WantedRun]) -> int | None:
+    """How many of the runs `wanted` of one state are held, from the oldest on, by themselves or in parts; or None."""
     at = 0
     for count, run in enumerate(wanted):
         if at == len(held):
@@ -159,23 +190,22 @@ def count_held(held: Sequence[str], wanted: Sequence[WantedRun]) -> int | None:
     return len(wanted) if at == len(held) else None
 
 
-def _open_or_none(folder: Path) -> Rdict | None:
+def _open_or_none(folder: Path, cache_bytes: int) -> Rdict | None:
     """None if it cannot be opened, whatever the cause: it is only a copy, and is built anew."""
     try:
-        return Rdict(str(folder / "db"), options=replica_options())
+        return Rdict(str(folder / "db"), options=replica_options(cache_bytes))
     except Exception:  # noqa: BLE001 - rocksdict raises plain Exception
         return None
 
 
-def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], held_count: int) -> None:
-    missing = wanted[held_count:]
-    names = [run.name for run in wanted]
+def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], missing: Sequence[WantedRun]) -> None:
+    names, lacking = [run.name for run in wanted], {run.name for run in missing}
     if not missing:
         if _ingested(folder) != names:  # runs that it holds were merged since
             _note(folder, names, is_pending=False)
         return
     # Between these two notes a crash leaves an unknown part of the runs ingested; the first note says so.
-    _note(folder, names[:held_count], is_pending=True)
+    _note(folder, [name for name in names if name not in lacking], is_pending=True)
     options = IngestExternalFileOptions()
     options.set_move_files(True)  # takes over the private copy instead of copying it again
     for run in missing:
@@ -187,12 +217,46 @@ def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], held_cou
     _note(folder, names, is_pending=False)
 
 
+def _hold(folder: Path, *, waits: bool) -> IO[str] | None:
+    """The lock of a folder, which is made if it is not there; None if another one holds it and `waits` is False."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = (folder / "lock").open("w")
+        except FileNotFoundError:
+            continue  # removed in between as abandoned: nobody held it yet
+        if not _try_lock(lock):
+            if not waits:
+                lock.close()
+                return None
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_in(folder, lock):
+            return lock
+        lock.close()
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes the temporary replicas beside `folder` that nobody holds. Their lock is held until they are gone."""
+    for found in folder.parent.glob(f"{glob.escape(folder.name)}{_TEMPORARY}*"):
+        with suppress(OSError), (found / "lock").open("a") as lock:
+            if _try_lock(lock):
+                shutil.rmtree(found, ignore_errors=True)
+
+
 def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
+
+
+def _is_in(folder: Path, lock: IO[str]) -> bool:
+    """Whether `lock` is the one that others find in the folder. One that was removed since keeps nobody out."""
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), (folder / "lock").stat())
+    except FileNotFoundError:
+        return False
 
 
 def _read_note(folder: Path) -> dict[str, object]:

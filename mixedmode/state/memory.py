@@ -1,0 +1,88 @@
+"""State in a sorted dictionary: the in-memory twin of the RocksDB backend, for tests of operators without a disk.
+
+The one idea: it is strict. What the protocol asks of the caller (order, whole batches, keys of the state that is named)
+is checked here at every call, so an operator that is right here is right over any backend.
+
+Invariants (tests/state/test_memory.py):
+  I1  reads give what was committed, and nothing that was written since
+  I2  whatever it is asked, it answers as RocksDBBackend does
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from sortedcontainers import SortedDict
+
+from mixedmode.errors import InternalError
+from mixedmode.state.backend import PrefixRows, StateRange
+from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
+
+
+class MemoryBackend:
+    """KeyedStateBackend over `entries` ({stored key: value}), which changes at `commit` only."""
+
+    def __init__(self, entries: SortedDict) -> None:
+        self._entries = entries
+        self._written: dict[bytes, bytes | None] = {}  #: of this epoch; None deletes
+        self._last_key: dict[int, bytes] = {}  #: {state id: last key written in this epoch}
+
+    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See KeyedStateBackend."""
+        _check(state_id, keys)
+        return [self._entries.get(key) for key in keys]
+
+    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+        """See KeyedStateBackend. The range lies within one key group."""
+        _check(state_id, [start])
+        assert end <= range_of_group(int.from_bytes(start[: PREFIX_BYTES - 1], "big"), state_id)[1], (start, end)
+        keys = list(self._keys(start, end))
+        return StateRange(keys, [self._entries[key] for key in keys])
+
+    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+        """See KeyedStateBackend."""
+        _check(state_id, prefixes)
+        assert not any(after.startswith(before) for before, after in pairwise(prefixes)), "a prefix of a prefix"
+        rows: list[int] = []
+        keys: list[bytes] = []
+        for number, prefix in enumerate(prefixes):
+            found = list(self._keys(prefix, after_prefix(prefix)))
+            keys += found
+            rows += [number] * len(found)
+        return PrefixRows(np.asarray(rows, np.int64), keys, [self._entries[key] for key in keys])
+
+    def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """See KeyedStateBackend. Raises InternalError unless keys are strictly increasing per state."""
+        last = self._last_key.get(state_id)
+        for before, key in pairwise([*([] if last is None else [last]), *keys]):
+            if key <= before:
+                msg = (
+                    "keys of a sorted run must be strictly increasing, and these are not, so state would be lost. This "
+                    f"is a defect; report it. state_id={state_id}, key={key.hex()}, key_before={before.hex()}"
+                )
+                raise InternalError(msg)
+        _check(state_id, keys)
+        assert b"" not in values, "an empty value is a tombstone; None deletes"
+        self._written.update(zip(keys, values, strict=True))
+        if keys:
+            self._last_key[state_id] = keys[-1]
+
+    def commit(self) -> int:
+        """End of the epoch: its writes can be read from now on. How many pairs they were."""
+        pairs = len(self._written)
+        for key, value in self._written.items():
+            if value is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = value
+        self._written.clear()
+        self._last_key.clear()
+        return pairs
+
+    def _keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
+        return self._entries.irange(start, end, inclusive=(True, False))  # type: ignore[no-any-return]
+
+
+def _check(state_id: int, keys: Sequence[bytes]) -> None:
+    assert all(len(key) >= PREFIX_BYTES and key[PREFIX_BYTES - 1] == state_id for key in keys), (state_id, keys[:1])
+    assert all(before < key for before, key in pairwise(keys)), "keys are sorted and distinct"
