@@ -43,6 +43,11 @@ class Aggregator:
         """True when rows can be taken back exactly with weight -1."""
         return all(register.is_invertible for register in self.registers)
 
+    @property
+    def goes_by_time(self) -> bool:
+        """True when results depend on the event times of rows."""
+        return any(register.goes_by_time for register in self.registers)
+
     def partials(self, grouping: Grouping, rows: Rows) -> list[pa.Array]:
         """One partial per group from rows: columns of `state_fields`, (grouping.size,) each."""
         with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as SQL has them meet: NaN

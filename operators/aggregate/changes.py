@@ -12,56 +12,44 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys import KeySchema, decode_keys
-
-OP_COLUMN = "_op"
-WEIGHT_COLUMN = "_weight"
-INSERT, UPDATE, DELETE = "insert", "update", "delete"
-OP_TYPE = pa.string()
+from operators.interface import DELETE, INSERT, OP_COLUMN, OP_TYPE, UPDATE, WEIGHT_COLUMN
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedChanges:
-    """The keys of one batch that have records in it, in state order; all arrays (n,) unless they say otherwise.
+    """Changes of the keys of one batch; see operators.interface.Changes. All arrays are (n,) unless they say otherwise.
 
-    `previous` holds results for the rows where `existed`, (existed.sum(),) each; None when nobody asked for them.
+    `names` are those of the key columns, then those of the results. `previous` holds results for the rows where
+    `existed`, (existed.sum(),) each; None when nobody asked for them.
     """
 
-    keys: pa.Array
+    names: tuple[str, ...]
+    keys: Sequence[pa.Array]
     existed: npt.NDArray[np.bool_]
     exists: npt.NDArray[np.bool_]
     results: Sequence[pa.Array]
     previous: Sequence[pa.Array] | None
 
-    def upserts(self, key_schema: KeySchema, fields: Sequence[pa.Field]) -> pa.Table:
+    def upserts(self) -> pa.Table:
         """One row per changed key: key columns, results, `_op`. A deleted key has NULL results."""
         changed = self.existed | self.exists
         results = [_null_where(column, ~self.exists) for column in self.results]
         operations = np.where(self.exists, np.where(self.existed, UPDATE, INSERT), DELETE)
-        columns = [*decode_keys(self.keys, key_schema), *results, pa.array(operations, OP_TYPE)]
-        names = [*(field.name for field in key_schema.fields), *(field.name for field in fields), OP_COLUMN]
-        table = pa.table(columns, names=names)
+        columns = [*self.keys, *results, pa.array(operations, OP_TYPE)]
+        table = pa.table(columns, names=[*self.names, OP_COLUMN])
         return table if changed.all() else table.filter(pa.array(changed))
 
-    def change_log(self, key_schema: KeySchema, fields: Sequence[pa.Field]) -> pa.Table:
+    def change_log(self) -> pa.Table:
         """Previous rows with `_weight` -1, then new rows with `_weight` +1: key columns, results, `_weight`."""
         assert self.previous is not None, "the step was planned without previous results"
-        names = [*(field.name for field in key_schema.fields), *(field.name for field in fields)]
-        retracted = self._weighted(key_schema, names, self.existed, self.previous, -1)
+        retracted = self._weighted(self.existed, self.previous, -1)
         results = [column.filter(pa.array(self.exists)) for column in self.results]
-        return pa.concat_tables([retracted, self._weighted(key_schema, names, self.exists, results, 1)])
+        return pa.concat_tables([retracted, self._weighted(self.exists, results, 1)])
 
-    def _weighted(
-        self,
-        key_schema: KeySchema,
-        names: list[str],
-        rows: npt.NDArray[np.bool_],
-        results: Sequence[pa.Array],
-        weight: int,
-    ) -> pa.Table:
-        keys = self.keys.filter(pa.array(rows))
-        weights = pa.array(np.full(len(keys), weight, np.int64))
-        return pa.table([*decode_keys(keys, key_schema), *results, weights], names=[*names, WEIGHT_COLUMN])
+    def _weighted(self, rows: npt.NDArray[np.bool_], results: Sequence[pa.Array], weight: int) -> pa.Table:
+        keys = [column.filter(pa.array(rows)) for column in self.keys]
+        weights = pa.array(np.full(int(rows.sum()), weight, np.int64))
+        return pa.table([*keys, *results, weights], names=[*self.names, WEIGHT_COLUMN])
 
 
 def _null_where(column: pa.Array, rows: npt.NDArray[np.bool_]) -> pa.Array:

@@ -7,7 +7,7 @@ State layout: stored key = key group | 1 | key | row, value = multiplicity. No k
 rows of a key are one range.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +16,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InternalError
-from mixedmode.keys import KeySchema, group_codes
+from mixedmode.keys import KeySchema, decode_keys, group_codes
 from mixedmode.sort import sort_table
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateTable
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 from operators.aggregate.aggregator import Aggregator, argument_name
-from operators.aggregate.changes import WEIGHT_COLUMN, KeyedChanges
-from operators.aggregate.operator import KEY_COLUMN, KEY_GROUP_COLUMN, column_of
+from operators.aggregate.change_log import folded_rows, row_fields
+from operators.aggregate.changes import KeyedChanges
 from operators.aggregate.reduce import Grouping, sum_by
 from operators.aggregate.registers import Rows
 from operators.aggregate.segments import segments
 from operators.aggregate.values import Argument, Int64s, Values, from_ordered, ordered_kind, ordered_values
+from operators.interface import (
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    WEIGHT_COLUMN,
+    Batch,
+    Folded,
+    OperatorAttributes,
+    SubtaskContext,
+)
+from operators.tables import column_of
 
 _MULTIPLICITY = pa.field("multiplicity", pa.int64())
 _ROWS_STATE_ID = 1
@@ -41,6 +51,9 @@ class MultisetAggregateOperator:
     argument_types: tuple[pa.DataType, ...]
     needs_previous: bool
 
+    attributes = OperatorAttributes()
+    combine = None  # rows taken back and rows added are told apart to the end
+
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
         """The operator's only state."""
@@ -49,19 +62,45 @@ class MultisetAggregateOperator:
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
         """Columns of the operator's input beside key group and key: the arguments and the weight."""
-        arguments = [pa.field(argument_name(i), data_type) for i, data_type in enumerate(self.argument_types)]
-        return (*arguments, pa.field(WEIGHT_COLUMN, pa.int64()))
+        return row_fields(self.argument_types)
+
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """The key columns."""
+        return self.key_schema.fields
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """Key columns, then results."""
+        return (*self.key_schema.fields, *self.aggregator.result_fields)
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None."""
+        return {}
 
     @property
     def _codec(self) -> RowCodec:
         fields = [pa.field(argument_name(i), ordered_kind(t)) for i, t in enumerate(self.argument_types)]
         return RowCodec(tuple(fields))
 
-    def process(self, table: pa.Table, backend: KeyedStateBackend) -> Iterator[KeyedChanges]:
-        """Rows of a change log, sorted, whole keys: yields the changes; writes the new multiplicities."""
-        table = table.combine_chunks()
-        if table.num_rows == 0:
-            return
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """The rows as they are."""
+        del late_us
+        return folded_rows(batch, self.key_schema, self.input_fields, max_parallelism=max_parallelism)
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Nothing: what is without a record does not change."""
+        del context
+        return iter(())
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
+        """Rows of a change log: yields the changes; writes the new multiplicities."""
+        for table in tables:
+            if table.num_rows:
+                yield self._process(table.combine_chunks(), context.backend)
+
+    def _process(self, table: pa.Table, backend: KeyedStateBackend) -> KeyedChanges:
         key_of_row, first_rows = segments(column_of(table, KEY_COLUMN))
         first = pa.array(first_rows)
         keys = column_of(table, KEY_COLUMN).take(first)
@@ -72,7 +111,8 @@ class MultisetAggregateOperator:
         existed, previous = self._aggregate(before, prefix_bytes)
         exists, results = self._aggregate(after, prefix_bytes)
         shown = [column.filter(pa.array(existed)) for column in previous] if self.needs_previous else None
-        yield KeyedChanges(keys, existed, exists, results, shown)
+        names = tuple(field.name for field in self.output_fields)
+        return KeyedChanges(names, decode_keys(keys, self.key_schema), existed, exists, results, shown)
 
     def _apply(self, table: pa.Table, key_of_row: Int64s, backend: KeyedStateBackend) -> "_KeyRows":
         """New multiplicities of the rows that change, 0 for those that go; written to the state.
@@ -134,17 +174,11 @@ class _KeyRows:
 
 
 def _stored_rows(keys: pa.Array, key_groups: npt.NDArray[np.uint16], backend: KeyedStateBackend) -> _KeyRows:
-    """The committed rows of each key, one range scan a key."""
-    row_keys: list[bytes] = []
-    values: list[bytes] = []
-    counts = []
-    for prefix in stored_keys(key_groups, keys.cast(pa.large_binary()), _ROWS_STATE_ID):
-        found = backend.scan(_ROWS_STATE_ID, prefix, prefix + b"\xff")
-        row_keys += found.keys
-        values += found.values
-        counts.append(len(found.keys))
-    multiplicities = RowCodec((_MULTIPLICITY,)).unpack(values)[0].to_numpy()
-    return _KeyRows(np.repeat(np.arange(len(counts)), counts), pa.array(row_keys, pa.large_binary()), multiplicities)
+    """The committed rows of each key: those whose stored key begins with it."""
+    prefixes = stored_keys(key_groups, keys.cast(pa.large_binary()), _ROWS_STATE_ID)
+    found = backend.scan_prefixes(_ROWS_STATE_ID, prefixes)
+    multiplicities = RowCodec((_MULTIPLICITY,)).unpack(found.values)[0].to_numpy()
+    return _KeyRows(found.prefix_of_row, pa.array(found.keys, pa.large_binary()), multiplicities)
 
 
 def _after(before: _KeyRows, changes: _KeyRows) -> _KeyRows:

@@ -4,32 +4,50 @@ The same code runs in the backlog and in live epochs; the backend decides what t
 read, one vectorised merge and one write.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from mixedmode.errors import InternalError
-from mixedmode.keys import KeySchema
-from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
+from mixedmode.keys import KeySchema, decode_keys, group_codes
+from mixedmode.sort import Combine
+from mixedmode.state import StateDescriptor, StateTable
 from operators.aggregate.aggregator import Aggregator
 from operators.aggregate.changes import KeyedChanges
 from operators.aggregate.reduce import Grouping
+from operators.aggregate.registers import Rows
 from operators.aggregate.segments import segments
+from operators.aggregate.values import Argument
+from operators.interface import (
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    TIME_COLUMN,
+    Batch,
+    Folded,
+    OperatorAttributes,
+    SubtaskContext,
+)
+from operators.tables import column_of, keyed_table
 
-KEY_GROUP_COLUMN = "_key_group"
-KEY_COLUMN = "_key"
+_NO_ROWS = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateOperator:
-    """State: one row of registers per key. `needs_previous` when another keyed step follows."""
+    """State: one row of registers per key. `needs_previous` when another keyed step follows.
+
+    `gives_every_value`: one result per record instead of one per key, in the order of event time.
+    """
 
     aggregator: Aggregator
     key_schema: KeySchema
     is_change_log: bool
     needs_previous: bool
+    gives_every_value: bool = False
+
+    attributes = OperatorAttributes()
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
@@ -38,11 +56,110 @@ class AggregateOperator:
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the operator's input beside key group and key: partial aggregates."""
+        """Columns of the operator's input beside key group, key and time: partial aggregates."""
         return self.aggregator.state_fields
 
-    def combine(self, table: pa.Table) -> pa.Table:
-        """A sorted table of partials -> one partial per key, sorted. What the sorter combines with."""
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """The key columns."""
+        return self.key_schema.fields
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """Key columns, then results."""
+        return (*self.key_schema.fields, *self.aggregator.result_fields)
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None."""
+        return {}
+
+    @property
+    def combine(self) -> Combine | None:
+        """Partials of one key are merged while they are sorted, unless every one of them is to be seen."""
+        return None if self.gives_every_value else self._combined
+
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """One partial per distinct key of the batch; or one per record, with its event time."""
+        del late_us  # an aggregate without a window has no end to be late for
+        keys, grouping = self._grouped(batch)
+        columns = {i: Argument(column) for i, column in enumerate(batch.arguments)}
+        partials = self.aggregator.partials(grouping, Rows(columns, batch.times_us))
+        table = keyed_table(keys, self.key_schema, partials, self.input_fields, max_parallelism=max_parallelism)
+        if self.gives_every_value and batch.times_us is not None:
+            table = table.append_column(TIME_COLUMN, pa.array(batch.times_us))
+        return Folded(table, _NO_ROWS)
+
+    def _grouped(self, batch: Batch) -> tuple[list[pa.Array], Grouping]:
+        if self.gives_every_value:
+            rows = len(batch.keys[0])
+            return batch.keys, Grouping(np.arange(rows), rows, batch.weights)
+        groups = group_codes(batch.keys)
+        first = pa.array(groups.first_row)
+        return [key.take(first) for key in batch.keys], Grouping(groups.codes, len(first), batch.weights)
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Nothing: what is without a record does not change."""
+        del context
+        return iter(())
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
+        """Sorted partials against the keys' state. Yields the changes; writes the new state."""
+        state = StateTable(self.states[0], context.backend)
+        for table in tables:
+            if table.num_rows:
+                yield from self._process(table.combine_chunks(), state)
+
+    def _process(self, table: pa.Table, state: StateTable) -> Iterator[KeyedChanges]:
+        grouping, first_rows = segments(column_of(table, KEY_COLUMN))
+        first = pa.array(first_rows)
+        keys = column_of(table, KEY_COLUMN).take(first)
+        stored_keys = state.stored_keys(column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy(), keys)
+        found, old = state.read(stored_keys)
+        partials = [column_of(table, field.name) for field in self.input_fields]
+        before = _Keys(decode_keys(keys, self.key_schema), found, old)
+        if self.gives_every_value:
+            new = yield from self._every_value(before, partials, grouping, first_rows)
+        else:
+            new = self._merged(before, partials)
+            yield self._changes(before, new)
+        existed = _mask(found, len(keys))
+        _write(state, stored_keys, new, existed, self._exists(new, len(keys)))
+
+    def _merged(self, before: "_Keys", new: list[pa.Array]) -> list[pa.Array]:
+        """State of all keys from what is stored and one new partial per key."""
+        if not len(before.found):
+            return new
+        codes = np.concatenate([before.found, np.arange(before.count)])
+        both = [pa.concat_arrays([a, b]) for a, b in zip(before.columns, new, strict=True)]
+        return self.aggregator.merge(Grouping(codes, before.count), both)
+
+    def _every_value(
+        self, before: "_Keys", partials: list[pa.Array], grouping: Grouping, first_rows: "np.typing.NDArray[np.intp]"
+    ) -> Generator[KeyedChanges, None, list[pa.Array]]:
+        """The n-th records of all keys, one round after the other; returns the state after the last one."""
+        counts = np.bincount(grouping.codes, minlength=grouping.size)
+        state = before
+        for number in range(int(counts.max())):
+            active = np.flatnonzero(counts > number)
+            rows = pa.array(first_rows[active] + number)
+            part = state.of(active)
+            merged = self._merged(part, [column.take(rows) for column in partials])
+            yield self._changes(part, merged)
+            state = state.replaced(active, merged)
+        return state.columns  # of all keys: every one has had a record
+
+    def _changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:
+        return KeyedChanges(
+            names=tuple(field.name for field in self.output_fields),
+            keys=before.keys,
+            existed=_mask(before.found, before.count),
+            exists=self._exists(new, before.count),
+            results=self.aggregator.results(new),
+            previous=self.aggregator.results(before.columns) if self.needs_previous else None,
+        )
+
+    def _combined(self, table: pa.Table) -> pa.Table:
         table = table.combine_chunks()
         grouping, first_rows = segments(column_of(table, KEY_COLUMN))
         if grouping.size == table.num_rows:
@@ -50,28 +167,6 @@ class AggregateOperator:
         merged = self.aggregator.merge(grouping, [column_of(table, field.name) for field in self.input_fields])
         keys = table.select([KEY_GROUP_COLUMN, KEY_COLUMN]).take(pa.array(first_rows)).combine_chunks()
         return pa.table([*keys.columns, *merged], names=table.column_names)
-
-    def process(self, table: pa.Table, backend: KeyedStateBackend) -> Iterator[KeyedChanges]:
-        """Partials, one per key and sorted, against the keys' state. Yields the changes; writes the new state."""
-        table = table.combine_chunks()
-        if table.num_rows == 0:
-            return
-        keys = column_of(table, KEY_COLUMN)
-        state = StateTable(self.states[0], backend)
-        stored_keys = state.stored_keys(column_of(table, KEY_GROUP_COLUMN).to_numpy(), keys)
-        found, old = state.read(stored_keys)
-        new = [column_of(table, field.name) for field in self.input_fields]
-        if len(found):
-            codes = np.concatenate([found, np.arange(len(keys))])
-            new = self.aggregator.merge(
-                Grouping(codes, len(keys)), [pa.concat_arrays([a, b]) for a, b in zip(old, new, strict=True)]
-            )
-        existed = np.zeros(len(keys), np.bool_)
-        existed[found] = True
-        exists = self._exists(new, len(keys))
-        _write(state, stored_keys, new, existed, exists)
-        previous = self.aggregator.results(old) if self.needs_previous else None
-        yield KeyedChanges(keys, existed, exists, self.aggregator.results(new), previous)
 
     def _exists(self, columns: list[pa.Array], size: int) -> "np.typing.NDArray[np.bool_]":
         """A key of a change log is gone when all of its rows were taken back; other keys stay."""
@@ -85,6 +180,48 @@ class AggregateOperator:
             )
             raise InternalError(msg)
         return counts > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Key columns of a batch, and the state of those that have one: `columns` belong to the positions `found`."""
+
+    keys: Sequence[pa.Array]
+    found: "np.typing.NDArray[np.intp]"
+    columns: list[pa.Array]
+
+    @property
+    def count(self) -> int:
+        return len(self.keys[0])
+
+    def of(self, positions: "np.typing.NDArray[np.intp]") -> "_Keys":
+        """The keys at ascending `positions`, numbered anew."""
+        row_of = np.full(self.count, -1)
+        row_of[self.found] = np.arange(len(self.found))
+        rows = row_of[positions]
+        has_state = rows >= 0
+        kept = pa.array(rows[has_state])
+        taken = pa.array(positions)
+        return _Keys(
+            [key.take(taken) for key in self.keys],
+            np.flatnonzero(has_state),
+            [column.take(kept) for column in self.columns],
+        )
+
+    def replaced(self, positions: "np.typing.NDArray[np.intp]", columns: list[pa.Array]) -> "_Keys":
+        """With new state for the keys at `positions`."""
+        others = ~np.isin(self.found, positions)
+        found = np.concatenate([self.found[others], positions])
+        order = pa.array(np.argsort(found))
+        rest = pa.array(others)
+        both = [pa.concat_arrays([old.filter(rest), new]) for old, new in zip(self.columns, columns, strict=True)]
+        return _Keys(self.keys, np.sort(found), [column.take(order) for column in both])
+
+
+def _mask(positions: "np.typing.NDArray[np.intp]", size: int) -> "np.typing.NDArray[np.bool_]":
+    mask = np.zeros(size, np.bool_)
+    mask[positions] = True
+    return mask
 
 
 def _write(
@@ -104,9 +241,3 @@ def _write(
         [column.take(kept) for column in columns],
         deleted=np.flatnonzero(~exists[touched]).tolist(),
     )
-
-
-def column_of(table: pa.Table, name: str) -> pa.Array:
-    """A column of a table as one array."""
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -31,6 +31,11 @@ class Grouping:
             return self
         return Grouping(self.codes[rows], self.size, None if self.weights is None else self.weights[rows])
 
+    def repeated(self, counts: Int64s) -> "Grouping":
+        """Each row `counts` (n,) times: the grouping of what rows hold several of. Weights are not taken over."""
+        codes: Int64s = np.repeat(self.codes.astype(np.int64, copy=False), counts)
+        return Grouping(codes, self.size)
+
 
 def count_by(grouping: Grouping) -> Int64s:
     """(size,) int64: the weight of each group's rows."""

@@ -12,22 +12,14 @@ Invariants (tests/operators/test_registers.py):
 Sources: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from operators.aggregate.reduce import (
-    Grouping,
-    bytes_of_ranks,
-    count_by,
-    extreme_by,
-    rank_bytes,
-    sum_by,
-    sum_floats_by,
-)
+from operators.aggregate.reduce import Grouping, count_by, extreme_by, sum_by, sum_floats_by
 from operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Int64s, Values
 
 Parts = Sequence[Values]
@@ -39,6 +31,35 @@ class Rows:
 
     arguments: Mapping[int, Argument]
     times_us: Int64s | None = None
+    _chosen: dict[int, "Rows"] = field(default_factory=dict, compare=False, repr=False)  #: {condition: its rows}
+
+    def where(self, condition: int) -> "Rows":
+        """The rows in which the boolean argument `condition` is true; found once per condition."""
+        if condition not in self._chosen:
+            rows = self.arguments[condition].is_true
+            times_us = None if self.times_us is None else self.times_us[rows]
+            self._chosen[condition] = Rows(_ChosenArguments(self.arguments, pa.array(rows)), times_us)
+        return self._chosen[condition]
+
+
+class _ChosenArguments(Mapping[int, Argument]):
+    """Arguments of the rows where `mask` is true; a column is cut when it is first asked for."""
+
+    def __init__(self, arguments: Mapping[int, Argument], mask: pa.BooleanArray) -> None:
+        self._arguments = arguments
+        self._mask = mask
+        self._cut: dict[int, Argument] = {}
+
+    def __getitem__(self, index: int) -> Argument:
+        if index not in self._cut:
+            self._cut[index] = Argument(self._arguments[index].column.filter(self._mask))
+        return self._cut[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._arguments)
+
+    def __len__(self) -> int:
+        return len(self._arguments)
 
 
 class Register(Protocol):
@@ -52,8 +73,12 @@ class Register(Protocol):
     def is_invertible(self) -> bool:
         """True when a row can be taken back exactly by giving it the weight -1 (I3)."""
 
+    @property
+    def goes_by_time(self) -> bool:
+        """True when it looks at the event times of rows."""
+
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """Partial values of each group, (grouping.size,) per column."""
+        """Partial values of each group, (grouping.size,) per column; also of a group that has no row."""
 
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         """Partial values of each group from partial values; `grouping.weights` is None."""
@@ -65,6 +90,7 @@ class Count:
 
     argument: int | None
     is_invertible = True
+    goes_by_time = False
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
@@ -87,6 +113,7 @@ class CountTrue:
 
     argument: int
     is_invertible = True
+    goes_by_time = False
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
@@ -111,6 +138,7 @@ class ExactSum:
     argument: int
     limbs: int
     is_invertible = True
+    goes_by_time = False
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
@@ -133,6 +161,7 @@ class FloatSum:
 
     argument: int
     is_invertible = False
+    goes_by_time = False
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
@@ -158,6 +187,7 @@ class Extreme:
     largest: bool
     kind: pa.DataType
     is_invertible = False
+    goes_by_time = False
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
@@ -174,46 +204,12 @@ class Extreme:
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeInTime:
-    """Value of the record with the smallest (first) or greatest (last) event time, NULL values included.
-
-    Records of one event time are told apart by value (I2): `first` takes the smallest, `last` the greatest, and NULL
-    counts as smaller than any value. Every group has a record: there is no value that would stand for none.
-    """
-
-    argument: int
-    last: bool
-    kind: pa.DataType
-    is_invertible = False
-
-    @property
-    def fields(self) -> tuple[pa.DataType, ...]:
-        """Event time in microseconds, and the value in its ordered form."""
-        return (pa.int64(), self.kind)
-
-    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. Every row has an event time."""
-        assert rows.times_us is not None, "first/last are planned only where there is an event time"
-        return self.merge(grouping, (Values(rows.times_us), rows.arguments[self.argument].ordered))
-
-    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
-        times, values = _ints(parts[0]), parts[1]
-        edges = extreme_by(grouping, parts[0], largest=self.last)
-        assert edges.valid is None, "a group without a record"
-        edge_times = _ints(edges)
-        ties = np.flatnonzero(times == edge_times[grouping.codes])
-        candidates, dictionary = _null_smallest(values.take(ties))
-        best = extreme_by(Grouping(grouping.codes[ties], grouping.size), candidates, largest=self.last)
-        return edges, _without_null_marks(best, values, grouping, dictionary)
-
-
-@dataclass(frozen=True, slots=True)
 class Moments:
     """Number, mean and sum of squared deviations of the values that are not NULL; merged by Chan's formula."""
 
     argument: int
     is_invertible = False
+    goes_by_time = False
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
@@ -240,6 +236,38 @@ class Moments:
         return Values(total), Values(mean), Values(spread)
 
 
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A register over the rows in which the boolean argument `condition` is true: `filter (where ...)`."""
+
+    register: Register
+    condition: int
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """Those of the register."""
+        return self.register.fields
+
+    @property
+    def is_invertible(self) -> bool:
+        """As the register: a row that is taken back fulfils the condition exactly if it did when it was given."""
+        return self.register.is_invertible
+
+    @property
+    def goes_by_time(self) -> bool:
+        """As the register."""
+        return self.register.goes_by_time
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register. NULL is not true."""
+        kept = rows.arguments[self.condition].is_true
+        return self.register.from_rows(grouping.where(kept), rows.where(self.condition))
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return self.register.merge(grouping, parts)
+
+
 def _ints(values: Values) -> Int64s:
     assert isinstance(values.data, np.ndarray), "int64 register column"
     return values.data.astype(np.int64, copy=False)
@@ -259,26 +287,3 @@ def _carried(limbs: list[Int64s]) -> tuple[Values, ...]:
         normal.append(Values(whole & LIMB_MASK))
         carry = whole >> LIMB_BITS
     return (*normal, Values(limbs[-1] + carry))
-
-
-def _null_smallest(values: Values) -> tuple[Values, pa.LargeBinaryArray | None]:
-    """Dense ranks from 1, and 0 for NULL, so that one integer reduction settles ties; with the ranks' values."""
-    if isinstance(values.data, pa.Array):
-        ranks, dictionary = rank_bytes(values.data)
-    else:
-        distinct, ranks = np.unique(_ints(values), return_inverse=True)
-        dictionary = pa.array(distinct)
-    ranks = ranks.astype(np.int64) + 1
-    return Values(ranks if values.valid is None else np.where(values.valid, ranks, 0)), dictionary
-
-
-def _without_null_marks(best: Values, values: Values, grouping: Grouping, dictionary: pa.Array) -> Values:
-    """Ranks back to values: rank 0 is NULL."""
-    ranks = _ints(best)
-    valid = ranks > 0
-    chosen = Values(ranks - 1, None if valid.all() else valid)
-    if values.is_binary:
-        return bytes_of_ranks(chosen, dictionary)
-    distinct = dictionary.to_numpy(zero_copy_only=False)
-    data = distinct[np.maximum(ranks - 1, 0)] if len(distinct) else np.zeros(grouping.size, np.int64)
-    return Values(data, chosen.valid)

@@ -4,7 +4,7 @@ It keeps no state: within an epoch, the rows taken back and the rows added say w
 deleted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,20 +12,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema
-from mixedmode.state import KeyedStateBackend, StateDescriptor
+from mixedmode.keys import KeySchema, decode_keys
+from mixedmode.state import StateDescriptor
 from operators.aggregate.aggregator import argument_name
-from operators.aggregate.changes import WEIGHT_COLUMN, KeyedChanges
-from operators.aggregate.operator import KEY_COLUMN, column_of
+from operators.aggregate.change_log import folded_rows, row_fields
+from operators.aggregate.changes import KeyedChanges
 from operators.aggregate.segments import segments
+from operators.interface import KEY_COLUMN, WEIGHT_COLUMN, Batch, Folded, OperatorAttributes, SubtaskContext
+from operators.tables import column_of
 
 
 @dataclass(frozen=True, slots=True)
 class UpsertOperator:
-    """`argument_types` are the columns beside the key."""
+    """`fields` are the columns beside the key."""
 
     key_schema: KeySchema
-    argument_types: tuple[pa.DataType, ...]
+    fields: tuple[pa.Field, ...]
+
+    attributes = OperatorAttributes()
+    combine = None  # rows taken back and rows added are told apart to the end
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
@@ -35,15 +40,41 @@ class UpsertOperator:
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
         """Columns of the operator's input beside key group and key."""
-        arguments = [pa.field(argument_name(i), data_type) for i, data_type in enumerate(self.argument_types)]
-        return (*arguments, pa.field(WEIGHT_COLUMN, pa.int64()))
+        return row_fields([field.type for field in self.fields])
 
-    def process(self, table: pa.Table, backend: KeyedStateBackend) -> Iterator[KeyedChanges]:
-        """Rows of a change log, sorted, whole keys. Raises InvalidJobError when a key has two rows at a time."""
-        del backend
-        table = table.combine_chunks()
-        if table.num_rows == 0:
-            return
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """The key columns."""
+        return self.key_schema.fields
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """Key columns, then the others."""
+        return (*self.key_schema.fields, *self.fields)
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None."""
+        return {}
+
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """The rows as they are."""
+        del late_us
+        return folded_rows(batch, self.key_schema, self.input_fields, max_parallelism=max_parallelism)
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Nothing: there is no state."""
+        del context
+        return iter(())
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
+        """Rows of a change log. Raises InvalidJobError when a key has two rows at a time."""
+        del context
+        for table in tables:
+            if table.num_rows:
+                yield self._changes(table.combine_chunks())
+
+    def _changes(self, table: pa.Table) -> KeyedChanges:
         keys = column_of(table, KEY_COLUMN)
         grouping, first_rows = segments(keys)
         weights = column_of(table, WEIGHT_COLUMN).to_numpy()
@@ -52,8 +83,10 @@ class UpsertOperator:
         self._check_one_row_per_key(added)
         newest = first_rows.copy()
         newest[grouping.codes[weights > 0]] = np.flatnonzero(weights > 0)
-        results = [column_of(table, argument_name(i)).take(pa.array(newest)) for i in range(len(self.argument_types))]
-        yield KeyedChanges(keys.take(pa.array(first_rows)), removed > 0, added > 0, results, None)
+        results = [column_of(table, argument_name(i)).take(pa.array(newest)) for i in range(len(self.fields))]
+        names = tuple(field.name for field in self.output_fields)
+        columns = decode_keys(keys.take(pa.array(first_rows)), self.key_schema)
+        return KeyedChanges(names, columns, removed > 0, added > 0, results, None)
 
     def _check_one_row_per_key(self, added: npt.NDArray[np.intp]) -> None:
         if (added > 1).any():

@@ -99,6 +99,18 @@ class Argument:
         return ordered_values(self.column)
 
     @cached_property
+    def normal(self) -> Values:
+        """As `ordered`, with one zero: values that Spark counts as one are equal."""
+        if pa.types.is_floating(self.column.type):
+            return Values(_floats_to_ordered(float_values(self.column) + 0.0), self.valid)
+        return self.ordered
+
+    @cached_property
+    def is_true(self) -> Bools:
+        """(n,) bool of a boolean argument: true, and not NULL."""
+        return pc.fill_null(self.column, False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    @cached_property
     def floats(self) -> npt.NDArray[np.float64]:
         """(n,) float64; unspecified at NULL."""
         return float_values(self.column)
@@ -162,7 +174,7 @@ def from_ordered(values: Values, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(data_type):
         return decimal_column(np.stack([data.view(np.uint64), (data >> 63).view(np.uint64)], axis=1), data_type, mask)
     if pa.types.is_floating(data_type):
-        return pa.array(_ordered_to_floats(data), mask=mask).cast(data_type, safe=False)
+        return pa.array(ordered_to_floats(data), mask=mask).cast(data_type, safe=False)
     if pa.types.is_boolean(data_type):
         return pa.array(data != 0, mask=mask)
     if pa.types.is_timestamp(data_type):
@@ -258,5 +270,6 @@ def _floats_to_ordered(floats: npt.NDArray[np.float64]) -> Int64s:
     return bits ^ ((bits >> 63) & _LOW_63_BITS)
 
 
-def _ordered_to_floats(ordered: Int64s) -> npt.NDArray[np.float64]:
+def ordered_to_floats(ordered: Int64s) -> npt.NDArray[np.float64]:
+    """The doubles (n,) whose ordered form is `ordered` (n,)."""
     return (ordered ^ ((ordered >> 63) & _LOW_63_BITS)).view(np.float64)

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from mixedmode.keys import KeySchema, decode_keys
 from operators.aggregate.changes import KeyedChanges
 from tests.operators.oracle import Record, aggregate, close, identical, tolerance
 
@@ -48,8 +47,6 @@ class Follower:
     """
 
     calls: Sequence[tuple[str, pa.DataType | None]]
-    schema: KeySchema
-    fields: Sequence[pa.Field]
     #: {key: the row that was last given}; to the last bit what must be taken back
     table: dict[Any, Row] = field(default_factory=dict)
 
@@ -67,9 +64,9 @@ class Follower:
 
     def _upsert(self, change: KeyedChanges) -> None:
         if change.previous is not None:
-            log = change.change_log(self.schema, self.fields).to_pylist()
+            log = change.change_log().to_pylist()
             self._check_taken_back({row["k"]: tuple(row.values())[:-1] for row in log if row["_weight"] < 0}, change)
-        for row in change.upserts(self.schema, self.fields).to_pylist():
+        for row in change.upserts().to_pylist():
             key, results, operation = row["k"], tuple(row.values())[:-1], row["_op"]
             if operation == "delete":
                 assert all(value is None for value in results[1:])
@@ -79,7 +76,7 @@ class Follower:
                 self.table[key] = results
 
     def _check_taken_back(self, taken_back: dict[Any, Row], change: KeyedChanges) -> None:
-        keys = set(decode_keys(change.keys, self.schema)[0].to_pylist())
+        keys = set(change.keys[0].to_pylist())
         assert taken_back.keys() == keys & self.table.keys(), "what was given is taken back, and nothing else"
         for key, row in taken_back.items():
             assert all(map(identical, row, self.table[key])), ("to the last bit", row, self.table[key])

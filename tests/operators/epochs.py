@@ -1,28 +1,30 @@
 """Keyed state from epoch to epoch, for the tests of operators: what the runtime does, without Spark and manifests.
 
-Two kinds behind one seam: `MemoryState`, the twin of the seam in a dictionary, which also checks what operators promise
-a backend; and `RunState`, the real thing: the single-key backend in the first epoch, RocksDB in those after it.
+Two kinds behind one seam: `MemoryState`, whose backend also checks what operators promise a backend; and `RunState`,
+the real thing: the single-key backend in the first epoch, RocksDB in those after it.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from sortedcontainers import SortedDict
 
-from mixedmode.keys import KeySchema, encode_keys, key_groups
+from mixedmode.keys import KeyGroupRange
 from mixedmode.sort import sort_table
 from mixedmode.sort.tables import whole_keys
-from mixedmode.state import KeyedStateBackend, SingleKeyBackend, StateRange
+from mixedmode.state import KeyedStateBackend, SingleKeyBackend
+from mixedmode.state.memory import MemoryBackend
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.replica import WantedRun
-from operators.aggregate import WEIGHT_COLUMN, AggregateOperator, MultisetAggregateOperator, UpsertOperator
+from mixedmode.time import MIN_TIME_US, EpochTime
+from operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
 from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.operator import KEY_COLUMN, KEY_GROUP_COLUMN
-from tests.operators.partials import fold
+from operators.interface import WEIGHT_COLUMN, Batch, SubtaskContext
 
 MAX_PARALLELISM = 4  # few key groups, so that several keys share one
 Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator
@@ -36,50 +38,17 @@ class State(Protocol):
 
 
 class MemoryState:
-    """Everything in a dictionary."""
+    """Everything in a sorted dictionary."""
 
     def __init__(self) -> None:
-        self.entries: dict[bytes, bytes] = {}
+        self.entries = SortedDict()
 
     @contextmanager
     def epoch(self) -> Iterator[KeyedStateBackend]:
         """See State."""
         backend = MemoryBackend(self.entries)
         yield backend
-        for key, value in backend.written.items():
-            if value is None:
-                self.entries.pop(key, None)
-            else:
-                self.entries[key] = value
-
-
-class MemoryBackend:
-    """Reads what was committed, keeps what is written; checks that keys are in order."""
-
-    def __init__(self, committed: dict[bytes, bytes]) -> None:
-        self._committed = committed
-        self.written: dict[bytes, bytes | None] = {}
-
-    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See KeyedStateBackend."""
-        assert sorted(set(keys)) == list(keys), "keys are read sorted and distinct"
-        assert all(key[2] == state_id for key in keys), "a key names its state"
-        return [self._committed.get(key) for key in keys]
-
-    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """See KeyedStateBackend."""
-        assert start[:3] == end[:3], "a range lies within one key group"
-        assert start[2] == state_id, "a key names its state"
-        keys = sorted(key for key in self._committed if start <= key < end)
-        return StateRange(keys, [self._committed[key] for key in keys])
-
-    def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """See KeyedStateBackend."""
-        order = [key for key in self.written if key[2] == state_id] + list(keys)
-        assert all(a < b for a, b in pairwise(order)), "keys grow over all writes of an epoch"
-        for key, value in zip(keys, values, strict=True):
-            assert value is not None or key in self._committed, "what was never there needs no tombstone"
-            self.written[key] = value
+        backend.commit()
 
 
 class RunState:
@@ -118,34 +87,41 @@ def map_side(
     keys: Sequence[pa.Array],
     arguments: Sequence[pa.Array],
     *,
+    times_us: Sequence[int] | None = None,
     weights: Sequence[int] | None = None,
 ) -> pa.Table:
     """Rows as the exchange brings them to an operator: folded if it takes partials, keyed, sorted."""
-    schema: KeySchema = operator.key_schema
-    payload = list(arguments)
-    if isinstance(operator, AggregateOperator):
-        rows = list(zip(*(key.to_pylist() for key in keys), strict=True))
-        distinct = list(dict.fromkeys(rows))
-        partials = fold(operator.aggregator, [distinct.index(row) for row in rows], arguments, weights=weights)
-        keys = [pa.array([row[i] for row in distinct], field.type) for i, field in enumerate(schema.fields)]
-        payload = partials.columns
-    elif weights is not None:
-        payload.append(pa.array(weights, pa.int64()))
-    encoded = encode_keys(keys, schema)
-    groups = pa.array(key_groups(encoded, max_parallelism=MAX_PARALLELISM))
-    names = [KEY_GROUP_COLUMN, KEY_COLUMN, *(field.name for field in operator.input_fields)]
-    return sort_table(pa.table([groups, encoded, *payload], names=names))
+    batch = Batch(
+        keys=list(keys),
+        arguments=list(arguments),
+        times_us=None if times_us is None else np.array(times_us, np.int64),
+        weights=None if weights is None else np.array(weights, np.int64),
+    )
+    return sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=MAX_PARALLELISM).table)
 
 
 def run_epoch(operator: Operator, state: State, table: pa.Table, *, piece_rows: int = 3) -> list[KeyedChanges]:
     """One epoch of an operator, its input in several tables of whole keys, as the sorter gives it."""
     pieces = [table.slice(start, piece_rows) for start in range(0, table.num_rows, piece_rows)]
     with state.epoch() as backend:
-        return [changes for piece in whole_keys(pieces) for changes in operator.process(piece, backend)]
+        return list(operator.process(whole_keys(pieces), context_of(backend)))
 
 
-def change_log_of(operator: Operator, changes: Sequence[KeyedChanges], fields: Sequence[pa.Field]) -> pa.Table:
+def context_of(backend: KeyedStateBackend) -> SubtaskContext:
+    """A subtask that owns every key group, in an epoch without event time."""
+    time = EpochTime(
+        late_us=MIN_TIME_US,
+        firing_us=MIN_TIME_US,
+        clock_ms=0,
+        clock_before_ms=None,
+        is_backlog=False,
+        was_backlog=None,
+    )
+    return SubtaskContext(backend, time, KeyGroupRange(0, MAX_PARALLELISM))
+
+
+def change_log_of(operator: Operator, changes: Sequence[KeyedChanges]) -> pa.Table:
     """All rows taken back and added in an epoch."""
-    schema = pa.schema([*operator.key_schema.fields, *fields, pa.field(WEIGHT_COLUMN, pa.int64())])
-    tables = [change.change_log(operator.key_schema, fields).cast(schema) for change in changes]
+    schema = pa.schema([*operator.output_fields, pa.field(WEIGHT_COLUMN, pa.int64())])
+    tables = [change.change_log().cast(schema) for change in changes]
     return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from operators.aggregate import argument_name
 from operators.aggregate.aggregator import aggregator_for
-from operators.aggregate.functions import aggregate_function
+from operators.aggregate.functions import Column, aggregate_function
 from operators.aggregate.registers import Count, ExactSum, FloatSum
 from tests.operators.partials import aggregator_of, fold
 
@@ -49,6 +49,30 @@ def test_a_count_of_rows_that_the_job_asks_for_is_the_one_that_is_kept_anyway() 
 def test_rows_can_be_taken_back_only_if_every_register_can() -> None:
     assert aggregator_of(("sum", pa.int64()), ("bool_or", pa.bool_())).is_invertible
     assert not aggregator_of(("sum", pa.int64()), ("max", pa.int64())).is_invertible
+
+
+def test_which_aggregates_go_by_event_time_is_known_also_through_a_filter() -> None:
+    when = Column(1, pa.bool_())
+    for function in ("first", "last", "collect_list", "max", "collect_set"):
+        for has_event_time in (True, False):
+            if function in ("first", "last") and not has_event_time:
+                continue
+            limit = (3,) if function.startswith("collect") else ()
+            for condition in (None, when):
+                built = aggregate_function(
+                    function,
+                    0,
+                    pa.int64(),
+                    has_event_time=has_event_time,
+                    where="",
+                    parameters=limit,
+                    condition=condition,
+                )
+                aggregator = aggregator_for({"n": STEP["n"], "a": built}, arguments=2, counts_rows=False)
+                assert aggregator.goes_by_time == (has_event_time and function in ("first", "last", "collect_list")), (
+                    function,
+                    condition,
+                )
 
 
 def test_an_aggregator_is_shipped_to_tasks_and_computes_the_same_there() -> None:

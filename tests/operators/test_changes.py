@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mixedmode.keys import KeySchema, encode_keys
 from operators.aggregate.changes import KeyedChanges
 
-KEYS = KeySchema((pa.field("k", pa.string()), pa.field("n", pa.int16())))
+KEYS = [pa.field("k", pa.string()), pa.field("n", pa.int16())]
 FIELDS = [pa.field("total", pa.decimal128(15, 2)), pa.field("ok", pa.bool_())]
 
 
@@ -23,7 +22,8 @@ def changes_of(existed: list[bool], exists: list[bool], *, previous: bool = True
     keys = [pa.array([f"k{n}" for n in numbers], pa.string()), pa.array(numbers, pa.int16())]
     old = [10 * n for n, was in zip(numbers, existed, strict=True) if was]
     return KeyedChanges(
-        encode_keys(keys, KEYS),
+        ("k", "n", "total", "ok"),
+        keys,
         np.array(existed, np.bool_),
         np.array(exists, np.bool_),
         [_decimals(numbers), pa.array([True] * len(numbers), pa.bool_())],
@@ -33,7 +33,7 @@ def changes_of(existed: list[bool], exists: list[bool], *, previous: bool = True
 
 def test_upserts_say_what_became_of_each_key_and_leave_out_what_never_was() -> None:
     changes = changes_of([False, True, True, False], [True, True, False, False])
-    assert changes.upserts(KEYS, FIELDS).to_pylist() == [
+    assert changes.upserts().to_pylist() == [
         {"k": "k0", "n": 0, "total": 0, "ok": True, "_op": "insert"},
         {"k": "k1", "n": 1, "total": 1, "ok": True, "_op": "update"},
         {"k": "k2", "n": 2, "total": None, "ok": None, "_op": "delete"},
@@ -42,13 +42,13 @@ def test_upserts_say_what_became_of_each_key_and_leave_out_what_never_was() -> N
 
 @pytest.mark.parametrize("exists", [[True, True], [False, True], [False, False]])
 def test_upserts_have_the_same_types_whatever_happened(exists: list[bool]) -> None:
-    table = changes_of([True, True], exists, previous=False).upserts(KEYS, FIELDS)
-    assert table.schema == pa.schema([*KEYS.fields, *FIELDS, pa.field("_op", pa.string())])
+    table = changes_of([True, True], exists, previous=False).upserts()
+    assert table.schema == pa.schema([*KEYS, *FIELDS, pa.field("_op", pa.string())])
 
 
 def test_a_change_log_takes_back_what_was_and_adds_what_is() -> None:
     changes = changes_of([False, True, True, False], [True, True, False, False])
-    assert changes.change_log(KEYS, FIELDS).to_pylist() == [
+    assert changes.change_log().to_pylist() == [
         {"k": "k1", "n": 1, "total": 10, "ok": False, "_weight": -1},
         {"k": "k2", "n": 2, "total": 20, "ok": False, "_weight": -1},
         {"k": "k0", "n": 0, "total": 0, "ok": True, "_weight": 1},
@@ -57,10 +57,10 @@ def test_a_change_log_takes_back_what_was_and_adds_what_is() -> None:
 
 
 def test_a_change_log_of_new_keys_only_has_the_types_of_any_other() -> None:
-    table = changes_of([False], [True]).change_log(KEYS, FIELDS)
-    assert table.schema == pa.schema([*KEYS.fields, *FIELDS, pa.field("_weight", pa.int64())])
+    table = changes_of([False], [True]).change_log()
+    assert table.schema == pa.schema([*KEYS, *FIELDS, pa.field("_weight", pa.int64())])
 
 
 def test_a_change_log_needs_the_previous_results() -> None:
     with pytest.raises(AssertionError, match="planned without previous results"):
-        changes_of([True], [True], previous=False).change_log(KEYS, FIELDS)
+        changes_of([True], [True], previous=False).change_log()

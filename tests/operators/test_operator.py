@@ -1,6 +1,7 @@
 """Partials meet state: the same rows give the same state and changes, whatever the epochs and the backend."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,17 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema
-from mixedmode.sort import sort_table
+from mixedmode.sort import Combine, sort_table
 from operators.aggregate import AggregateOperator
-from operators.aggregate.operator import KEY_COLUMN, KEY_GROUP_COLUMN
 from operators.aggregate.reduce import Grouping
-from tests.operators.epochs import MemoryState, RunState, State, map_side, run_epoch
+from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
+from tests.operators.epochs import MemoryState, RunState, State, context_of, map_side, run_epoch
 from tests.operators.oracle import Record, aggregate
 from tests.operators.partials import aggregator_of
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
 CALLS = (("count", None), ("sum", pa.int64()), ("max", pa.string()))
 OPERATOR = AggregateOperator(aggregator_of(*CALLS), KEYS, is_change_log=False, needs_previous=True)
-FIELDS = OPERATOR.aggregator.result_fields
 Row = tuple[str | None, int | None, str | None]
 
 ROWS = st.lists(
@@ -37,14 +37,19 @@ ROWS = st.lists(
 )
 
 
-def table_of(rows: list[Row]) -> pa.Table:
+def table_of(rows: list[Row], operator: AggregateOperator = OPERATOR, times: Sequence[int] | None = None) -> pa.Table:
     keys = pa.array([row[0] for row in rows], pa.string())
     arguments = [
         pa.nulls(len(rows), pa.int64()),
         pa.array([row[1] for row in rows], pa.int64()),
         pa.array([row[2] for row in rows], pa.string()),
     ]
-    return map_side(OPERATOR, [keys], arguments)
+    return map_side(operator, [keys], arguments, times_us=times)
+
+
+def combined_by(operator: AggregateOperator) -> Combine:
+    assert operator.combine is not None
+    return operator.combine
 
 
 def results_of(rows: list[Row]) -> dict[str | None, tuple[Any, ...]]:
@@ -68,11 +73,11 @@ def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
         so_far += rows
         now = results_of(so_far)
         changes = run_epoch(OPERATOR, state, table_of(rows))
-        upserts = [tuple(row.values()) for c in changes for row in c.upserts(KEYS, FIELDS).to_pylist()]
+        upserts = [tuple(row.values()) for c in changes for row in c.upserts().to_pylist()]
         touched = {row[0] for row in rows}
         expected = [(key, *now[key], "update" if key in before else "insert") for key in touched]
         assert sorted(upserts, key=repr) == sorted(expected, key=repr)
-        log = [tuple(row.values()) for c in changes for row in c.change_log(KEYS, FIELDS).to_pylist()]
+        log = [tuple(row.values()) for c in changes for row in c.change_log().to_pylist()]
         taken_back = [(key, *before[key], -1) for key in touched if key in before]
         added = [(key, *now[key], 1) for key in touched]
         assert sorted(log, key=repr) == sorted([*taken_back, *added], key=repr)
@@ -84,7 +89,7 @@ def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
 def test_the_combiner_gives_one_partial_per_key_and_loses_nothing(rows: list[Row], cuts: list[int]) -> None:
     borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     pieces = [table_of(rows[a:b]) for a, b in pairwise(borders)]
-    combined = OPERATOR.combine(sort_table(pa.concat_tables(pieces)))
+    combined = combined_by(OPERATOR)(sort_table(pa.concat_tables(pieces)))
     assert combined.num_rows == len({row[0] for row in rows}), "a key once"
     assert combined.schema == pieces[0].schema
     assert OPERATOR.aggregator.results([combined.column(f.name).combine_chunks() for f in OPERATOR.input_fields]) == (
@@ -95,7 +100,8 @@ def test_the_combiner_gives_one_partial_per_key_and_loses_nothing(rows: list[Row
 def test_an_empty_epoch_reads_and_writes_nothing() -> None:
     state = MemoryState()
     assert run_epoch(OPERATOR, state, table_of([])) == []
-    assert list(OPERATOR.process(table_of([]), None)) == []  # type: ignore[arg-type] # nothing to ask a backend
+    empty = iter([table_of([])])
+    assert list(OPERATOR.process(empty, context_of(None))) == []  # type: ignore[arg-type] # nothing to ask a backend
     assert state.entries == {}
 
 
@@ -138,10 +144,29 @@ def test_a_key_of_fixed_width_is_kept_apart_from_its_neighbours(tmp_path: Path) 
 
 def test_partials_of_one_key_are_merged_in_one_pass() -> None:
     table = table_of([("a", 1, "x")])
-    doubled = OPERATOR.combine(pa.concat_tables([table, table, table]))
+    doubled = combined_by(OPERATOR)(pa.concat_tables([table, table, table]))
     assert doubled.select([KEY_GROUP_COLUMN, KEY_COLUMN]) == table.select([KEY_GROUP_COLUMN, KEY_COLUMN])
     merged = OPERATOR.aggregator.merge(
         Grouping(np.zeros(3, np.int64), 1),
         [pa.concat_arrays([table.column(f.name).combine_chunks()] * 3) for f in OPERATOR.input_fields],
     )
     assert [doubled.column(f.name).combine_chunks() for f in OPERATOR.input_fields] == merged
+
+
+@settings(max_examples=20)
+@given(epochs=st.lists(ROWS, max_size=3), data=st.data())
+def test_every_value_is_the_running_result_in_the_order_of_time(epochs: list[list[Row]], data: st.DataObject) -> None:
+    operator = replace(OPERATOR, gives_every_value=True)
+    state, so_far = MemoryState(), list[Row]()
+    for rows in epochs:
+        times = data.draw(st.permutations(range(len(rows))))
+        found = [
+            r for c in run_epoch(operator, state, table_of(rows, operator, times)) for r in c.upserts().to_pylist()
+        ]
+        expected = []
+        for _, row in sorted(zip(times, rows, strict=True), key=lambda pair: pair[0]):
+            is_new = all(row[0] != other[0] for other in so_far)
+            so_far.append(row)
+            expected.append((row[0], *results_of(so_far)[row[0]], "insert" if is_new else "update"))
+        for key in {row[0] for row in rows}:
+            assert [tuple(r.values()) for r in found if r["k"] == key] == [e for e in expected if e[0] == key]

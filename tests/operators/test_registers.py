@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from operators.aggregate.edges import EdgeInTime
 from operators.aggregate.reduce import Grouping
 from operators.aggregate.registers import (
     Count,
     CountTrue,
-    EdgeInTime,
     ExactSum,
     Extreme,
     FloatSum,
@@ -156,7 +156,13 @@ def test_nan_is_the_greatest_double_and_zeros_have_an_order() -> None:
     assert not identical(0.0, -0.0), "the oracle tells them apart, too"
 
 
-def test_an_edge_needs_a_record_in_every_group() -> None:
-    rows = Rows({0: Argument(pa.array([1]))}, np.array([5], np.int64))
-    with pytest.raises(AssertionError, match="a group without a record"):
-        EdgeInTime(0, last=True, kind=pa.int64()).from_rows(Grouping(np.array([1]), 2), rows)
+@pytest.mark.parametrize("last", [True, False])
+def test_an_edge_of_a_group_without_a_record_is_null_and_any_record_beats_it(last: bool) -> None:
+    rows = Rows({0: Argument(pa.array([None, 1]))}, np.array([5, 2**63 - 1], np.int64))
+    register = EdgeInTime(0, last, pa.int64())
+    parts = register.from_rows(Grouping(np.array([1, 2]), 3), rows)
+    assert by_group(range(3), parts) == {0: [None, None], 1: [5, None], 2: [2**63 - 1, 1]}
+    assert merged(register, ([0, 1, 2], list(parts)), ([0, 1, 2], list(parts)))[0] == [None, None]
+    late = register.from_rows(Grouping(np.array([0, 0]), 1), rows)
+    expected = [2**63 - 1, 1] if last else [5, None]
+    assert merged(register, ([0, 1, 2], list(parts)), ([0], list(late)))[0] == expected

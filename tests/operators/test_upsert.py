@@ -13,8 +13,7 @@ from operators.aggregate import UpsertOperator
 from tests.operators.epochs import MemoryState, map_side, run_epoch
 
 KEYS = KeySchema((pa.field("k", pa.string()), pa.field("n", pa.int64())))
-FIELDS = [pa.field("v", pa.string())]
-OPERATOR = UpsertOperator(KEYS, (pa.string(),))
+OPERATOR = UpsertOperator(KEYS, (pa.field("v", pa.string()),))
 Change = tuple[str, str | None, int]  # key, value, weight
 
 
@@ -24,7 +23,7 @@ def upserts_of(changes: Sequence[Change]) -> list[tuple[object, ...]]:
     state = MemoryState()
     found = run_epoch(OPERATOR, state, table, piece_rows=10)
     assert state.entries == {}, "it keeps no state"
-    return [tuple(row.values()) for c in found for row in c.upserts(KEYS, FIELDS).to_pylist()]
+    return [tuple(row.values()) for c in found for row in c.upserts().to_pylist()]
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.booleans(), st.booleans(), st.none() | st.just("new"))))

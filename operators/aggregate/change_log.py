@@ -1,0 +1,25 @@
+"""Rows of a change log on their way to an operator that takes them as they are."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema
+from operators.aggregate.aggregator import argument_name
+from operators.interface import WEIGHT_COLUMN, Batch, Folded
+from operators.tables import keyed_table
+
+
+def row_fields(argument_types: Sequence[pa.DataType]) -> tuple[pa.Field, ...]:
+    """The arguments and the weight."""
+    arguments = [pa.field(argument_name(i), data_type) for i, data_type in enumerate(argument_types)]
+    return (*arguments, pa.field(WEIGHT_COLUMN, pa.int64()))
+
+
+def folded_rows(batch: Batch, key_schema: KeySchema, fields: Sequence[pa.Field], *, max_parallelism: int) -> Folded:
+    """A batch of a change log as a table of `row_fields`, none of it late."""
+    assert batch.weights is not None, "rows of a change log have weights"
+    payload = [*batch.arguments, pa.array(batch.weights)]
+    table = keyed_table(batch.keys, key_schema, payload, fields, max_parallelism=max_parallelism)
+    return Folded(table, np.empty(0, np.intp))

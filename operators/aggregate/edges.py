@@ -1,0 +1,97 @@
+"""Registers that keep one value of a group by the order of another one: first and last, min_by and max_by.
+
+The one idea: the greatest (or smallest) value to order by is found first, and ties are settled by the value kept, where
+NULL is smaller than any value. So the answer depends on the records alone (I2 of registers.py).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from operators.aggregate.reduce import Grouping, bytes_of_ranks, extreme_by, rank_bytes
+from operators.aggregate.registers import Parts, Rows
+from operators.aggregate.values import Bools, Values
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeInTime:
+    """Value of the record with the smallest (first) or greatest (last) event time, NULL values included."""
+
+    argument: int
+    last: bool
+    kind: pa.DataType
+    is_invertible = False
+    goes_by_time = True
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """Event time in microseconds, NULL when there was no record; and the value in its ordered form."""
+        return (pa.int64(), self.kind)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register. Every row has an event time."""
+        assert rows.times_us is not None, "first/last are planned only where there is an event time"
+        return _edge(grouping, Values(rows.times_us), rows.arguments[self.argument].ordered, largest=self.last)
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return _edge(grouping, parts[0], parts[1], largest=self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeBy:
+    """Value of `argument` in the record with the smallest or greatest `by`; NULL in `by` is passed over.
+
+    Both zeros of `by` are a tie, as they are for Spark.
+    """
+
+    argument: int
+    by: int
+    largest: bool
+    kind: pa.DataType
+    by_kind: pa.DataType
+    is_invertible = False
+    goes_by_time = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """`by` in its ordered form, NULL when it always was; and the value in its ordered form."""
+        return (self.by_kind, self.kind)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register."""
+        by, values = rows.arguments[self.by].normal, rows.arguments[self.argument].ordered
+        return _edge(grouping, by, values, largest=self.largest)
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        return _edge(grouping, parts[0], parts[1], largest=self.largest)
+
+
+def _edge(grouping: Grouping, by: Values, values: Values, *, largest: bool) -> tuple[Values, Values]:
+    """The extreme of `by` in each group, and the value beside it; both NULL where there is no `by`."""
+    edges, is_edge = _extremes(grouping, by, largest=largest)
+    ties = np.flatnonzero(is_edge if by.valid is None else is_edge & by.valid)
+    return edges, _best(Grouping(grouping.codes[ties], grouping.size), values.take(ties), largest=largest)
+
+
+def _extremes(grouping: Grouping, by: Values, *, largest: bool) -> tuple[Values, Bools]:
+    """The extreme of each group, and the rows (n,) that have it; unspecified for rows without a value."""
+    if isinstance(by.data, pa.Array):
+        ranks, dictionary = rank_bytes(by.data)
+        edges, is_edge = _extremes(grouping, Values(ranks, by.valid), largest=largest)
+        return bytes_of_ranks(edges, dictionary), is_edge
+    edges = extreme_by(grouping, by, largest=largest)
+    assert isinstance(edges.data, np.ndarray), "integers in, integers out"
+    return edges, by.data == edges.data[grouping.codes]
+
+
+def _best(grouping: Grouping, values: Values, *, largest: bool) -> Values:
+    """The extreme value of each group, where NULL is smaller than any value."""
+    best = extreme_by(grouping, values, largest=largest)
+    if largest or values.valid is None:
+        return best
+    valid = np.ones(grouping.size, np.bool_) if best.valid is None else best.valid.copy()
+    valid[grouping.codes[~values.valid]] = False
+    return Values(best.data, valid)

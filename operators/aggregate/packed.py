@@ -1,0 +1,241 @@
+"""Lists of values, one per group, packed into the large_binary columns of a register: distinct sets, collected values.
+
+The one idea: a column of packed lists and the values of all its lists one after another are the same memory, so packing
+and unpacking are views, and the work on lists is done on flat columns by sorting, for all groups at once.
+
+Layout of one group's list:
+
+    int64 values   one column:  8 bytes each, little-endian
+    bytes          two columns: the length of each value, u32 little-endian; the bytes of all values
+
+An empty list is empty bytes, never NULL. The layout belongs to the version of the state value that holds it
+(mixedmode/state/codec.py), and is pinned by golden bytes in tests/operators/test_packed.py.
+
+Invariants (tests/operators/test_packed.py):
+  I1  unpack(pack(lists), kind) has the same counts and values
+  I2  distinct_by and first_by give lists that do not depend on the order of the rows
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from operators.aggregate.reduce import Grouping, bytes_of_ranks, rank_bytes
+from operators.aggregate.values import Bools, Int64s, Values
+
+_INT64_BYTES = 8
+_LENGTH = np.dtype("<u4")
+_Number = TypeVar("_Number", bound=np.integer[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """How many values each group has (g,), and the values of all groups in turn (counts.sum(),); none is NULL."""
+
+    counts: Int64s
+    values: Values
+
+    @property
+    def owners(self) -> Int64s:
+        """(counts.sum(),) int64: the group of each value."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    def where(self, values: Bools) -> "Lists":
+        """The lists with the values that are True (counts.sum(),)."""
+        counts = np.bincount(self.owners[values], minlength=len(self.counts))
+        return Lists(counts, self.values.take(np.flatnonzero(values)))
+
+
+def packed_fields(kind: pa.DataType) -> tuple[pa.DataType, ...]:
+    """The column types of packed lists of int64 or large_binary values."""
+    return (pa.large_binary(),) * (2 if pa.types.is_large_binary(kind) else 1)
+
+
+def pack(lists: Lists) -> tuple[Values, ...]:
+    """One packed list per group: the columns of `packed_fields`, (g,) each."""
+    ends = _borders(lists.counts)
+    data = lists.values.data
+    if isinstance(data, np.ndarray):
+        return (Values(_binary(ends * _INT64_BYTES, data.astype("<i8", copy=False))),)
+    offsets, held = _offsets(data), data.buffers()[2]
+    lengths = np.diff(offsets).astype(_LENGTH)
+    column = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(lists.counts), [None, pa.py_buffer(offsets[ends]), held or pa.py_buffer(b"")]
+    )
+    return Values(_binary(ends * _LENGTH.itemsize, lengths)), Values(column)
+
+
+def unpack(parts: Sequence[Values]) -> Lists:
+    """Inverse of `pack`."""
+    if len(parts) == 1:
+        numbers = _content(parts[0], np.dtype("<i8"))
+        return Lists(list_counts(parts), Values(numbers.astype(np.int64, copy=False)))
+    lengths, data = _content(parts[0], _LENGTH), _content(parts[1], np.dtype(np.uint8))
+    column = _binary(_borders(lengths), data)
+    assert len(data) == lengths.sum(dtype=np.int64), "the lengths of packed values add up to their bytes"
+    return Lists(list_counts(parts), Values(column))
+
+
+def list_counts(parts: Sequence[Values]) -> Int64s:
+    """(g,) int64: how many values each packed list has, without unpacking."""
+    assert isinstance(parts[0].data, pa.Array), "packed lists are binary"
+    width = _INT64_BYTES if len(parts) == 1 else _LENGTH.itemsize
+    counts: Int64s = np.diff(_offsets(parts[0].data)) // width
+    return counts
+
+
+def distinct_by(grouping: Grouping, values: Values) -> Lists:
+    """The distinct values of each group in ascending order, NULLs passed over. Weights are not looked at."""
+    grouping, numbers, dictionary = _numbered(grouping, values)
+    codes, numbers = _sorted_pairs(grouping, numbers)
+    first = _starts(codes) | _starts(numbers)
+    counts = np.bincount(codes[first], minlength=grouping.size)
+    return Lists(counts, _restored(numbers[first], dictionary))
+
+
+def sorted_by(grouping: Grouping, numbers: Int64s) -> Lists:
+    """The numbers of each group in ascending order. Weights are not looked at."""
+    codes, ascending = _sorted_pairs(grouping, numbers)
+    return Lists(np.bincount(codes, minlength=grouping.size), Values(ascending))
+
+
+def earliest_by(grouping: Grouping, times: Int64s, values: Values, limit: int) -> tuple[Lists, Int64s]:
+    """The first `limit` values of each group by (time, value), NULLs passed over, and the times (m,) of those kept.
+
+    A row with weight w stands for w rows.
+    """
+    if values.valid is not None:
+        times = times[values.valid]
+    grouping, numbers, dictionary = _numbered(grouping, values)
+    order = order_by(grouping, [times, numbers])
+    if grouping.weights is not None:  # more than `limit` of one row are never kept
+        order = np.repeat(order, np.minimum(grouping.weights[order], limit))
+    codes = grouping.codes[order]
+    kept = order[positions(codes, grouping.size) < limit]
+    counts = np.bincount(grouping.codes[kept], minlength=grouping.size)
+    return Lists(counts, _restored(numbers[kept], dictionary)), times[kept]
+
+
+def positions(codes: npt.NDArray[np.integer[Any]], size: int) -> Int64s:
+    """(n,) int64: the how-manieth of its group each row is, for ascending `codes` (n,)."""
+    starts = _borders(np.bincount(codes, minlength=size))
+    place: Int64s = np.arange(len(codes)) - starts[codes]
+    return place
+
+
+def order_by(grouping: Grouping, columns: Sequence[Int64s]) -> npt.NDArray[np.intp]:
+    """The order (n,) of the rows by group, then by each column; equal rows in any order.
+
+    Neighbouring columns are folded into one integer as long as their ranges fit into 63 bits: one sort of integers is
+    several times faster than a sort by two columns.
+    """
+    keys = [_Ranged(grouping.codes.astype(np.int64, copy=False), 0, max(grouping.size, 1))]
+    for column in map(_ranged, columns):
+        last = keys[-1]
+        if last.span * column.span < 2**63:
+            folded = last.data if last.low == 0 else last.data - last.low
+            keys[-1] = _Ranged(folded * column.span + (column.data - column.low), 0, last.span * column.span)
+        else:
+            keys.append(column)
+    if len(keys) == 1:
+        return np.argsort(keys[0].data)
+    found = _order_by_prefix(*keys) if len(keys) == 2 else None
+    return np.lexsort([key.data for key in reversed(keys)]) if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranged:
+    """Integers `data` in [low, low + span)."""
+
+    data: Int64s
+    low: int
+    span: int
+
+
+def _order_by_prefix(first: _Ranged, second: _Ranged) -> npt.NDArray[np.intp] | None:
+    """The order by `first`, which begins at 0, and as many leading bits of `second` as fit beside it.
+
+    None where that is not the order by all bits. Doubles and hashes hardly ever differ in their last bits only.
+    """
+    bits = 62 - first.span.bit_length()
+    shift = second.span.bit_length() - bits
+    if bits < 8:
+        return None
+    leading = (second.data >> shift) - (second.low >> shift)  # at most 2**bits
+    folded = first.data * (2**bits + 1) + leading
+    order = np.argsort(folded)
+    before, after = order[:-1], order[1:]
+    is_off = (folded[before] == folded[after]) & (second.data[before] > second.data[after])
+    return None if is_off.any() else order
+
+
+def _ranged(data: Int64s) -> _Ranged:
+    if len(data) == 0:
+        return _Ranged(data, 0, 1)
+    low = int(data.min())
+    return _Ranged(data, low, int(data.max()) - low + 1)
+
+
+def _sorted_pairs(grouping: Grouping, numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Group and number of each row, sorted by both."""
+    codes, ranged = grouping.codes.astype(np.int64, copy=False), _ranged(numbers)
+    if ranged.span * max(grouping.size, 1) < 2**63:  # as in order_by; here the sort itself carries the data
+        folded = np.sort(codes * ranged.span + (numbers - ranged.low))
+        owners = folded // ranged.span
+        return owners, folded - owners * ranged.span + ranged.low
+    order = order_by(grouping, [numbers])
+    return codes[order], numbers[order]
+
+
+def _starts(ascending: Int64s) -> Bools:
+    """(n,) bool: True where a value differs from the one before it."""
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return first
+
+
+def _numbered(grouping: Grouping, values: Values) -> tuple[Grouping, Int64s, pa.LargeBinaryArray | None]:
+    """The rows that are not NULL: their groups, integers in the order of their values, and what those stand for."""
+    rows = grouping.where(values.valid)
+    if values.valid is not None:
+        values = Values(values.take(np.flatnonzero(values.valid)).data)
+    if isinstance(values.data, np.ndarray):
+        return rows, values.data.astype(np.int64, copy=False), None
+    ranks, dictionary = rank_bytes(values.data)
+    return rows, ranks, dictionary
+
+
+def _restored(numbers: Int64s, dictionary: pa.LargeBinaryArray | None) -> Values:
+    return Values(numbers) if dictionary is None else bytes_of_ranks(Values(numbers), dictionary)
+
+
+def _borders(counts: npt.NDArray[np.integer[Any]]) -> Int64s:
+    """(g + 1,) int64: where each list begins, and where the last one ends."""
+    borders = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=borders[1:])
+    return borders
+
+
+def _binary(offsets: Int64s, data: npt.NDArray[np.generic]) -> pa.LargeBinaryArray:
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def _offsets(column: pa.LargeBinaryArray) -> Int64s:
+    if len(column) == 0:  # Arrow may leave the buffers of an empty column out
+        return np.zeros(1, np.int64)
+    return np.frombuffer(column.buffers()[1], np.int64, count=len(column) + 1 + column.offset)[column.offset :]
+
+
+def _content(part: Values, dtype: np.dtype[_Number]) -> npt.NDArray[_Number]:
+    """The bytes of all values of a binary column as one array."""
+    assert isinstance(part.data, pa.Array), "packed lists are binary"
+    offsets = _offsets(part.data)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first == last:
+        return np.empty(0, dtype)
+    return np.frombuffer(part.data.buffers()[2], np.uint8)[first:last].view(dtype)

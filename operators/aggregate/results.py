@@ -1,0 +1,309 @@
+"""How results are read off the registers' state: one small callable per shape of result, each picklable.
+
+A result takes the state of g groups and gives an Arrow array (g,). NULL rules are SQL's.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.errors import InvalidJobError
+from operators.aggregate.collect import Collected, Distinct
+from operators.aggregate.edges import EdgeBy, EdgeInTime
+from operators.aggregate.packed import list_counts, unpack
+from operators.aggregate.registers import Count, CountTrue, ExactSum, Extreme, Filtered, FloatSum, Moments, Register
+from operators.aggregate.sketches import DistinctSketch, QuantileSketch
+from operators.aggregate.values import LIMB_BITS, Bools, Int64s, Values, decimal_column, from_ordered
+
+MAX_DECIMAL_DIGITS = 38
+State = Mapping[Register, tuple[Values, ...]]
+Integers = npt.NDArray[np.object_]  # Python integers, of any size
+
+
+@dataclass(frozen=True, slots=True)
+class CountResult:
+    """A count; 0 where there is nothing to count."""
+
+    count: Count
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        return pa.array(_ints(state, self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedResult:
+    """A value kept in its ordered form."""
+
+    register: Extreme | EdgeInTime | EdgeBy
+    data_type: pa.DataType
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        return from_ordered(state[self.register][-1], self.data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSumResult:
+    """A sum of doubles; NULL without a value."""
+
+    total: FloatSum
+    seen: Count
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        return pa.array(state[self.total][0].data, mask=_ints(state, self.seen) == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatMean:
+    """A mean of doubles; NULL without a value."""
+
+    total: FloatSum
+    seen: Count
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        seen = _ints(state, self.seen)
+        return pa.array(state[self.total][0].data / np.maximum(seen, 1), mask=seen == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSumResult:
+    """An int64 or decimal sum; InvalidJobError when it does not fit its type, as Spark's ANSI mode fails."""
+
+    total: ExactSum
+    seen: Count
+    result_type: pa.DataType
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        empty = _ints(state, self.seen) == 0
+        limbs = _limbs(state, self.total)
+        if not pa.types.is_decimal(self.result_type):
+            _check_fits(_overflows_int64(limbs), self.result_type, "sum")
+            whole = limbs[0] + (limbs[1] << LIMB_BITS)
+            return pa.array(whole, mask=empty)
+        if self.result_type.precision < MAX_DECIMAL_DIGITS:  # 10 digits of headroom are 10**10 rows
+            return decimal_column(_words(limbs), self.result_type, empty)
+        whole_numbers = _python_integers(limbs)
+        _check_fits(_exceeds(whole_numbers, self.result_type.precision), self.result_type, "sum")
+        return decimal_column(_words(limbs), self.result_type, empty)
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerMean:
+    """The exact sum of integers, turned into a double and divided; NULL without a value."""
+
+    total: ExactSum
+    seen: Count
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        seen, limbs = _ints(state, self.seen), _limbs(state, self.total)
+        total = limbs[1].astype(np.float64) * 2.0**LIMB_BITS + limbs[0]
+        return pa.array(total / np.maximum(seen, 1), mask=seen == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalMean:
+    """sum / count rounded half up to the result's scale, as Spark does."""
+
+    total: ExactSum
+    seen: Count
+    result_type: pa.DataType
+    scale: int
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        seen = _ints(state, self.seen)
+        shift = 10 ** (self.result_type.scale - self.scale)
+        limbs, divisor = _limbs(state, self.total), np.maximum(seen, 1)
+        if len(limbs) == 2 and _fits_scaled(limbs, divisor, shift):
+            quotient = _half_up((limbs[0] + (limbs[1] << LIMB_BITS)) * shift, divisor)
+            return decimal_column(_words_of_int64(quotient), self.result_type, seen == 0)
+        rounded = _half_up_python(_python_integers(limbs) * shift, divisor.astype(object))
+        _check_fits(_exceeds(rounded, self.result_type.precision), self.result_type, "avg")
+        return decimal_column(_words_of_python(rounded), self.result_type, seen == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Variance or standard deviation. NULL without a value, and for a sample of one."""
+
+    register: Moments
+    sample: bool
+    root: bool
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        counts, _, squares = state[self.register]
+        divisor = counts.data.astype(np.int64) - (1 if self.sample else 0)
+        variance = squares.data / np.maximum(divisor, 1)
+        return pa.array(np.sqrt(variance) if self.root else variance, mask=divisor <= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanResult:
+    """Whether every, or any, value is true; NULL without a value."""
+
+    true: CountTrue
+    seen: Count
+    every: bool
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        true, seen = _ints(state, self.true), _ints(state, self.seen)
+        return pa.array(true == seen if self.every else true > 0, mask=seen == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctCount:
+    """How many distinct values were kept; 0 without a value."""
+
+    register: Distinct
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        return pa.array(list_counts(state[self.register]))
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedCount:
+    """About how many distinct values there are; 0 without a value."""
+
+    register: DistinctSketch
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        return pa.array(self.register.estimates(state[self.register]))
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """About the value below or at which `fraction` of the values are; NULL without a value."""
+
+    register: QuantileSketch
+    fraction: float
+    result_type: pa.DataType
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        values = self.register.quantiles(state[self.register], self.fraction)
+        if not pa.types.is_decimal(self.result_type):
+            return from_ordered(values, self.result_type)
+        if not self.register.is_float:  # a double of 18 digits may round to a number of 19
+            greatest = 10**self.result_type.precision - 1
+            return from_ordered(Values(np.clip(values.data, -greatest, greatest), values.valid), self.result_type)
+        below = float(np.nextafter(10.0 ** (self.result_type.precision - self.result_type.scale), 0))
+        doubles = from_ordered(values, pa.float64())
+        return pc.max_element_wise(
+            pc.min_element_wise(doubles, below, skip_nulls=False), -below, skip_nulls=False
+        ).cast(self.result_type)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueList:
+    """The values that were kept, in their order; an empty list without a value."""
+
+    register: Distinct | Collected
+    result_type: pa.ListType
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        parts = state[self.register]
+        lists = unpack(parts if isinstance(self.register, Distinct) else self.register.values_of(parts))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lists.counts)]), pa.int32())
+        values = from_ordered(lists.values, self.result_type.value_type)
+        return pa.ListArray.from_arrays(offsets, values, type=self.result_type)
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredResult:
+    """A result over the rows that fulfil a condition: `registers` are those of `result`, kept as `Filtered`."""
+
+    result: Callable[[State], pa.Array]
+    registers: tuple[Register, ...]
+    condition: int
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        return self.result({register: state[Filtered(register, self.condition)] for register in self.registers})
+
+
+def _ints(state: State, register: Register) -> Int64s:
+    return state[register][0].data.astype(np.int64, copy=False)
+
+
+def _limbs(state: State, register: ExactSum) -> list[Int64s]:
+    return [part.data.astype(np.int64, copy=False) for part in state[register]]
+
+
+def _overflows_int64(limbs: list[Int64s]) -> Bools:
+    overflows: Bools = (limbs[1] >= 2 ** (LIMB_BITS - 1)) | (limbs[1] < -(2 ** (LIMB_BITS - 1)))
+    return overflows
+
+
+def _exceeds(numbers: Integers, digits: int) -> Bools:
+    return np.asarray(abs(numbers) >= 10**digits, dtype=np.bool_)
+
+
+def _check_fits(overflows: Bools, result_type: pa.DataType, function: str) -> None:
+    if overflows.any():
+        msg = (
+            f"{function} is too large for its result type, and a wrong number would be worse than none. "
+            "Cast the argument to a wider type in a sql step, for example CAST(x AS DECIMAL(38, 0)) or DOUBLE. "
+            f"result_type={result_type}, keys_affected={int(overflows.sum())}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _python_integers(limbs: list[Int64s]) -> Integers:
+    total: Integers = limbs[-1].astype(object)
+    for limb in reversed(limbs[:-1]):
+        total = total * 2**LIMB_BITS + limb
+    return total
+
+
+def _half_up(numbers: Int64s, divisor: Int64s) -> Int64s:
+    """The quotients, half rounded away from zero. The caller makes sure that every step fits (`_fits_scaled`)."""
+    magnitude: Int64s = (2 * np.abs(numbers) + divisor) // (2 * divisor)
+    return np.sign(numbers) * magnitude
+
+
+def _half_up_python(numbers: Integers, divisor: Integers) -> Integers:
+    """As `_half_up`, for numbers of any size."""
+    magnitude = (2 * abs(numbers) + divisor) // (2 * divisor)
+    rounded: Integers = np.where(numbers < 0, -magnitude, magnitude)
+    return rounded
+
+
+def _fits_scaled(limbs: list[Int64s], divisor: Int64s, shift: int) -> bool:
+    """Whether 2 * total * shift + divisor stays within an int64 for every group."""
+    largest = (int(np.abs(limbs[1]).max(initial=0)) + 1) * 2**LIMB_BITS
+    fits: bool = 2 * largest * shift + int(divisor.max(initial=1)) < 2**63
+    return fits
+
+
+def _words(limbs: list[Int64s]) -> npt.NDArray[np.uint64]:
+    """Limbs as the (n, 2) two's complement words of a decimal128, low word first."""
+    low = (limbs[0] | (limbs[1] << LIMB_BITS)).view(np.uint64)
+    if len(limbs) == 2:
+        high = (limbs[1] >> LIMB_BITS).view(np.uint64)
+    else:
+        high = (limbs[2] | (limbs[3] << LIMB_BITS)).view(np.uint64)
+    return np.stack([low, high], axis=1)
+
+
+def _words_of_int64(numbers: Int64s) -> npt.NDArray[np.uint64]:
+    return np.stack([numbers.view(np.uint64), (numbers >> 63).view(np.uint64)], axis=1)
+
+
+def _words_of_python(numbers: Integers) -> npt.NDArray[np.uint64]:
+    low = (numbers & (2**64 - 1)).astype(np.uint64)
+    high = ((numbers >> 64) & (2**64 - 1)).astype(np.uint64)
+    return np.stack([low, high], axis=1)

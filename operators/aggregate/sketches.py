@@ -1,0 +1,283 @@
+"""Registers over sketches: how many distinct values a group has, and its quantiles, in bounded state.
+
+The one idea: a group keeps its values as they are until they would take as much room as a sketch, and only then becomes
+one. So groups of few values are exact, and are folded and merged for all groups at once; a Python call per group is
+paid by large groups only.
+
+State of a group, two columns, of which one at most is not empty:
+
+    values  a packed list of int64 (operators/aggregate/packed.py), ascending
+    sketch  a serialised sketch of the datasketches library: HLL, or 8 bytes with the number of NaN and a KLL sketch
+
+Invariants (tests/operators/test_sketches.py):
+  I1  a group of at most `limit` values (distinct ones, for DistinctSketch) is exact
+  I2  an estimate of distinct values depends on the set of values alone, so the modes agree on it to the last bit
+  I3  quantiles are off by at most the rank error that was asked for, however the rows are split, in 99 of 100 groups
+
+Sources: Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog" (2007); Karnin, Lang, Liberty, "Optimal Quantile Approximation
+in Streams" (2016); https://datasketches.apache.org.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import datasketches
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.keys import xxhash64
+from operators.aggregate.packed import Lists, distinct_by, list_counts, pack, sorted_by, unpack
+from operators.aggregate.reduce import Grouping
+from operators.aggregate.registers import Parts, Rows
+from operators.aggregate.values import Argument, Int64s, Values, ordered_to_floats, ordered_values
+
+_NAN_COUNT_BYTES = 8
+_HLL_TYPE = datasketches.tgt_hll_type.HLL_8
+_LG_K_MIN = 7  # the library's smallest sketch
+
+
+def quantile_k(accuracy: int) -> int:
+    """The size of a KLL sketch whose ranks are off by at most 1 / accuracy of the rows, in 99 of 100 sketches.
+
+    The formula is the library's own, fitted to measurements: error = 2.296 / k ** 0.9723.
+    """
+    return int(np.ceil((2.296 * accuracy) ** (1 / 0.9723)))
+
+
+def hll_lg_k(relative_error: float) -> int:
+    """log2 of the registers with which a standard deviation of estimates is at most `relative_error` of the count."""
+    return max(_LG_K_MIN, int(np.ceil(2 * np.log2(1.04 / relative_error))))
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctSketch:
+    """Distinct values that are not NULL: their 64-bit hashes, or a HyperLogLog sketch with 2**lg_k registers."""
+
+    argument: int
+    lg_k: int
+    is_invertible = False
+    goes_by_time = False
+
+    @property
+    def limit(self) -> int:
+        """Values up to which a group is exact: they take as many bytes as the sketch."""
+        return (1 << self.lg_k) // 8
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """Values and sketch."""
+        return (pa.large_binary(), pa.large_binary())
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register."""
+        lists = distinct_by(grouping, _hashed(rows.arguments[self.argument]))
+        return _settled(lists, _NO_SKETCHES, self.limit, self._sketch)
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        lists = _lists(parts)
+        found = distinct_by(grouping.repeated(lists.counts), lists.values)
+        return _settled(found, _held(grouping, parts), self.limit, self._sketch)
+
+    def estimates(self, parts: Parts) -> Int64s:
+        """(g,) number of distinct values."""
+        counts = list_counts(parts[:1])
+        for group, sketch in _sketches(parts):
+            counts[group] = round(self._estimate(sketch))
+        return counts
+
+    def _sketch(self, numbers: Int64s, sketches: Sequence[bytes]) -> bytes:
+        union = datasketches.hll_union(self.lg_k)
+        for sketch in sketches:
+            union.update(datasketches.hll_sketch.deserialize(sketch))
+        deque(map(union.update, numbers.tolist()), maxlen=0)  # the library takes one value at a time
+        return bytes(union.get_result(_HLL_TYPE).serialize_compact())
+
+    def _estimate(self, sketch: bytes) -> float:
+        """From the registers alone: a sketch united with itself has no history of updates to go by (I2)."""
+        union = datasketches.hll_union(self.lg_k)
+        for _ in range(2):
+            union.update(datasketches.hll_sketch.deserialize(sketch))
+        return float(union.get_estimate())
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileSketch:
+    """The values that are not NULL in their order, or a KLL sketch of them; NaN is the greatest value.
+
+    `is_float` for floats, doubles, and decimals of more than 18 digits, which are taken as doubles; other types are
+    int64 in their ordered form. Over a change log all rows of a group are there at once, and no sketch is made: what
+    was given must be computed again to the last bit, and a KLL sketch throws coins.
+    """
+
+    argument: int
+    k: int
+    is_float: bool
+    is_invertible = False
+    goes_by_time = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """Values and sketch."""
+        return (pa.large_binary(), pa.large_binary())
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register. A row with weight w stands for w rows."""
+        values = _quantile_numbers(rows.arguments[self.argument], is_float=self.is_float)
+        present = grouping.where(values.valid)
+        numbers = _integers(values if values.valid is None else values.take(np.flatnonzero(values.valid)))
+        if present.weights is None:
+            return _settled(sorted_by(present, numbers), _NO_SKETCHES, self.k, self._sketch)
+        lists = sorted_by(present.repeated(present.weights), np.repeat(numbers, present.weights))
+        return (*pack(lists), _no_sketches(grouping.size))
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        lists = _lists(parts)
+        found = sorted_by(grouping.repeated(lists.counts), _integers(lists.values))
+        return _settled(found, _held(grouping, parts), self.k, self._sketch)
+
+    def quantiles(self, parts: Parts, fraction: float) -> Values:
+        """(g,) the smallest value of each group that at least `fraction` of its values do not exceed, as int64.
+
+        In the ordered form; NULL for a group without values.
+        """
+        lists = _lists(parts)
+        numbers = _integers(lists.values)
+        ends = np.cumsum(lists.counts)
+        chosen = np.zeros(len(ends), np.int64)
+        seen = lists.counts > 0
+        chosen[seen] = numbers[(ends - lists.counts + _ranks(lists.counts, fraction) - 1)[seen]]
+        for group, sketch in _sketches(parts):
+            chosen[group] = self._number(_sketch_quantile(sketch, fraction))
+            seen[group] = True
+        return Values(chosen, None if seen.all() else seen)
+
+    def _sketch(self, numbers: Int64s, sketches: Sequence[bytes]) -> bytes:
+        sketch, nans = datasketches.kll_doubles_sketch(self.k), 0
+        for other in sketches:
+            count, whole = _opened(other)
+            nans += count
+            sketch.merge(whole)
+        doubles = ordered_to_floats(numbers) if self.is_float else numbers.astype(np.float64)
+        is_nan = np.isnan(doubles)
+        sketch.update(doubles[~is_nan])
+        nans += int(is_nan.sum())
+        return nans.to_bytes(_NAN_COUNT_BYTES, "little") + bytes(sketch.serialize())
+
+    def _number(self, value: float) -> int:
+        """A double as int64 in the ordered form; the nearest one that there is."""
+        if self.is_float:
+            return int(_integers(ordered_values(pa.array([value])))[0])
+        return max(-(2**63), min(2**63 - 1, round(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Sketches that are to be merged, in the order of their groups `codes` (m,)."""
+
+    codes: Int64s
+    sketches: list[bytes]
+
+    def of(self, group: int) -> list[bytes]:
+        """Those of one group."""
+        start, end = np.searchsorted(self.codes, [group, group + 1])
+        return self.sketches[start:end]
+
+
+_NO_SKETCHES = _Held(np.empty(0, np.int64), [])
+
+
+def _held(grouping: Grouping, parts: Parts) -> _Held:
+    found = sorted((int(grouping.codes[row]), sketch) for row, sketch in _sketches(parts))
+    return _Held(np.array([group for group, _ in found], np.int64), [sketch for _, sketch in found])
+
+
+def _settled(
+    lists: Lists, held: _Held, limit: int, sketch: Callable[[Int64s, Sequence[bytes]], bytes]
+) -> tuple[Values, ...]:
+    """Both columns: groups that have more than `limit` values, or a sketch already, become one sketch each."""
+    is_large = lists.counts > limit
+    is_large[held.codes] = True
+    large = np.flatnonzero(is_large)
+    if not len(large):
+        return (*pack(lists), _no_sketches(len(lists.counts)))
+    numbers, ends = _integers(lists.values), np.cumsum(lists.counts)
+    sketches = [
+        sketch(numbers[end - count : end], held.of(group))
+        for group, end, count in zip(large.tolist(), ends[large].tolist(), lists.counts[large].tolist(), strict=True)
+    ]
+    return (*pack(lists.where(~is_large[lists.owners])), _placed(sketches, large, len(is_large)))
+
+
+def _placed(sketches: Sequence[bytes], groups: "np.typing.NDArray[np.intp]", size: int) -> Values:
+    """A binary column (size,) with the sketches at `groups`, ascending, and nothing elsewhere."""
+    offsets = np.zeros(size + 1, np.int64)
+    offsets[groups + 1] = list(map(len, sketches))
+    offsets = np.cumsum(offsets)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(sketches))]
+    return Values(pa.LargeBinaryArray.from_buffers(pa.large_binary(), size, buffers))
+
+
+def _no_sketches(size: int) -> Values:
+    return _placed([], np.empty(0, np.intp), size)
+
+
+def _lists(parts: Parts) -> Lists:
+    return unpack(parts[:1])
+
+
+def _sketches(parts: Parts) -> list[tuple[int, bytes]]:
+    """Row and bytes of each sketch in the sketch column."""
+    column = parts[1].data
+    assert isinstance(column, pa.Array), "sketches are bytes"
+    rows = np.flatnonzero(pc.binary_length(column).to_numpy())
+    return list(zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True))
+
+
+def _hashed(argument: Argument) -> Values:
+    """Integers as they are, and 64-bit hashes of bytes."""
+    values = argument.normal
+    if isinstance(values.data, pa.Array):
+        return Values(xxhash64(values.data).view(np.int64), values.valid)
+    return values
+
+
+def _quantile_numbers(argument: Argument, *, is_float: bool) -> Values:
+    """int64 in the order of the values."""
+    if is_float and argument.ordered.is_binary:
+        return Values(ordered_values(pa.array(argument.floats)).data, argument.valid)
+    return argument.normal
+
+
+def _ranks(counts: Int64s, fraction: float) -> Int64s:
+    """The ranks from 1 of the values asked for: the least whole numbers that are at least fraction * count.
+
+    A double is a little off its decimal, so that 0.07 * 100 is above 7; what is above by less than that does not count.
+    """
+    whole: Int64s = np.ceil(counts * (fraction * (1 - 2**-50))).astype(np.int64)
+    return np.maximum(whole, 1)
+
+
+def _sketch_quantile(packed: bytes, fraction: float) -> float:
+    nans, sketch = _opened(packed)
+    (rank,) = _ranks(np.array([sketch.n + nans]), fraction).tolist()
+    if rank > sketch.n:
+        return float("nan")
+    if rank in (1, sketch.n):  # the two that a sketch never forgets
+        return float(sketch.get_min_value() if rank == 1 else sketch.get_max_value())
+    return float(sketch.get_quantile(rank / sketch.n, True))
+
+
+def _opened(packed: bytes) -> tuple[int, Any]:
+    """The number of NaN, and the sketch of all other values."""
+    nans = int.from_bytes(packed[:_NAN_COUNT_BYTES], "little")
+    return nans, datasketches.kll_doubles_sketch.deserialize(packed[_NAN_COUNT_BYTES:])
+
+
+def _integers(values: Values) -> Int64s:
+    assert isinstance(values.data, np.ndarray), "an int64 column"
+    return values.data.astype(np.int64, copy=False)

@@ -1,0 +1,319 @@
+"""The calls of a function: records of a key, then its timers, key after key; what they give, and what if one fails.
+
+The one idea: where a failure ends the epoch anyway, calls run unguarded, and outputs are checked a chunk at a time.
+Where a failing record is to be left out, each call is checked by itself, and can be taken back.
+"""
+
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from mixedmode.time import MIN_TIME_US, EpochTime
+from operators.interface import TIME_COLUMN, AppendedRows, SideRows
+from operators.process.chunks import Chunk, column_of
+from operators.process.codec import StateMismatchError
+from operators.process.context import Context, Timers
+from operators.process.failures import (
+    DEAD_LETTER_FIELDS,
+    DEAD_LETTER_TAG,
+    PASSED_THROUGH,
+    SKIPPED_TAG,
+    Call,
+    dead_letter,
+    function_error,
+)
+from operators.process.function import KeyedBatchProcessFunction
+from operators.process.records import python_records
+from operators.process.reference import AnyFunction, file_of
+from operators.process.rows import RowCollector, RowMismatchError
+from operators.process.timers import TimerQueue
+from operators.process.turns import Turns
+
+if TYPE_CHECKING:
+    from operators.process.operator import ProcessOperator
+
+LOOK_RECORDS = 256  # after so many records of one key, the rows that they gave are counted
+SEAL_ROWS = 2**14  # so many rows are held as Python objects
+EMIT_ROWS = 2**16  # and so many as a table
+# In the last epoch every timer is due. A timer that registers the next one would go on for as long as time does.
+LAST_TIMERS_MAX = 100_000
+
+Timed = Iterator[tuple[Any, int | None]]  #: records with their event times
+
+
+class Calls:
+    """Calls `function` for the keys of chunks."""
+
+    def __init__(self, step: "ProcessOperator", function: AnyFunction, turns: Turns, time: EpochTime) -> None:
+        self._step = step
+        self._turns = turns
+        self._time = time
+        self._file = file_of(function)
+        self._main = RowCollector(step.output_fields)
+        self._sides = {tag: RowCollector(fields) for tag, fields in step.function_outputs.items()}
+        self._side_keys: dict[str, list[Any]] = {
+            tag: [] for tag in self._sides
+        }  #: the key of each row of a side output
+        self._rejected = RowCollector(DEAD_LETTER_FIELDS)
+        self._outputs = [self._main, *self._sides.values()]
+        adders = {tag: self._adder(tag) for tag in self._sides}
+        self._context = Context(time, Timers(turns.event, turns.processing, self._may_register), adders)
+        self._on_timer = function.on_timer
+        self._uses_clock = function.attributes.uses_clock
+        self._is_guarded = step.on_error != "fail"
+        self._names = [field.name for field in step.record_fields]
+        if isinstance(function, KeyedBatchProcessFunction):
+            self._method: Callable[[Any, Context], Any] = function.process_rows
+            self._rows_as = function.rows_as
+            self._records: Callable[[Any, int], None] = self._batch_records
+            self._look_records = sys.maxsize
+            self._add = self._main.add_frames
+        else:
+            self._method = function.process_element
+            self._records = self._guarded_records if self._is_guarded else self._plain_records
+            self._look_records = LOOK_RECORDS
+            self._add = self._main.add
+        self._is_firing = False
+        self._horizon_us = MIN_TIME_US  #: what lies after it, no record has asked for
+        self._timers_beyond = 0  #: how many timers on_timer has registered there for the current key
+        self._keys: list[Any] = []  #: of the chunk
+        self._first_mark = 0  #: number of the key of `_marks[0]`
+        self._marks: list[int] = []  #: how many rows of the main output there were at the end of a key's turn
+
+    def run(self, chunk: Chunk) -> Iterator[AppendedRows | SideRows]:
+        """All turns of a chunk. Yields rows when there are many."""
+        turns = self._turns
+        turns.read(chunk)
+        self._keys, self._first_mark = chunk.keys, 0
+        try:
+            yield from self._take_turns(chunk, self._feed(chunk))
+            self._seal()
+            turns.write()
+        except StateMismatchError as error:
+            raise self._error(error, Call("end of the key's turn", chunk.keys[error.index or 0])) from error
+        yield from self.rows(EMIT_ROWS)
+
+    def _take_turns(self, chunk: Chunk, feed: Any) -> Iterator[AppendedRows | SideRows]:
+        # what is looked up here is not looked up per key, which is where the time of short turns goes
+        turns, context, records = self._turns, self._context, self._records
+        key_state, event, processing = turns.key, turns.event, turns.processing
+        is_simple = turns.is_simple and not self._is_guarded
+        begins, ends, has_timers = chunk.begins, chunk.ends, bool(chunk.event_timers or chunk.processing_timers)
+        rows, mark, look_records = self._main.rows, self._marks.append, self._look_records
+        for index, (key, row, count) in enumerate(zip(chunk.keys, turns.rows, chunk.counts, strict=True)):
+            if is_simple:
+                key_state.row = row
+            elif begins:
+                turns.begin(index)
+            context.current_key = key
+            if has_timers:  # before the records, which may delete some
+                _add_stored(event, chunk.event_timers.get(index))
+                _add_stored(processing, chunk.processing_timers.get(index))
+            context.timestamp = None
+            while count > look_records:
+                records(feed, look_records)
+                yield from self._passed_on()
+                count -= look_records  # noqa: PLW2901  # the rest
+            if count:
+                records(feed, count)
+            if ends:
+                if event.has_changed or processing.has_changed:
+                    yield from self._fire()
+                    turns.end_timers(chunk.stored[index])
+                if not is_simple:
+                    turns.end(index)
+            mark(len(rows))
+            if len(rows) >= SEAL_ROWS:
+                yield from self._passed_on()
+
+    def _passed_on(self) -> Iterator[AppendedRows | SideRows]:
+        """Rows, once there are many, in the middle of a chunk."""
+        if sum(len(output.rows) for output in self._outputs) >= SEAL_ROWS:
+            self._seal()
+        yield from self.rows(EMIT_ROWS)
+
+    def rows(self, rows_min: int) -> Iterator[AppendedRows | SideRows]:
+        """What was given and not yet passed on, of each output that has at least `rows_min` rows."""
+        if self._main.sealed_rows >= rows_min:
+            yield AppendedRows(self._main.take())
+        for tag, collector in self._sides.items():
+            if collector.sealed_rows >= rows_min:
+                yield SideRows(tag, collector.take())
+        if self._rejected.sealed_rows >= rows_min:
+            tag = DEAD_LETTER_TAG if self._step.on_error == "dead-letter" else SKIPPED_TAG
+            yield SideRows(tag, self._rejected.take())
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    def _feed(self, chunk: Chunk) -> Any:
+        """The records of a chunk: (record, time) each, or a table of them all with the position."""
+        columns = [column_of(chunk.records, each.name) for each in self._step.input_fields[: len(self._names)]]
+        if self._records == self._batch_records:
+            return _TableFeed(pa.table(columns, names=self._names))
+        times = chunk.records.column(TIME_COLUMN).to_pylist() if self._step.has_event_time else repeat(None)
+        return zip(python_records(columns, self._names), times, strict=False)
+
+    def _plain_records(self, feed: Timed, count: int) -> None:
+        context, process_element, add = self._context, self._method, self._add
+        record = None
+        try:
+            for record, context.timestamp in islice(feed, count):
+                result = process_element(record, context)
+                if result is not None:
+                    add(result)
+        except PASSED_THROUGH:
+            raise
+        except Exception as error:
+            call = Call("process_element", context.current_key, record, context.timestamp)
+            raise self._error(error, call) from error
+
+    def _guarded_records(self, feed: Timed, count: int) -> None:
+        for record, timestamp in islice(feed, count):
+            self._context.timestamp = timestamp
+            call = Call("process_element", self._context.current_key, record, timestamp)
+            self._guarded(self._method, record, self._add, call)
+
+    def _batch_records(self, feed: "_TableFeed", count: int) -> None:
+        if self._main.rows:  # of timers; what this call gives may be tables, which come after them
+            self._seal()
+        rows = feed.take(count)
+        call = Call("process_rows", self._context.current_key)
+        self._call(self._method, rows.to_pandas() if self._rows_as == "pandas" else rows, self._add, call)
+
+    # --- timers -------------------------------------------------------------------------------------------------------
+
+    def _fire(self) -> Iterator[AppendedRows | SideRows]:
+        """All timers of the current key that are due, also those that are registered meanwhile."""
+        context, turns = self._context, self._turns
+        self._horizon_us = max(self._time.late_us, MIN_TIME_US if context.timestamp is None else context.timestamp)
+        self._timers_beyond = 0
+        context.current_watermark, self._is_firing = self._time.firing_us, True
+        while (due := self._take_due(turns)) is not None:
+            context.time_domain, context.timestamp = due
+            self._call(self._on_timer, due[1], self._main.add, Call("on_timer", context.current_key, None, due[1]))
+            if len(self._main.rows) >= SEAL_ROWS:
+                yield from self._passed_on()
+        context.current_watermark, self._is_firing = self._time.late_us, False
+        context.time_domain = context.timestamp = None
+
+    @staticmethod
+    def _take_due(turns: Turns) -> "tuple[Any, int] | None":
+        time_us = turns.event.take_due()
+        if time_us is not None:
+            return "event", time_us
+        time_us = turns.processing.take_due()
+        return None if time_us is None else ("processing", time_us)
+
+    def _may_register(self, queue: TimerQueue, time_us: int) -> bool:
+        """At the end, on_timer cannot register processing-time timers, nor event-time timers without end."""
+        if queue is self._turns.processing and not self._uses_clock:
+            msg = (
+                "a processing-time timer was registered, and the class does not say that it goes by the clock, so the "
+                "timer would wait for the next record. Add `attributes = OperatorAttributes(uses_clock=True)` to the "
+                "class (mixedmode.process)"
+            )
+            raise RuntimeError(msg)
+        if not (self._is_firing and self._time.fires_everything):
+            return True
+        if queue is self._turns.processing:
+            return not self._time.is_final
+        self._timers_beyond += time_us > self._horizon_us
+        if self._timers_beyond > LAST_TIMERS_MAX:
+            msg = (
+                f"the input has ended, and on_timer goes on registering timers: {LAST_TIMERS_MAX} for this key. "
+                "Register no more when `context.current_watermark == MAX_WATERMARK` (mixedmode.process)"
+            )
+            raise RuntimeError(msg)
+        return True
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def _call(self, method: Callable[[Any, Context], Any], first: Any, add: Callable[[Any], None], call: Call) -> None:
+        if self._is_guarded:
+            self._guarded(method, first, add, call)
+            return
+        try:
+            result = method(first, self._context)
+            if result is not None:
+                add(result)
+        except PASSED_THROUGH:
+            raise
+        except Exception as error:
+            raise self._error(error, call) from error
+
+    def _guarded(
+        self, method: Callable[[Any, Context], Any], first: Any, add: Callable[[Any], None], call: Call
+    ) -> None:
+        """A call that is taken back when it fails, with all that it has changed and given."""
+        self._turns.save()
+        marks = [(output, output.mark()) for output in self._outputs]
+        try:
+            result = method(first, self._context)
+            if result is not None:
+                add(result)
+            for output, mark in marks:
+                output.check(mark)
+            self._turns.keep()
+        except PASSED_THROUGH:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever the function raises
+            self._turns.undo()
+            for output, mark in marks:
+                output.back_to(mark)
+            letter = dead_letter(error, operator_id=self._step.operator_id, file=self._file, call=call)
+            self._rejected.rows.append(letter)
+
+    def _error(self, error: Exception, call: Call) -> Exception:
+        return function_error(error, operator_id=self._step.operator_id, file=self._file, call=call)
+
+    # --- outputs ------------------------------------------------------------------------------------------------------
+
+    def _adder(self, tag: str) -> Callable[[Any], None]:
+        rows, keys = self._sides[tag].rows, self._side_keys[tag]
+
+        def add(row: Any) -> None:
+            if not isinstance(row, Mapping):
+                msg = f"a row must be a mapping of field to value, and this one is a {type(row).__name__}: {row!r:.100}"
+                raise TypeError(msg)
+            rows.append(dict(row))  # copied, because the function may go on with it
+            keys.append(self._context.current_key)
+
+        return add
+
+    def _seal(self) -> None:
+        """Make tables of all rows so far."""
+        try:
+            self._main.seal()
+        except RowMismatchError as error:
+            index = bisect_right(self._marks, error.index or 0)
+            raise self._error(error, Call("output", self._keys[self._first_mark + index])) from error
+        for tag, collector in self._sides.items():
+            try:
+                collector.seal()
+            except RowMismatchError as error:
+                raise self._error(error, Call(f"output {tag!r}", self._side_keys[tag][error.index or 0])) from error
+            self._side_keys[tag].clear()
+        self._rejected.seal()
+        self._first_mark += len(self._marks)
+        self._marks.clear()
+
+
+class _TableFeed:
+    """The records of a chunk as one table, taken from the front."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._position = 0
+
+    def take(self, count: int) -> pa.Table:
+        self._position += count
+        return self._table.slice(self._position - count, count)
+
+
+def _add_stored(queue: TimerQueue, times: list[int] | None) -> None:
+    for time_us in times or ():
+        queue.add_stored(time_us)

@@ -1,0 +1,105 @@
+"""The row of a key <-> bytes.
+
+Layout of a value of the state "keys": version u8 | msgpack map {name: value}, where a name is
+
+    <state>            the value of a single-valued state
+    <state>:expires    when it expires, or when the first entry of a map does, in ms since 1970
+    <state>:size       how many entries of a map are stored
+
+What a key does not have is left out; a key that has nothing has no row. So a state may be added or get a ttl between
+versions of a program, and a dataclass in it may get a field with a default. The layout is pinned by golden bytes in
+tests/operators/process/test_codec.py; a change of it takes a new version number and keeps reading the old one.
+
+Source: https://github.com/msgpack/msgpack/blob/master/spec.md; nothing is ever pickled.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mixedmode.errors import CorruptStateError
+from operators.process.descriptions import is_immutable
+from operators.process.states import SingleState, State
+
+VERSION = 1
+_VERSION_BYTE = bytes([VERSION])
+_UNSET: Any = msgspec.UNSET
+
+
+#: what msgspec raises where a value cannot be stored, or could not be read again
+UNSTORABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+
+
+class StateMismatchError(Exception):
+    """What a function left in its state cannot be stored. `index` of the key in its chunk, if that is known."""
+
+    def __init__(self, reason: str, index: int | None = None) -> None:
+        super().__init__(reason)
+        self.index = index
+
+
+class KeyCodec:
+    """Packs and unpacks the rows of a function's states. A row is an object with `v_`, `e_` and `s_` attributes."""
+
+    def __init__(self, states: Mapping[str, State]) -> None:
+        fields: list[tuple[str, Any, Any]] = []
+        names: dict[str, str] = {}
+        for name, state in states.items():
+            if isinstance(state, SingleState):
+                fields.append((f"v_{name}", state.value_type | msgspec.UnsetType, _UNSET))
+                names[f"v_{name}"] = name
+            else:
+                fields.append((f"s_{name}", int, 0))
+                names[f"s_{name}"] = f"{name}:size"
+            if state.ttl_ms is not None:
+                fields.append((f"e_{name}", int | msgspec.UnsetType, _UNSET))
+                names[f"e_{name}"] = f"{name}:expires"
+        row = msgspec.defstruct("Row", fields, rename=names, omit_defaults=True, gc=False)
+        singles = [state for state in states.values() if isinstance(state, SingleState)]
+        self.new_row = row  #: () -> a row with nothing in it
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._nothing = self._encode(row())  # an empty map; which of msgpack's depends on the number of fields
+        self._decode = msgspec.msgpack.Decoder(row).decode
+        self._has_composed = any(state.scalar is None for state in singles)
+        self._changes_in_place = not all(is_immutable(state.value_type) for state in singles)
+
+    def pack(self, row: Any) -> bytes | None:
+        """The bytes of a row, None for one with nothing in it. Raises UNSTORABLE."""
+        data = self._encode(row)
+        return None if data == self._nothing else _VERSION_BYTE + data
+
+    def check(self, packed: bytes | None) -> None:
+        """Raise UNSTORABLE unless every value is of its declared type. Scalars were checked when they were set."""
+        if self._has_composed and packed is not None:
+            self._decode(packed[1:])
+
+    def unpack(self, packed: bytes) -> Any:
+        """Inverse of `pack`. Raises CorruptStateError when these are no such bytes."""
+        if packed[0] != VERSION:
+            msg = (
+                "the state of a key has a version that this program does not know. Start the program that wrote it, or "
+                f"restore from an older checkpoint. version={packed[0]}, version_known={VERSION}"
+            )
+            raise CorruptStateError(msg)
+        try:
+            return self._decode(packed[1:])
+        except msgspec.MsgspecError as error:
+            msg = (
+                "the state of a key does not fit the types that the function declares, so it is damaged, or the types "
+                f"have changed. Restore from an older checkpoint, or declare the types that wrote it. reason={error}"
+            )
+            raise CorruptStateError(msg) from error
+
+    def saved(self, row: Any) -> Any:
+        """A copy of a row that no change of the row reaches; see `restored`. Raises as `pack` and `check` do."""
+        data = self._encode(row)
+        if not self._has_composed:
+            return copy.copy(row)
+        self._decode(data)
+        return data if self._changes_in_place else copy.copy(row)
+
+    def restored(self, saved: Any) -> Any:
+        """The row as it was saved."""
+        return self._decode(saved) if isinstance(saved, bytes) else saved

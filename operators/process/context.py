@@ -1,0 +1,110 @@
+"""What a function may ask, and ask for, while it is called: the time, the key, timers, side outputs.
+
+All times are microseconds since 1970 (UTC), in both domains.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
+from operators.process.function import Record
+from operators.process.timers import TimerQueue
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Timers:
+    """The timers of the current key: one per time and domain, so that registering again changes nothing.
+
+    A time is an int of microseconds since 1970, or a datetime (one without a zone is UTC).
+    """
+
+    __slots__ = ("_event", "_may_register", "_processing")
+
+    def __init__(
+        self, event: TimerQueue, processing: TimerQueue, may_register: Callable[[TimerQueue, int], bool]
+    ) -> None:
+        self._event = event
+        self._processing = processing
+        self._may_register = may_register
+
+    def register_event_time_timer(self, time: int | datetime) -> None:
+        """Call on_timer when the watermark reaches `time`. If it has, at the end of the key's turn."""
+        self._register(self._event, microseconds(time))
+
+    def delete_event_time_timer(self, time: int | datetime) -> None:
+        """Nothing happens if there is no such timer."""
+        self._event.delete(microseconds(time))
+
+    def register_processing_time_timer(self, time: int | datetime) -> None:
+        """Call on_timer at the first live epoch at or after `time`; in batch, when the records of the key are done."""
+        self._register(self._processing, microseconds(time))
+
+    def delete_processing_time_timer(self, time: int | datetime) -> None:
+        """Nothing happens if there is no such timer."""
+        self._processing.delete(microseconds(time))
+
+    def _register(self, queue: TimerQueue, time_us: int) -> None:
+        if self._may_register(queue, time_us):
+            queue.register(time_us)
+
+
+class Context:
+    """The moment of a call. One object serves all calls, so do not keep it; its values change from call to call."""
+
+    __slots__ = (
+        "_outputs",
+        "current_key",
+        "current_watermark",
+        "is_backlog",
+        "processing_time",
+        "time_domain",
+        "timers",
+        "timestamp",
+    )
+
+    timestamp: int | None  #: of the record or the timer; None in process_rows, and for records without event time
+    current_key: Any  #: the value of the key column, or a tuple where there are several
+    current_watermark: int  #: no record before it is expected; in on_timer, the one that lets timers fire
+    processing_time: int  #: now: the clock of the epoch
+    time_domain: Literal["event", "processing"] | None  #: of the timer; None outside of on_timer
+    is_backlog: bool  #: whether this epoch is backlog
+    timers: Timers  #: of the current key
+
+    def __init__(self, time: EpochTime, timers: Timers, outputs: Mapping[str, Callable[[Record], None]]) -> None:
+        self.timestamp = None
+        self.current_key = None
+        self.current_watermark = time.late_us
+        self.processing_time = time.clock_ms * 1000
+        self.time_domain = None
+        self.is_backlog = time.is_backlog
+        self.timers = timers
+        self._outputs = outputs
+
+    def output(self, tag: str, row: Record) -> None:
+        """A row for the side output `tag`. Raises ValueError for one that the step does not declare."""
+        add = self._outputs.get(tag)
+        if add is None:
+            msg = f"the step declares no output {tag!r}; it declares {sorted(self._outputs)}. Add it to `outputs`"
+            raise ValueError(msg)
+        add(row)
+
+
+def microseconds(time: int | datetime) -> int:
+    """Microseconds since 1970 of a time. Raises TypeError for what is no time, ValueError beyond 64 bits."""
+    if time.__class__ is not int:
+        if isinstance(time, datetime):
+            aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+            return (aware - _EPOCH) // _MICROSECOND
+        try:
+            time = operator.index(time)
+        except TypeError:
+            msg = f"a timer needs microseconds since 1970 as an int, or a datetime. time={time!r}"
+            raise TypeError(msg) from None
+    if not MIN_TIME_US <= time <= MAX_TIME_US:
+        msg = f"a timer needs a time that fits 64 bits, in microseconds since 1970. time={time}"
+        raise ValueError(msg)
+    return time

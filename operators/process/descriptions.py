@@ -1,0 +1,221 @@
+"""What a state holds, as JSON: kept in the manifest, so that a program that declares it otherwise is refused.
+
+A description is a name (`"int"`, `"str"`, ...), or an object with one key:
+
+    {"list": item} {"set": item} {"varying": item}   varying: tuple[item, ...]
+    {"dict": [key, value]} {"tuple": [item, ...]} {"union": [alternative, ...]} {"enum": [value, ...]}
+    {"record": {field: {"type": description, "required": bool}}}
+    {"again": n}   the record n levels of records above, for types that hold themselves
+
+Invariant (tests/operators/process/test_descriptions.py): if incompatibilities(a, b) is empty, then whatever a stored,
+b reads.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from mixedmode.errors import InvalidJobError
+
+Description = str | dict[str, Any]
+
+_PLAIN: dict[type, str] = {
+    inspect.IntType: "int",
+    inspect.FloatType: "float",
+    inspect.StrType: "str",
+    inspect.BytesType: "bytes",
+    inspect.BoolType: "bool",
+    inspect.NoneType: "None",
+    inspect.DateTimeType: "datetime",
+    inspect.DateType: "date",
+    inspect.TimeType: "time",
+    inspect.TimeDeltaType: "timedelta",
+    inspect.DecimalType: "Decimal",
+    inspect.UUIDType: "UUID",
+}
+_LISTS: dict[type, str] = {
+    inspect.ListType: "list",
+    inspect.SetType: "set",
+    inspect.FrozenSetType: "set",
+    inspect.VarTupleType: "varying",
+}
+_RECORDS = (inspect.DataclassType, inspect.StructType, inspect.TypedDictType)
+_MUTABLE = (inspect.ListType, inspect.SetType, inspect.DictType, inspect.TypedDictType)
+
+
+def describe(value_type: Any) -> Description:
+    """The description of a type. Raises InvalidJobError for one whose values cannot be stored and read again."""
+    try:
+        node = inspect.type_info(value_type)
+        msgspec.msgpack.Decoder(value_type)  # refuses unions that cannot be told apart
+    except TypeError as error:
+        msg = f"a state cannot hold this type: {error}. {_ADVICE} type={value_type!r}"
+        raise InvalidJobError(msg) from error
+    return _describe(node, ())
+
+
+def is_immutable(value_type: Any) -> bool:
+    """Whether no value of this type can change in place."""
+    return _is_immutable(inspect.type_info(value_type), ())
+
+
+def incompatibilities(stored: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """Why state that was written under the schema `stored` cannot be read under `schema`; empty if it can.
+
+    Both are what ProcessOperator.state_schema gave. Allowed are: a new state, another ttl, a new field that has a
+    default, another alternative in a union, and int that becomes float.
+    """
+    before, now = stored["states"], schema["states"]
+    found = []
+    for name, old in before.items():
+        new = now.get(name)
+        if new is None:
+            found.append(f"state `{name}` is gone, and with it what it holds; declare it again, even if it is not used")
+        elif new["kind"] != old["kind"]:
+            found.append(f"state `{name}` was a {old['kind']} state and is a {new['kind']} state")
+        else:
+            for part in ("key", "type"):
+                if part in old:
+                    label = f"state `{name}`" if part == "type" else f"the keys of state `{name}`"
+                    found += _differences(old[part], new[part], label)
+    return found
+
+
+_ADVICE = (
+    "Declare int, float, str, bytes, bool, datetime, date, time, timedelta, Decimal, UUID, an enum, `| None`, "
+    "list[...], dict[..., ...], tuple[...], set[...], a dataclass or a msgspec.Struct of these."
+)
+
+
+def _describe(node: inspect.Type, above: tuple[type, ...]) -> Description:
+    kind = type(node)
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in _LISTS:
+        return {_LISTS[kind]: _describe(node.item_type, above)}  # type: ignore[attr-defined]
+    if isinstance(node, inspect.DictType):
+        return {"dict": [_describe(node.key_type, above), _describe(node.value_type, above)]}
+    if isinstance(node, inspect.TupleType):
+        return {"tuple": [_describe(item, above) for item in node.item_types]}
+    if isinstance(node, inspect.NamedTupleType):
+        return {"tuple": [_describe(field.type, above) for field in node.fields]}
+    if isinstance(node, inspect.UnionType):
+        return {"union": [_describe(each, above) for each in node.types]}
+    if isinstance(node, inspect.EnumType):
+        return {"enum": [member.value for member in node.cls]}
+    if isinstance(node, inspect.LiteralType):
+        return {"enum": list(node.values)}
+    if isinstance(node, _RECORDS):
+        return _describe_record(node, above)
+    msg = f"a state cannot hold this type, because its values could not be read again. {_ADVICE} type={node}"
+    raise InvalidJobError(msg)
+
+
+def _describe_record(node: Any, above: tuple[type, ...]) -> Description:
+    if node.cls in above:
+        return {"again": len(above) - above.index(node.cls)}
+    if getattr(node, "array_like", False) or getattr(node, "forbid_unknown_fields", False):
+        msg = (
+            "a state cannot hold this struct, because with array_like or forbid_unknown_fields it could never gain a "
+            f"field. Remove the option. type={node.cls.__name__}"
+        )
+        raise InvalidJobError(msg)
+    inner = (*above, node.cls)
+    fields = {f.encode_name: {"type": _describe(f.type, inner), "required": f.required} for f in node.fields}
+    return {"record": fields} if getattr(node, "tag", None) is None else {"record": fields, "tag": node.tag}
+
+
+def _is_immutable(node: inspect.Type, above: tuple[type, ...]) -> bool:
+    if isinstance(node, _MUTABLE):
+        return False
+    if isinstance(node, inspect.DataclassType | inspect.StructType):
+        return node.cls in above or (_is_frozen(node.cls) and _are_immutable(node.fields, (*above, node.cls)))
+    if isinstance(node, inspect.NamedTupleType):
+        return _are_immutable(node.fields, above)
+    if isinstance(node, inspect.VarTupleType | inspect.FrozenSetType):
+        return _is_immutable(node.item_type, above)
+    if isinstance(node, inspect.TupleType):
+        return all(_is_immutable(item, above) for item in node.item_types)
+    if isinstance(node, inspect.UnionType):
+        return all(_is_immutable(each, above) for each in node.types)
+    return True
+
+
+def _are_immutable(fields: tuple[inspect.Field, ...], above: tuple[type, ...]) -> bool:
+    return all(_is_immutable(field.type, above) for field in fields)
+
+
+def _is_frozen(record: Any) -> bool:
+    options = record.__struct_config__ if issubclass(record, msgspec.Struct) else record.__dataclass_params__
+    return bool(options.frozen)
+
+
+def _differences(old: Any, new: Any, place: str) -> list[str]:
+    """Why a value described as `old` may not be readable as `new`."""
+    if old == new or (old == "int" and new == "float"):
+        return []
+    alternatives_old, alternatives_new = _alternatives(old), _alternatives(new)
+    if len(alternatives_old) > 1 or len(alternatives_new) > 1:
+        unread = [a for a in alternatives_old if all(_differences(a, b, place) for b in alternatives_new)]
+        return [_was(place, old, new)] if unread else []
+    if isinstance(old, str) or isinstance(new, str) or old.keys() != new.keys():
+        return [_was(place, old, new)]
+    if "record" in old:
+        return _record_differences(old, new, place)
+    if "enum" in old:
+        missing = [value for value in old["enum"] if value not in new["enum"]]
+        return [f"{place} no longer has the values {missing}"] if missing else []
+    (kind,) = old
+    if kind == "again" or (kind == "tuple" and len(old[kind]) != len(new[kind])):
+        return [_was(place, old, new)]
+    parts_old, parts_new = (d[kind] if isinstance(d[kind], list) else [d[kind]] for d in (old, new))
+    changed = [_differences(a, b, place) for a, b in zip(parts_old, parts_new, strict=True)]
+    return [difference for differences in changed for difference in differences]
+
+
+def _record_differences(old: dict[str, Any], new: dict[str, Any], place: str) -> list[str]:
+    before, now = old["record"], new["record"]
+    if old.get("tag") != new.get("tag"):
+        return [f"{place} had the tag {old.get('tag')} and has the tag {new.get('tag')}"]
+    found = []
+    for name, field in before.items():
+        label = f"field `{name}` of {place}"
+        if name not in now:
+            found.append(f"{label} is gone, and with it what it holds; keep it, even if it is not used")
+            continue
+        found += _differences(field["type"], now[name]["type"], label)
+        if now[name]["required"] and not field["required"]:
+            found.append(f"{label} had a default and has none, but older values may lack the field; give it a default")
+    for name, field in now.items():
+        if name not in before and field["required"]:
+            found.append(f"field `{name}` of {place} is new and has no default; give it one")
+    return found
+
+
+def _alternatives(description: Any) -> list[Any]:
+    return description["union"] if isinstance(description, dict) and "union" in description else [description]
+
+
+def _was(place: str, old: Any, new: Any) -> str:
+    return f"{place} held {shown(old)} and holds {shown(new)}"
+
+
+def shown(description: Any) -> str:
+    """A description as one would write the type: `list[int]`, `str | None`."""
+    if isinstance(description, str):
+        return description
+    kind = next(iter(description))
+    inner = description[kind]
+    if kind == "union":
+        return " | ".join(shown(each) for each in inner)
+    if kind == "record":
+        return "a record of " + ", ".join(inner)
+    if kind in ("dict", "tuple"):
+        return f"{kind}[{', '.join(shown(each) for each in inner)}]"
+    if kind == "varying":
+        return f"tuple[{shown(inner)}, ...]"
+    if kind in ("list", "set"):
+        return f"{kind}[{shown(inner)}]"
+    return f"one of {inner}" if kind == "enum" else "itself"

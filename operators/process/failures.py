@@ -1,0 +1,125 @@
+"""What happens when a function fails: an error that names operator, key, record and line, or a dead letter.
+
+The one idea: errors of the function are told from errors under it. Damaged state, a full disk or a newer run are no
+fault of the function, so they pass through whatever the step's on-error says.
+"""
+
+import json
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from mixedmode.errors import CorruptStateError, FencedError, InternalError, InvalidJobError, RetryableError
+from operators.process.codec import StateMismatchError
+from operators.process.rows import RowMismatchError
+
+OnError = Literal["fail", "skip", "dead-letter"]
+
+DEAD_LETTER_TAG = "dead-letter"  #: the side output of on-error: dead-letter
+SKIPPED_TAG = "skipped"  #: what on-error: skip leaves out: the same columns, to be counted and not to be written
+DEAD_LETTER_FIELDS = (
+    pa.field("operator", pa.string()),
+    pa.field("key", pa.string()),
+    pa.field("record", pa.string()),
+    pa.field("error", pa.string()),
+    pa.field("time", pa.timestamp("us", tz="UTC")),
+)
+
+#: not the function's fault
+PASSED_THROUGH = (CorruptStateError, FencedError, InternalError, RetryableError)
+
+_FOUND_LATER = (RowMismatchError, StateMismatchError)  # so no line of the function is to blame
+_SHORT = 300
+_HERE = str(Path(__file__).parent)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function's method: for which key, record (None if it was for a timer) and time."""
+
+    method: str
+    key: Any
+    record: Mapping[str, Any] | None = None
+    timestamp: int | None = None
+
+
+def function_error(error: Exception, *, operator_id: str, file: str | None, call: Call) -> InvalidJobError:
+    """The error that ends the epoch. `file` is the one that defines the function, as tracebacks name it."""
+    values = {"operator": operator_id, "method": call.method, "key": _short(_json(call.key))}
+    if call.record is not None:
+        values["record"] = _short(_json(call.record))
+    if call.timestamp is not None:
+        values["time"] = _shown_time(call.timestamp)
+    if not isinstance(error, _FOUND_LATER):
+        values["at"] = _line_of(error, file)
+    msg = (
+        f"{_what(error)}. Nothing of this epoch is committed. Correct the function, or set the step's `on-error` to "
+        f"skip or dead-letter, and start again. {', '.join(f'{name}={value}' for name, value in values.items())}"
+    )
+    return InvalidJobError(msg)
+
+
+def lifecycle_error(error: Exception, *, operator_id: str, file: str | None, method: str) -> InvalidJobError:
+    """The error when a method fails that is called for no key."""
+    msg = (
+        f"the process function raised {_shown_error(error)} in `{method}`, which is called for no single record, so "
+        "`on-error` does not apply. Correct the function and start again. "
+        f"operator={operator_id}, method={method}, at={_line_of(error, file)}"
+    )
+    return InvalidJobError(msg)
+
+
+def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: Call) -> dict[str, Any]:
+    """A row of DEAD_LETTER_FIELDS: key and record as JSON, the error with its line, the time of record or timer."""
+    where = "" if isinstance(error, _FOUND_LATER) else f" ({_line_of(error, file)})"
+    return {
+        "operator": operator_id,
+        "key": _json(call.key),
+        "record": None if call.record is None else _json(call.record),
+        "error": f"{_what(error)}{where}",
+        "time": call.timestamp,
+    }
+
+
+def _line_of(error: Exception, file: str | None) -> str:
+    """`file:line in function`: the innermost line of the user's file, else the innermost outside of this package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == file]
+    others = [frame for frame in frames if not frame.filename.startswith(_HERE)]
+    found = own or others
+    return f"{found[-1].filename}:{found[-1].lineno} in {found[-1].name}" if found else "unknown"
+
+
+def _what(error: Exception) -> str:
+    if isinstance(error, RowMismatchError):
+        return f"what the process function gave does not match the step's output: {error}"
+    if isinstance(error, StateMismatchError):
+        return f"what the process function left in its state cannot be stored: {error}"
+    return f"the process function raised {_shown_error(error)}"
+
+
+def _shown_error(error: Exception) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text:.{_SHORT}}" if text else type(error).__name__
+
+
+def _json(value: Any) -> str:
+    """JSON; bytes as hex, what JSON does not know as text."""
+    return json.dumps(value, default=lambda v: v.hex() if isinstance(v, bytes) else str(v), ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
+
+
+def _shown_time(time_us: int | None) -> str:
+    try:
+        return "none" if time_us is None else str(_EPOCH + timedelta(microseconds=time_us))
+    except OverflowError:  # the year is beyond what Python can name
+        return f"{time_us} us"

@@ -1,0 +1,308 @@
+"""MapState: a dictionary per key whose entries are stored one by one.
+
+The one idea: the key's row says how many entries are stored. None: nothing is read, which is so for every new key, and
+so in the backlog. Few: they come with the other keys' entries, in one read for many keys. Many: only those asked for
+are read.
+
+State layout: stored key = key group | 3 | key | length of the state's name u8 | name | map key as msgpack;
+value = version u8 (1: no expiry; 2: expiry in ms i64, big-endian) | map value as msgpack.
+
+Invariants (tests/operators/process/test_maps.py):
+  I1  a MapState answers as a dict does, whichever of its entries are stored, read or new
+  I2  entries are iterated in the order of their keys, so the order does not tell when an entry was stored
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from mixedmode.errors import CorruptStateError
+from mixedmode.state import KeyedStateBackend
+from operators.process.descriptions import describe, is_immutable
+from operators.process.key_state import KeyState
+from operators.process.scalars import scalar_of
+from operators.process.states import UNSET, State
+from operators.process.ttl import Ttl
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAP_STATE_ID = 3
+_PLAIN, _EXPIRING = b"\x01", b"\x02"
+_EXPIRY_BYTES = 8
+_MISSING: Any = object()
+
+
+class MapState(State, MutableMapping[K, V]):
+    """A dictionary: `visits = MapState(str, int)`, then `self.visits["page"] = 1`, `"page" in self.visits`.
+
+    It does all that a dict does, and iterates in the order of its keys, which must be of one type that can be compared.
+    With a ttl, each entry expires by itself. A value that is changed in place is stored, too.
+    """
+
+    kind = "map"
+
+    def __init__(self, key_type: type[K], value_type: type[V], *, ttl: Ttl | None = None) -> None:
+        super().__init__(value_type, ttl)
+        self.key_description = describe(key_type)
+        self._key_scalar, self._value_scalar = scalar_of(key_type), scalar_of(value_type)
+        self._changes_in_place = not is_immutable(value_type)
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode_key = msgspec.msgpack.Decoder(key_type).decode
+        self._decode_value = msgspec.msgpack.Decoder(value_type).decode
+        self._backend: KeyedStateBackend | None = None
+        self._prefix = b""
+        self._is_complete = True  #: whether every stored entry is in `_stored`
+        self._stored: dict[K, bytes | None] = {}  #: what is stored, as far as it was read; None: nothing
+        self._entries: dict[K, V] = {}  #: decoded and current; what is not here and not gone is as stored
+        self._expiry: dict[K, int] = {}  #: of the entries, in ms
+        self._gone: dict[K, bool] = {}  #: deleted, or expired
+
+    def as_json(self) -> dict[str, Any]:
+        """See State."""
+        return super().as_json() | {"key": self.key_description}
+
+    def bound_to(self, name: str, key: KeyState, backend: KeyedStateBackend) -> Self:
+        """See State.bound."""
+        handle = self.bound(name, key)
+        handle._backend = backend  # noqa: SLF001  # a copy of itself
+        handle._end_turn()  # noqa: SLF001  # containers of its own
+        return handle
+
+    # --- what a function does with it ---------------------------------------------------------------------------------
+
+    def __getitem__(self, key: K) -> V:
+        key = self._checked_key(key)
+        value = self._find(key)
+        if value is _MISSING:
+            raise KeyError(key)
+        if self.refreshes_on_read:
+            self._touch(key)
+        if self._changes_in_place and self._key.journal is not None:
+            self._save(key, value)
+        return value  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        key = self._checked_key(key)
+        if self._value_scalar is not None:
+            value = self._value_scalar.convert(value)
+        self._put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        key = self._checked_key(key)
+        if self._find(key) is _MISSING:
+            raise KeyError(key)
+        self._drop(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self._find(self._checked_key(key)) is not _MISSING
+
+    def __iter__(self) -> Iterator[K]:
+        self._read_all()
+        return iter(sorted(self._current()))  # type: ignore[type-var]
+
+    def __len__(self) -> int:
+        self._read_all()
+        return sum(1 for _ in self._current())
+
+    def clear(self) -> None:
+        """Delete all entries."""
+        self._read_all()
+        for key in list(self._current()):
+            self._drop(key)
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+    # --- the turn of a key --------------------------------------------------------------------------------------------
+
+    def begin(self, key_prefix: bytes, stored: "Iterable[tuple[bytes, bytes]] | None") -> None:
+        """A key's turn begins. `stored`: (stored key, value) of all maps of the key; None when they were not read."""
+        name = self.name.encode()
+        self._prefix = key_prefix + bytes([len(name)]) + name
+        if stored is not None:
+            self._take_in(stored)
+        self._is_complete = stored is not None or self._stored_count() == 0
+
+    def end(self) -> list[tuple[bytes, bytes | None]]:
+        """The key's turn ends: (stored key, new value or None) of the entries that have changed, in any order.
+
+        Raises UNSTORABLE.
+        """
+        changed = {**dict.fromkeys(self._entries), **dict.fromkeys(self._gone)}
+        writes = []
+        if changed:
+            self._read_missing([key for key in changed if key not in self._stored])
+            for key in changed:
+                value = self._packed(key)
+                if value != self._stored.get(key):
+                    writes.append((self._stored_key(key), value))
+            self._count(changed)
+        self._end_turn()
+        return writes
+
+    def drop_expired(self) -> None:
+        """Read all entries, which forgets those that have expired, and learn anew when the first one expires."""
+        self._read_all()
+        for key in self._stored:
+            self._find(key)
+
+    def check(self) -> None:
+        """Raise UNSTORABLE unless what the journal says was changed can be stored, while it can still be undone."""
+        for entries, key, _ in self._key.journal or ():
+            if entries is self._entries:
+                self._stored_key(key)
+                self._packed(key)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _end_turn(self) -> None:
+        self._stored, self._entries, self._expiry, self._gone = {}, {}, {}, {}
+
+    def _checked_key(self, key: Any) -> Any:
+        self._key.check_turn()
+        return key if self._key_scalar is None else self._key_scalar.convert(key)
+
+    def _find(self, key: K) -> Any:
+        """The current value, decoded, or _MISSING."""
+        value = self._entries.get(key, _MISSING)
+        if value is not _MISSING or key in self._gone:
+            return value
+        packed = self._stored.get(key)
+        if packed is None:
+            if self._is_complete or key in self._stored:
+                return _MISSING
+            self._read_missing([key])
+            packed = self._stored[key]
+        return _MISSING if packed is None else self._unpack(key, packed)
+
+    def _unpack(self, key: K, packed: bytes) -> Any:
+        """Decode a stored entry and keep it; an expired one is gone."""
+        start = 1
+        if packed[:1] == _EXPIRING:
+            start += _EXPIRY_BYTES
+            expiry_ms = int.from_bytes(packed[1:start], "big", signed=True)
+            if self.ttl_ms is not None:
+                if expiry_ms <= self._key.now_ms:
+                    self._gone[key] = True
+                    return _MISSING
+                self._expiry[key] = expiry_ms
+        elif packed[:1] != _PLAIN:
+            raise CorruptStateError(_damaged(self.name, f"version {packed[0]}"))
+        elif self.ttl_ms is not None:  # stored before the state had a ttl
+            self._expiry[key] = self._key.now_ms + self.ttl_ms
+        try:
+            value = self._decode_value(packed[start:])
+        except msgspec.MsgspecError as error:
+            raise CorruptStateError(_damaged(self.name, str(error))) from error
+        self._entries[key] = value
+        return value
+
+    def _put(self, key: K, value: V) -> None:
+        self._key.before(self._entries, key)
+        self._entries[key] = value
+        if key in self._gone:
+            self._key.before(self._gone, key)
+            del self._gone[key]
+        self._touch(key)
+
+    def _touch(self, key: K) -> None:
+        if self.ttl_ms is not None:
+            self._key.before(self._expiry, key)
+            self._expiry[key] = self._key.now_ms + self.ttl_ms
+
+    def _drop(self, key: K) -> None:
+        self._key.before(self._entries, key)
+        self._entries.pop(key, None)
+        self._key.before(self._gone, key)
+        self._gone[key] = True
+
+    def _save(self, key: K, value: V) -> None:
+        """Before a value that may change in place is given away: note a copy of it for `undo`."""
+        assert self._key.journal is not None
+        self._key.journal.append((self._entries, key, self._decode_value(self._encode(value))))
+
+    def _current(self) -> Iterator[K]:
+        """The keys of all entries; all were read."""
+        for key in {**self._stored, **self._entries}:
+            if self._find(key) is not _MISSING:
+                yield key
+
+    def _packed(self, key: K) -> bytes | None:
+        if key in self._gone or key not in self._entries:
+            return None
+        data = self._encode(self._entries[key])
+        if self._value_scalar is None:
+            self._decode_value(data)
+        expiry_ms = self._expiry.get(key)
+        if expiry_ms is None:
+            return _PLAIN + data
+        return _EXPIRING + expiry_ms.to_bytes(_EXPIRY_BYTES, "big", signed=True) + data
+
+    def _read_all(self) -> None:
+        self._key.check_turn()
+        if self._is_complete:
+            return
+        assert self._backend is not None
+        found = self._backend.scan_prefixes(MAP_STATE_ID, [self._prefix])
+        self._take_in(zip(found.keys, found.values, strict=True))
+        self._is_complete = True
+
+    def _take_in(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
+        start = len(self._prefix)
+        for stored_key, value in stored:
+            if stored_key.startswith(self._prefix):
+                self._stored[self._map_key(stored_key[start:])] = value
+
+    def _read_missing(self, keys: list[K]) -> None:
+        """Learn what is stored under these map keys."""
+        if self._is_complete or not keys:
+            self._stored.update(dict.fromkeys(keys))
+            return
+        assert self._backend is not None
+        by_stored_key = {self._stored_key(key): key for key in keys}
+        ordered = sorted(by_stored_key)
+        for stored_key, value in zip(ordered, self._backend.read(MAP_STATE_ID, ordered), strict=True):
+            self._stored[by_stored_key[stored_key]] = value
+
+    def _stored_key(self, key: K) -> bytes:
+        packed = self._encode(key)
+        if self._key_scalar is None:
+            self._decode_key(packed)  # raises when a part of it is of another type
+        return self._prefix + packed
+
+    def _map_key(self, packed: bytes) -> Any:
+        try:
+            return self._decode_key(packed)
+        except msgspec.MsgspecError as error:
+            raise CorruptStateError(_damaged(self.name, str(error))) from error
+
+    def _stored_count(self) -> int:
+        return getattr(self._key.row, f"s_{self.name}")  # type: ignore[no-any-return]
+
+    def _count(self, changed: Iterable[K]) -> None:
+        """Bring the row up to date: how many entries are stored, and when the first of them expires."""
+        row, size = self._key.row, self._stored_count()
+        for key in changed:
+            is_there = key in self._entries and key not in self._gone
+            size += is_there - (self._stored[key] is not None)
+        setattr(row, f"s_{self.name}", size)
+        if self.ttl_ms is None:
+            return
+        first = min(self._expiry.values(), default=UNSET)
+        known = getattr(row, f"e_{self.name}")
+        if known is not UNSET and not self._knows_every_expiry():  # then an earlier one may be among the others
+            first = known if first is UNSET else min(first, known)
+        setattr(row, f"e_{self.name}", UNSET if size == 0 else first)
+
+    def _knows_every_expiry(self) -> bool:
+        return self._is_complete and all(k in self._expiry or k in self._gone for k, v in self._stored.items() if v)
+
+
+def _damaged(name: str, reason: str) -> str:
+    return (
+        "an entry of a map state does not fit the types that the function declares, so it is damaged, or the types "
+        "have changed. Restore from an older checkpoint, or declare the types that wrote it. "
+        f"state={name}, reason={reason}"
+    )

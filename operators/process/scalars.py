@@ -1,0 +1,88 @@
+"""Values of one plain type: checked as they are put into state, so that the line that puts a wrong one in is named.
+
+Values of composed types (lists, records, ...) may change in place, so they are checked when their key is done instead,
+by decoding what was encoded (operators/process/codec.py).
+"""
+
+import operator
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from numbers import Real
+from types import UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin
+
+import numpy as np
+
+#: {type: what makes one of a value that is nearly one}; raises TypeError when it is not
+_CONVERSIONS: dict[type, Callable[[Any], Any]] = {}
+
+
+class Scalar:
+    """A plain type, or `plain | None`. `exact` is the class whose values need no look."""
+
+    __slots__ = ("_conversion", "_is_optional", "exact")
+
+    def __init__(self, exact: type, *, is_optional: bool) -> None:
+        self.exact = exact
+        self._is_optional = is_optional
+        self._conversion = _CONVERSIONS.get(exact, _refuse)
+
+    def convert(self, value: Any) -> Any:
+        """A value that may be stored for this one: numpy's scalars become Python's. Raises TypeError for others."""
+        if value is None and self._is_optional:
+            return None
+        if value.__class__ is self.exact:
+            return value
+        try:
+            return self._conversion(value)
+        except TypeError:
+            optional = " | None" if self._is_optional else ""
+            msg = (
+                f"this state is declared to hold {self.exact.__name__}{optional}, and was given a "
+                f"{type(value).__name__}. value={value!r:.100}"
+            )
+            raise TypeError(msg) from None
+
+
+def scalar_of(value_type: Any) -> Scalar | None:
+    """The plain type that `value_type` is, with or without `| None`; None for a composed type."""
+    alternatives = get_args(value_type) if get_origin(value_type) in (Union, UnionType) else (value_type,)
+    plain = [each for each in alternatives if each is not type(None)]
+    is_optional = len(plain) < len(alternatives)
+    if len(plain) == 1 and isinstance(plain[0], type) and (plain[0] in _CONVERSIONS or issubclass(plain[0], Enum)):
+        return Scalar(plain[0], is_optional=is_optional)
+    return None
+
+
+def _refuse(value: Any) -> NoReturn:
+    raise TypeError(type(value))
+
+
+def _float(value: Any) -> float:
+    return float(value) if isinstance(value, Real) else _refuse(value)
+
+
+def _str(value: Any) -> str:
+    return str.__str__(value) if isinstance(value, str) else _refuse(value)
+
+
+def _bytes(value: Any) -> bytes:
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _refuse(value)
+
+
+def _bool(value: Any) -> bool:
+    return bool(value) if isinstance(value, np.bool_) else _refuse(value)
+
+
+def _datetime(value: Any) -> datetime:
+    if isinstance(value, datetime) and hasattr(value, "to_pydatetime"):  # pandas.Timestamp
+        return value.to_pydatetime()  # type: ignore[no-any-return]
+    return _refuse(value)
+
+
+_CONVERSIONS.update(
+    {int: operator.index, float: _float, str: _str, bytes: _bytes, bool: _bool, datetime: _datetime}
+    | dict.fromkeys((date, time, timedelta, Decimal), _refuse)
+)

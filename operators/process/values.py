@@ -1,0 +1,67 @@
+"""Python values -> Arrow columns, without loss.
+
+The one idea: Arrow knows best what it can make a value of a type from, but takes some things silently that are mistakes
+in a row: 1.5 for an integer (1), a datetime for a date (its day), text for a list (its letters), a struct with unknown
+fields. These are refused by the class of the value, of all values of a column at once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+#: what pyarrow raises where it cannot make a column from values, and `array_of` with it
+UNFIT = (KeyError, TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException)
+
+_FRACTIONS = (float, Decimal, np.floating)
+#: (which types, classes of values that they would take with a loss)
+_REFUSED: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...] = (
+    (pa.types.is_integer, _FRACTIONS),
+    (pa.types.is_timestamp, _FRACTIONS),
+    (pa.types.is_floating, (bool,)),
+    (pa.types.is_date, (datetime,)),
+    (pa.types.is_string, (bytes, bytearray)),
+    (pa.types.is_large_string, (bytes, bytearray)),
+    (pa.types.is_binary, (str,)),
+    (pa.types.is_large_binary, (str,)),
+    (pa.types.is_list, (str, bytes, bytearray, Mapping)),
+    (pa.types.is_large_list, (str, bytes, bytearray, Mapping)),
+)
+
+
+def array_of(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """A column of the values; None is NULL. Raises one of UNFIT where a value is none of the type, or not wholly."""
+    _check(values, data_type)
+    return pa.array(values, data_type)
+
+
+def _check(values: Sequence[Any], data_type: pa.DataType) -> None:
+    """Raise TypeError for values that Arrow would take with a loss."""
+    refused = next((classes for is_kind, classes in _REFUSED if is_kind(data_type)), ())
+    for found in set(map(type, values)):
+        if refused and issubclass(found, refused):
+            msg = f"a {found.__name__} would lose something as {data_type}"
+            raise TypeError(msg)
+    if pa.types.is_nested(data_type):
+        _check_nested([value for value in values if value is not None], data_type)
+
+
+def _check_nested(values: Sequence[Any], data_type: pa.DataType) -> None:
+    if pa.types.is_struct(data_type):
+        names = [data_type.field(i).name for i in range(data_type.num_fields)]
+        for value in values:
+            if not isinstance(value, Mapping) or set(value) != set(names):
+                msg = f"a struct needs a mapping with just the fields {', '.join(names)}"
+                raise TypeError(msg)
+        for i, name in enumerate(names):
+            _check([value[name] for value in values], data_type.field(i).type)
+    elif pa.types.is_map(data_type):
+        pairs = list(chain.from_iterable(value.items() if isinstance(value, Mapping) else value for value in values))
+        _check([pair[0] for pair in pairs], data_type.key_type)
+        _check([pair[1] for pair in pairs], data_type.item_type)
+    else:
+        _check(list(chain.from_iterable(values)), data_type.value_type)

@@ -1,0 +1,30 @@
+"""Small things that every operator does with Arrow tables."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema, encode_keys, key_groups
+from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
+
+
+def column_of(table: pa.Table, name: str) -> pa.Array:
+    """A column of a table as one array."""
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def keyed_table(
+    keys: Sequence[pa.Array],
+    key_schema: KeySchema,
+    payload: Sequence[pa.Array],
+    fields: Sequence[pa.Field],
+    *,
+    max_parallelism: int,
+) -> pa.Table:
+    """Key columns and payload columns (n,) each -> a table of `_key_group`, `_key` and `fields`, in the same order."""
+    encoded = encode_keys(keys, key_schema)
+    groups = pa.array(key_groups(encoded, max_parallelism=max_parallelism))
+    return pa.table(
+        [groups, encoded, *payload], names=[KEY_GROUP_COLUMN, KEY_COLUMN, *(field.name for field in fields)]
+    )

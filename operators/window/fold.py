@@ -1,0 +1,125 @@
+"""The map side of windows: the records of a batch, folded to one partial per key and window."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema, group_codes
+from mixedmode.sort import KEY, KEY_GROUP, TIME, sort_order
+from mixedmode.time import TimeWindows
+from operators.aggregate import Aggregator
+from operators.aggregate.reduce import Grouping
+from operators.aggregate.registers import Rows
+from operators.aggregate.values import Argument
+from operators.interface import Batch
+from operators.window.keys import Int64s, number_keys
+from operators.window.partials import take_all
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedWindows:
+    """Partial windows of a batch, (n,) each: the key, its key group (uint16), bounds, registers."""
+
+    keys: pa.Array
+    groups: npt.NDArray[np.uint16]
+    starts: Int64s | None  #: None where the end alone tells the window
+    ends: Int64s
+    registers: list[pa.Array]
+
+
+def times_of(batch: Batch) -> Int64s:
+    """The event times of a batch of a window step."""
+    assert batch.times_us is not None, "a window step is planned only where there is an event time"
+    assert batch.weights is None, "a window step is planned only as the first keyed step"
+    return batch.times_us
+
+
+def without_late(batch: Batch, is_late: npt.NDArray[np.bool_]) -> tuple[Batch, npt.NDArray[np.intp]]:
+    """The batch without its late records, and their positions."""
+    late_rows = np.flatnonzero(is_late)
+    if not len(late_rows):
+        return batch, late_rows
+    kept = pa.array(~is_late)
+    keys, arguments = ([column.filter(kept) for column in columns] for columns in (batch.keys, batch.arguments))
+    return Batch(keys, arguments, times_of(batch)[~is_late], None), late_rows
+
+
+def fold_time_windows(
+    batch: Batch,
+    key_schema: KeySchema | None,
+    aggregator: Aggregator,
+    windows: TimeWindows,
+    *,
+    over_us: int,
+    max_parallelism: int,
+) -> tuple[FoldedWindows, npt.NDArray[np.intp]]:
+    """One partial per key and window of the batch, without the windows that end at or before `over_us`.
+
+    Also the positions of the records that have no other windows. Records are folded once per pane; only panes are
+    copied to each of their windows.
+    """
+    times = times_of(batch)
+    keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
+    pane_ends = windows.panes(times)
+    panes = group_codes([pa.array(pane_ends), pa.array(keys.codes)])  # panes first: records come in order of time
+    registers = aggregator.partials(Grouping(panes.codes, len(panes.first_row)), _rows(batch))
+    key_codes, pane_ends = keys.codes[panes.first_row], pane_ends[panes.first_row]
+    row, ends = windows.windows_of_panes(pane_ends)
+    is_open = ends > over_us  # a record may be late for some of its windows only
+    late_rows = np.empty(0, np.intp)
+    if not is_open.all():
+        row, ends = row[is_open], ends[is_open]
+        is_late = np.ones(len(pane_ends), np.bool_)
+        is_late[row] = False
+        late_rows = np.flatnonzero(is_late[panes.codes])
+    if not np.array_equal(ends, pane_ends):  # else each pane is a window
+        key_codes = key_codes[row]
+        found = group_codes([pa.array(key_codes), pa.array(ends)])
+        registers = aggregator.merge(Grouping(found.codes, len(found.first_row)), take_all(registers, row))
+        key_codes, ends = key_codes[found.first_row], ends[found.first_row]
+    encoded = keys.encoded.take(pa.array(key_codes))
+    return FoldedWindows(encoded, keys.groups[key_codes], None, ends, registers), late_rows
+
+
+def fold_sessions(
+    batch: Batch, key_schema: KeySchema | None, aggregator: Aggregator, gap_us: int, *, max_parallelism: int
+) -> FoldedWindows:
+    """One partial per key and session of the batch, as if there were no other records."""
+    times = times_of(batch)
+    keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
+    order = _by_key_and_time(keys.codes, times)
+    codes, sorted_times = keys.codes[order], times[order]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (codes[1:] != codes[:-1]) | (sorted_times[1:] - sorted_times[:-1] > gap_us)
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(order))[: len(first)] - 1
+    session_of_record = np.empty(len(order), np.int64)
+    session_of_record[order] = np.cumsum(begins) - 1
+    registers = aggregator.partials(Grouping(session_of_record, len(first)), _rows(batch))
+    key_codes = codes[first]
+    starts, ends = sorted_times[first], sorted_times[last] + gap_us
+    return FoldedWindows(keys.encoded.take(pa.array(key_codes)), keys.groups[key_codes], starts, ends, registers)
+
+
+def fold_records(
+    batch: Batch, key_schema: KeySchema | None, aggregator: Aggregator, *, max_parallelism: int
+) -> FoldedWindows:
+    """Each record as a window of its own, which ends at its event time."""
+    times = times_of(batch)
+    keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
+    registers = aggregator.partials(Grouping(np.arange(len(times)), len(times)), _rows(batch))
+    return FoldedWindows(keys.encoded.take(pa.array(keys.codes)), keys.groups[keys.codes], times, times, registers)
+
+
+def _rows(batch: Batch) -> Rows:
+    return Rows({i: Argument(column) for i, column in enumerate(batch.arguments)}, times_of(batch))
+
+
+def _by_key_and_time(codes: npt.NDArray[np.int32], times: Int64s) -> npt.NDArray[np.int64]:
+    """The order of records by number of their key, then time."""
+    number = np.ascontiguousarray(codes.astype(">u4"))
+    numbers = pa.Array.from_buffers(pa.binary(4), len(codes), [None, pa.py_buffer(number)])
+    groups = pa.array(np.zeros(len(codes), np.uint16))
+    return sort_order(pa.table([groups, numbers, pa.array(times)], names=[KEY_GROUP, KEY, TIME]))

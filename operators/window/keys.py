@@ -1,0 +1,133 @@
+"""Keys that hold a time: how windows are ordered in the sorter and in the state.
+
+The one idea: a time is encoded as a key column of its own (mixedmode/keys/encode.py), so byte order is order in time,
+and a range of times within a key group is one range of stored keys:
+
+    marker u8 (1) | time i64, big-endian, sign flipped
+
+An operator without a key gives every record the same one, so that nothing else has to know of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.keys import KeySchema, encode_keys, group_codes, key_groups
+from mixedmode.keys.rows import binary_rows, read_at
+from mixedmode.state.keys import range_of_group
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
+
+TIME_BYTES = 9
+_MARKER = b"\x01"
+_SIGN = np.uint64(2**63)
+_TIME_SCHEMA = KeySchema((pa.field("time", pa.int64()),))
+_ONE_KEY = KeySchema((pa.field("key", pa.int8()),))
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedKeys:
+    """The distinct keys of a batch: `codes` (n,) is the number of each record's key; the others are (keys,).
+
+    `encoded` are the bytes, `groups` the key groups (uint16).
+    """
+
+    codes: npt.NDArray[np.int32]
+    encoded: pa.Array
+    groups: npt.NDArray[np.uint16]
+
+
+def stored_schema(key_schema: KeySchema | None) -> KeySchema:
+    """The schema of the keys that are sorted and stored: the user's, or that of the one key of un-keyed input."""
+    return _ONE_KEY if key_schema is None else key_schema
+
+
+def number_keys(
+    keys: Sequence[pa.Array], key_schema: KeySchema | None, rows: int, *, max_parallelism: int
+) -> NumberedKeys:
+    """Number the keys of `rows` records; `keys` is empty where `key_schema` is None."""
+    columns = list(keys) if key_schema is not None else [pa.array(np.zeros(rows, np.int8))]
+    groups = group_codes(columns)
+    first = pa.array(groups.first_row)
+    encoded = encode_keys([column.take(first) for column in columns], stored_schema(key_schema))
+    return NumberedKeys(groups.codes, encoded, key_groups(encoded, max_parallelism=max_parallelism))
+
+
+def encoded_times(times_us: Int64s) -> pa.Array:
+    """(n,) int64 -> (n,) fixed_size_binary(9)."""
+    return encode_keys([pa.array(times_us)], _TIME_SCHEMA)
+
+
+def leading_times(keys: pa.Array) -> Int64s:
+    """(n,) keys that begin with a time -> (n,) int64."""
+    rows = binary_rows(keys)
+    return _decoded(rows.data, rows.starts + 1)
+
+
+def trailing_times(keys: pa.Array) -> Int64s:
+    """(n,) keys that end with a time -> (n,) int64."""
+    rows = binary_rows(keys)
+    return _decoded(rows.data, rows.ends - TIME_BYTES + 1)
+
+
+def joined(*parts: pa.Array) -> pa.Array:
+    """(n,) concatenation of keys row by row: fixed_size_binary if all parts are, else large_binary."""
+    if not all(pa.types.is_fixed_size_binary(part.type) for part in parts):
+        wide = [part.cast(pa.large_binary()) for part in parts]
+        return pc.binary_join_element_wise(*wide, pa.scalar(b"", pa.large_binary()))
+    rows, width = len(parts[0]), sum(part.type.byte_width for part in parts)
+    out, at = np.empty((rows, width), np.uint8), 0
+    for part in parts:
+        out[:, at : at + part.type.byte_width] = _bytes(part)
+        at += part.type.byte_width
+    return _fixed_binary(out)
+
+
+def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: int = 0) -> pa.Array:
+    """The keys within stored keys (n,), without the `before` bytes ahead of each and the `after` bytes behind it."""
+    if schema.width is not None:
+        whole = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), before + schema.width + after)
+        return _fixed_binary(np.ascontiguousarray(whole[:, before : before + schema.width]))
+    rows = binary_rows(pa.array(stored, pa.large_binary()))
+    lengths = rows.ends - rows.starts - before - after
+    bounds = np.zeros(len(stored) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    positions = np.repeat(rows.starts + before - bounds[:-1], lengths) + np.arange(bounds[-1])
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(rows.data[positions])]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(stored), buffers)
+
+
+def time_range(key_group: int, state_id: int, after_us: int, up_to_us: int) -> tuple[bytes, bytes]:
+    """The stored keys of a state in a key group whose leading time is in (after, up to]: start <= key < end.
+
+    Requires after_us < up_to_us; from MIN_TIME_US and up to MAX_TIME_US there is no bound.
+    """
+    assert after_us < up_to_us, (after_us, up_to_us)
+    first, last = range_of_group(key_group, state_id)
+    start = first if after_us == MIN_TIME_US else first + _encoded(after_us + 1)
+    end = last if up_to_us == MAX_TIME_US else first + _encoded(up_to_us + 1)
+    return start, end
+
+
+def _encoded(time_us: int) -> bytes:
+    return _MARKER + (time_us + 2**63).to_bytes(8, "big")
+
+
+def _decoded(data: npt.NDArray[np.uint8], positions: Int64s) -> Int64s:
+    words: npt.NDArray[np.uint64] = read_at(data, ">u8", positions).astype(np.uint64)
+    return (words ^ _SIGN).view(np.int64)
+
+
+def _bytes(keys: pa.Array) -> npt.NDArray[np.uint8]:
+    width = keys.type.byte_width
+    raw = np.frombuffer(keys.buffers()[1] or b"", np.uint8, count=len(keys) * width, offset=keys.offset * width)
+    return raw.reshape(len(keys), width)
+
+
+def _fixed_binary(rows: npt.NDArray[np.uint8]) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, pa.py_buffer(rows)])

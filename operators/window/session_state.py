@@ -1,0 +1,110 @@
+"""Sessions in the state: those of a key are one range, and an index by end finds the ones that are due."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.state import KeyedStateBackend, RowCodec
+from mixedmode.state.keys import stored_keys
+from operators.window.keys import Int64s, encoded_times, joined, trailing_times
+from operators.window.partials import Bools, Layout, Partials
+
+SESSIONS_ID, ENDS_ID = 0, 1
+END = pa.field("_end", pa.int64())
+_PRESENT = b"\x01"  # version of the index; its keys say all
+
+Groups = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Sessions of some keys, (n,) each: the number of the key, bounds, and what they hold."""
+
+    key: Int64s
+    starts: Int64s
+    ends: Int64s
+    windows: Partials
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "Sessions":
+        """The sessions at `rows` (m,), in that order."""
+        return Sessions(self.key[rows], self.starts[rows], self.ends[rows], self.windows.take(rows))
+
+
+class SessionState:
+    """Reads and writes the sessions of sorted keys. Ends are written when their key group is over, or at `finish`."""
+
+    def __init__(self, backend: KeyedStateBackend, layout: Layout) -> None:
+        self._backend = backend
+        self._layout = layout
+        self._codec = RowCodec((END, *layout.state_fields))
+        self._held: list[_Held] = []  #: what is to be written of `_newest`
+        self._newest = 0  #: the last key group so far; those before it are written
+
+    def read(self, groups: Groups, keys: pa.Array) -> Sessions:
+        """The stored sessions of sorted, distinct keys (k,), ordered by key and start."""
+        found = self._backend.scan_prefixes(SESSIONS_ID, stored_keys(groups, keys, SESSIONS_ID))
+        ends, *columns = self._codec.unpack(found.values)
+        starts = trailing_times(pa.array(found.keys, pa.large_binary()))
+        return Sessions(found.prefix_of_row, starts, ends.to_numpy(), self._layout.from_state(columns))
+
+    def write(self, groups: Groups, keys: pa.Array, gone: Sessions, kept: Sessions) -> None:
+        """Deletes `gone` and puts `kept`, whose (key, start) are distinct; their keys are numbers in `keys` (k,)."""
+        key = np.concatenate([gone.key, kept.key])
+        starts = np.concatenate([gone.starts, kept.starts])
+        order = np.lexsort((starts, key))
+        stored_as = joined(keys.take(pa.array(key[order])), encoded_times(starts[order]))
+        values: list[bytes | None] = [None] * len(gone.key)
+        values += self._codec.pack([pa.array(kept.ends), *self._layout.state_columns(kept.windows)])
+        self._backend.write(
+            SESSIONS_ID,
+            stored_keys(groups[key[order]], stored_as, SESSIONS_ID),
+            [values[row] for row in order.tolist()],
+        )
+
+    def write_ends(self, groups: Groups, keys: pa.Array, gone: Sessions, kept: Sessions) -> None:
+        """Deletes and puts in the index, of sessions whose (key, start, end) are distinct."""
+        for sessions, is_deleted in ((gone, True), (kept, False)):
+            of_session = groups[sessions.key]
+            ends, starts = encoded_times(sessions.ends), encoded_times(sessions.starts)
+            stored_as = joined(ends, keys.take(pa.array(sessions.key)), starts)
+            stored = pa.array(stored_keys(of_session, stored_as, ENDS_ID), pa.large_binary())
+            self._held.append(_Held(of_session, stored, np.full(len(of_session), is_deleted)))
+        newest = int(groups[-1])
+        if newest != self._newest:  # the groups before it are over: tables come in their order
+            self._write_held(before=newest)
+            self._newest = newest
+
+    def finish(self) -> None:
+        """Writes what is held back."""
+        self._write_held(before=None)
+
+    def _write_held(self, *, before: int | None) -> None:
+        """Writes what is held back of the key groups before this one."""
+        if not self._held:
+            return
+        held = _Held(
+            np.concatenate([part.groups for part in self._held]),
+            pa.concat_arrays([part.stored for part in self._held]),
+            np.concatenate([part.is_deleted for part in self._held]),
+        )
+        order = pc.sort_indices(held.stored).to_numpy()  # by group first, which is how stored keys begin
+        count = len(order) if before is None else int((held.groups < before).sum())
+        ready, rest = held.take(order[:count]), held.take(order[count:])
+        self._held = [rest]
+        values = np.array([_PRESENT, None], object)[ready.is_deleted.astype(np.intp)]
+        self._backend.write(ENDS_ID, ready.stored.to_pylist(), values.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Entries of the index, (n,) each."""
+
+    groups: Groups
+    stored: pa.LargeBinaryArray
+    is_deleted: Bools
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "_Held":
+        return _Held(self.groups[rows], self.stored.take(pa.array(rows)), self.is_deleted[rows])

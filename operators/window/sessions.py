@@ -1,0 +1,181 @@
+"""Aggregates over sessions: records of a key with no more than a gap between them.
+
+A record at t stands for [t, t + gap); what touches or overlaps is one session (Flink's rule, and Spark's). So a record
+at the very end of a session still belongs to it, and a session is done when the watermark is beyond its end. A record
+is late when it would be, alone, a session that is over, lateness included, whatever session it might have joined
+(Spark's rule): so lateness depends on the record and the watermark only.
+
+    fold      records -> the sessions that they make by themselves, one partial each
+    due       keys with a session that fires or is to be forgotten in this epoch, as rows without a session
+    process   stored sessions of each key and new ones, merged; sessions that became another one are taken back
+
+State layout, so that the sessions of a key are one range, and those that end within some time are one range per group:
+
+    0  sessions   key group | 0 | key | start               end, registers
+    1  ends       key group | 1 | end | key | start         version u8 (1)
+
+The ends are not in the order of keys, so they are held back until their key group is over, and written then.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema
+from mixedmode.sort import Combine, sort_table
+from mixedmode.state import RowCodec, StateDescriptor
+from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US, checked_times, shifted_us
+from operators.aggregate import Aggregator
+from operators.aggregate.changes import KeyedChanges
+from operators.interface import (
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    TIME_COLUMN,
+    Batch,
+    Folded,
+    OperatorAttributes,
+    SubtaskContext,
+)
+from operators.window.firing import Firing
+from operators.window.fold import fold_sessions, times_of, without_late
+from operators.window.keys import TIME_BYTES, Int64s, cut_keys, stored_schema, trailing_times
+from operators.window.output import WINDOW_BOUNDS
+from operators.window.partials import CHANGED, Layout
+from operators.window.session_state import END, ENDS_ID, SESSIONS_ID, SessionState
+from operators.window.settle_sessions import SessionSettlement
+from operators.window.stored import stored_in
+
+_BEYOND_END_US = 1  # how far the watermark must be beyond a session's end
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAggregateOperator:
+    """Output: window_start, window_end, key, results. `key_schema` is None for un-keyed input.
+
+    `needs_previous` when another keyed step follows.
+    """
+
+    aggregator: Aggregator
+    key_schema: KeySchema | None
+    gap_us: int
+    allowed_lateness_us: int
+    early_every_ms: int | None
+    needs_previous: bool
+
+    @property
+    def attributes(self) -> OperatorAttributes:
+        """Early results are due by the clock."""
+        return OperatorAttributes(uses_clock=self.early_every_ms is not None)
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:
+        """The sessions that are open, or may still change, and when they end."""
+        return (
+            StateDescriptor(SESSIONS_ID, "sessions", (END, *self.layout.state_fields)),
+            StateDescriptor(ENDS_ID, "ends", ()),
+        )
+
+    @property
+    def input_fields(self) -> tuple[pa.Field, ...]:
+        """Columns of the operator's input beside key group, key and time, which is the start.
+
+        The end is NULL in a row that only asks for its key.
+        """
+        return (END, *self.layout.table_fields)
+
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """Bounds of the session, and the key columns."""
+        return (*WINDOW_BOUNDS, *(self.key_schema.fields if self.key_schema else ()))
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """Bounds of the session, key columns, results."""
+        return (*self.output_key, *self.aggregator.result_fields)
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None: the map side is told of late records."""
+        return {}
+
+    @property
+    def combine(self) -> Combine | None:
+        """None: sessions of a key are merged where all of them are there."""
+        return None
+
+    @property
+    def layout(self) -> Layout:
+        """The columns of a session beside its bounds."""
+        return Layout.of(self.aggregator, shows_early=self.early_every_ms is not None, is_followed=self.needs_previous)
+
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """One partial per key and session of the batch.
+
+        Raises InvalidJobError for an event time that no window can be told for.
+        """
+        over_us = shifted_us(late_us, -self.allowed_lateness_us)
+        batch, late_rows = without_late(batch, checked_times(times_of(batch)) + self.gap_us <= over_us)
+        folded = fold_sessions(batch, self.key_schema, self.aggregator, self.gap_us, max_parallelism=max_parallelism)
+        assert folded.starts is not None
+        sessions = [pa.array(folded.ends), *self.layout.table_columns(self.layout.new(folded.registers))]
+        return Folded(self._table(folded.groups, folded.keys, folded.starts, sessions), late_rows)
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """The keys of sessions that fire or are to be forgotten in this epoch, or are to be shown early."""
+        firing = self._firing(context)
+        schema = stored_schema(self.key_schema)
+        for found in stored_in(context, ENDS_ID, firing.due_ranges()):
+            keys = cut_keys(found.keys, schema, before=PREFIX_BYTES + TIME_BYTES, after=TIME_BYTES)
+            starts = trailing_times(pa.array(found.keys, pa.large_binary()))
+            yield self._asking(found.groups(), keys, starts)
+        if firing.shows_open:
+            yield from self._changed(context)
+
+    def _changed(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """The keys of sessions that have changed since they were last given."""
+        codec = RowCodec(self.states[0].fields)
+        for found in stored_in(context, SESSIONS_ID, [(MIN_TIME_US, MAX_TIME_US)]):
+            _, *columns = codec.unpack(found.values)
+            changed = np.flatnonzero(self.layout.from_state(columns).has(CHANGED))
+            keys = cut_keys(found.keys, stored_schema(self.key_schema), before=PREFIX_BYTES, after=TIME_BYTES)
+            starts = trailing_times(pa.array(found.keys, pa.large_binary()))
+            yield self._asking(found.groups()[changed], keys.take(pa.array(changed)), starts[changed])
+
+    def _asking(self, groups: npt.NDArray[np.uint16], keys: pa.Array, starts: Int64s) -> pa.Table:
+        nothing = [pa.nulls(len(starts), field.type) for field in self.input_fields]
+        return sort_table(self._table(groups, keys, starts, nothing))
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
+        """Sorted partials, whole keys: yields the sessions that are given; writes those that may still change."""
+        state = SessionState(context.backend, self.layout)
+        settlement = SessionSettlement(
+            layout=self.layout,
+            key_schema=stored_schema(self.key_schema),
+            names=tuple(field.name for field in self.output_fields),
+            is_keyed=self.key_schema is not None,
+            needs_previous=self.needs_previous,
+            firing=self._firing(context),
+            state=state,
+        )
+        for table in tables:
+            if table.num_rows:
+                yield from settlement.settle(table.combine_chunks())
+        state.finish()
+
+    def _firing(self, context: SubtaskContext) -> Firing:
+        return Firing.of(
+            context.time,
+            allowed_lateness_us=self.allowed_lateness_us,
+            early_every_ms=self.early_every_ms,
+            margin_us=_BEYOND_END_US,
+        )
+
+    def _table(
+        self, groups: npt.NDArray[np.uint16], keys: pa.Array, starts: Int64s, sessions: list[pa.Array]
+    ) -> pa.Table:
+        names = [KEY_GROUP_COLUMN, KEY_COLUMN, TIME_COLUMN, *(field.name for field in self.input_fields)]
+        return pa.table([pa.array(groups), keys, pa.array(starts), *sessions], names=names)

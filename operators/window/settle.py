@@ -1,0 +1,136 @@
+"""What becomes of the windows of an epoch: which are given, with which previous row, and which are kept, or deleted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema, decode_keys
+from mixedmode.state import StateTable
+from mixedmode.time import TimeWindows
+from operators.aggregate.changes import KeyedChanges
+from operators.aggregate.reduce import Grouping
+from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
+from operators.tables import column_of
+from operators.window.firing import Firing
+from operators.window.keys import Int64s, leading_times
+from operators.window.output import instants
+from operators.window.partials import CHANGED, GIVEN, NEW, STORED, Bools, Layout, Partials, concat, take_all
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Settles tables of windows, one row per window, against the state, in one epoch.
+
+    `names` are those of the output columns. The user's key has no columns in the output unless `is_keyed`.
+    """
+
+    layout: Layout
+    sorted_schema: KeySchema
+    names: tuple[str, ...]
+    windows: TimeWindows
+    is_keyed: bool
+    needs_previous: bool
+    firing: Firing
+    state: StateTable
+
+    def settle(self, table: pa.Table) -> Iterator[KeyedChanges]:
+        """A sorted table, in one chunk: gives what fires, or is shown early; writes what may still change."""
+        keys, groups = column_of(table, KEY_COLUMN), column_of(table, KEY_GROUP_COLUMN).to_numpy()
+        ends = leading_times(keys)
+        batch = _Batch(groups, keys, ends, ends <= self.firing.fired_us, ends > self.firing.firing_us)
+        arrived = self.layout.from_table(table)
+        before = self._read(batch, arrived)
+        now = self._merged(arrived, before)
+        gives = self._gives(batch, now)
+        if gives.any():
+            yield self._changes(batch, before, now, np.flatnonzero(gives))
+        self._write(batch, now, gives)
+
+    def _read(self, batch: "_Batch", arrived: Partials) -> "_Before":
+        """What is stored of the windows that may be stored and are not in `arrived`, or that are needed once more."""
+        is_stored = arrived.has(STORED)
+        is_wanted = ~is_stored & (batch.is_open | batch.is_late)  # stored ones that fire now were all due
+        if self.needs_previous:
+            is_wanted |= is_stored & batch.is_late & arrived.has(NEW)
+        rows = np.flatnonzero(is_wanted)
+        found, columns = self.state.read(batch.stored_keys(self.state, rows))
+        return _Before(rows[found], self.layout.from_state(columns))
+
+    def _merged(self, arrived: Partials, before: "_Before") -> Partials:
+        missing = np.flatnonzero(~arrived.has(STORED)[before.rows])
+        if not len(missing):
+            return arrived
+        count = len(arrived.marks)
+        grouping = Grouping(np.concatenate([before.rows[missing], np.arange(count)]), count)
+        return self.layout.merge(grouping, concat([before.windows.take(missing), arrived]))
+
+    def _gives(self, batch: "_Batch", now: Partials) -> Bools:
+        has_changed = now.has(NEW)
+        gives = batch.is_late & has_changed
+        has_changed |= now.has(CHANGED)
+        gives |= ~batch.is_late & ~batch.is_open & (has_changed | ~now.has(GIVEN))
+        if self.firing.shows_open:
+            gives |= batch.is_open & has_changed
+        return gives
+
+    def _changes(self, batch: "_Batch", before: "_Before", now: Partials, rows: npt.NDArray[np.intp]) -> KeyedChanges:
+        existed = (now.has(STORED) & (batch.is_late | now.has(GIVEN)))[rows]
+        end, *user_key = decode_keys(batch.keys.take(pa.array(rows)), self.sorted_schema)
+        ends = end.to_numpy()
+        bounds = [instants(self.windows.starts(ends)), instants(ends)]
+        results = self.layout.aggregator.results
+        previous = self._previous(batch, before, now, rows[existed]) if self.needs_previous else None
+        return KeyedChanges(
+            names=self.names,
+            keys=[*bounds, *(user_key if self.is_keyed else ())],
+            existed=existed,
+            exists=np.ones(len(rows), np.bool_),
+            results=results(take_all(now.registers, rows)),
+            previous=None if previous is None else results(previous),
+        )
+
+    def _previous(
+        self, batch: "_Batch", before: "_Before", now: Partials, rows: npt.NDArray[np.intp]
+    ) -> list[pa.Array]:
+        """The registers behind the rows that the output has: as stored if it has fired, else as given early."""
+        stored_row = np.full(len(batch.ends), -1)
+        stored_row[before.rows] = np.arange(len(before.rows))
+        if not self.layout.keeps_given:
+            return take_all(before.windows.registers, stored_row[rows])
+        both = [pa.concat_arrays(pair) for pair in zip(before.windows.registers, now.given, strict=True)]
+        return take_all(both, np.where(batch.is_late[rows], stored_row[rows], len(before.rows) + rows))
+
+    def _write(self, batch: "_Batch", now: Partials, gives: Bools) -> None:
+        is_over = batch.ends <= self.firing.forgetting_us
+        deleted = is_over & now.has(STORED)
+        kept = ~is_over & (now.has(NEW) | (gives & batch.is_open))
+        rows = np.flatnonzero(deleted | kept)
+        if len(rows):
+            columns = self.layout.state_columns(self.layout.after(now.take(rows), gives[rows]))
+            keys = batch.stored_keys(self.state, rows)
+            self.state.write(keys, columns, deleted=np.flatnonzero(deleted[rows]).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Windows of one table, (n,) each."""
+
+    groups: npt.NDArray[np.uint16]
+    keys: pa.Array
+    ends: Int64s
+    is_late: Bools  #: has fired before
+    is_open: Bools  #: does not fire in this epoch
+
+    def stored_keys(self, state: StateTable, rows: npt.NDArray[np.intp]) -> list[bytes]:
+        return state.stored_keys(self.groups[rows], self.keys.take(pa.array(rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The stored windows that were read, (m,): their rows in the table, ascending, and what they hold."""
+
+    rows: npt.NDArray[np.intp]
+    windows: Partials

@@ -1,0 +1,187 @@
+"""What becomes of the sessions of an epoch: which merge, which are given or taken back, which are kept, or deleted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.keys import KeySchema, decode_keys
+from operators.aggregate.changes import KeyedChanges
+from operators.aggregate.reduce import Grouping
+from operators.aggregate.segments import segments
+from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
+from operators.tables import column_of
+from operators.window.firing import Firing
+from operators.window.keys import Int64s
+from operators.window.output import instants
+from operators.window.partials import CHANGED, GIVEN, NEW, STORED, Bools, Layout, Partials, concat, take_all
+from operators.window.session_state import END, Sessions, SessionState
+
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettlement:
+    """Settles tables of whole keys against the stored sessions, in one epoch.
+
+    `names` are those of the output columns. The user's key has no columns in the output unless `is_keyed`.
+    """
+
+    layout: Layout
+    key_schema: KeySchema
+    names: tuple[str, ...]
+    is_keyed: bool
+    needs_previous: bool
+    firing: Firing
+    state: SessionState
+
+    def settle(self, table: pa.Table) -> Iterator[KeyedChanges]:
+        """A sorted table, in one chunk: gives what fires, or is shown early; writes what may still change."""
+        key_of_row, first_rows = segments(column_of(table, KEY_COLUMN))
+        first = pa.array(first_rows)
+        keys = column_of(table, KEY_COLUMN).take(first)
+        groups = column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy()
+        stored = self.state.read(groups, keys)
+        merged = self._merged(stored, self._arrived(table, key_of_row.codes.astype(np.int64)))
+        gives = self._gives(merged)
+        if gives.any() or merged.is_taken_back.any():
+            yield self._changes(keys, merged, np.flatnonzero(gives))
+        self._write(groups, keys, merged, gives)
+
+    def _arrived(self, table: pa.Table, key_of_row: Int64s) -> Sessions:
+        is_session = pc.is_valid(column_of(table, END.name))
+        key = key_of_row[is_session.to_numpy(zero_copy_only=False)]
+        table = table.filter(is_session)
+        starts, ends = (column_of(table, name).to_numpy() for name in (TIME_COLUMN, END.name))
+        return Sessions(key, starts, ends, self.layout.from_table(table))
+
+    def _merged(self, stored: Sessions, arrived: Sessions) -> "_Merged":
+        """The stored and the new sessions of each key, those that touch or overlap made one."""
+        windows = concat([stored.windows, arrived.windows])
+        both = Sessions(
+            np.concatenate([stored.key, arrived.key]),
+            np.concatenate([stored.starts, arrived.starts]),
+            np.concatenate([stored.ends, arrived.ends]),
+            windows,
+        )
+        order = np.lexsort((both.starts, both.key))
+        key, starts, ends = both.key[order], both.starts[order], both.ends[order]
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = (key[1:] != key[:-1]) | (starts[1:] > _greatest_so_far(key, ends)[:-1])
+        first = np.flatnonzero(begins)
+        became = np.empty(len(order), np.int64)
+        became[order] = np.cumsum(begins) - 1
+        ends = np.maximum.reduceat(ends, first) if len(first) else ends
+        return self._united(stored, both, became, (key[first], starts[first], ends))
+
+    def _united(
+        self, stored: Sessions, both: Sessions, became: Int64s, bounds: tuple[Int64s, Int64s, Int64s]
+    ) -> "_Merged":
+        key, starts, ends = bounds
+        of_stored = became[: len(stored.key)]
+        is_same = (stored.starts == starts[of_stored]) & (stored.ends == ends[of_stored])
+        stays_as = np.full(len(key), -1)
+        stays_as[of_stored[is_same]] = np.flatnonzero(is_same)
+        marks = np.zeros(len(key), np.uint8)
+        marks[became[len(stored.key) :]] = NEW
+        marks[of_stored[is_same]] |= stored.windows.marks[is_same]
+        registers = self.layout.aggregator.merge(Grouping(became, len(key)), both.windows.registers)
+        given = take_all(stored.windows.given, stays_as)
+        fired = stored.ends <= self.firing.fired_us
+        return _Merged(
+            stored=stored,
+            became=of_stored,
+            is_same=is_same,
+            was_given=fired | stored.windows.has(GIVEN),
+            sessions=Sessions(key, starts, ends, Partials(registers, marks, given)),
+            stays_as=stays_as,
+        )
+
+    def _gives(self, merged: "_Merged") -> Bools:
+        windows, ends = merged.sessions.windows, merged.sessions.ends
+        is_late, is_open = ends <= self.firing.fired_us, ends > self.firing.firing_us
+        has_changed = windows.has(NEW) | windows.has(CHANGED)
+        gives = is_late & windows.has(NEW)
+        gives |= ~is_late & ~is_open & (has_changed | ~windows.has(GIVEN))
+        if self.firing.shows_open:
+            gives |= is_open & has_changed
+        if self.firing.may_show_open:  # a row that is taken back has its successor at once
+            gives[merged.became[merged.is_taken_back]] = True
+        return gives
+
+    def _changes(self, keys: pa.Array, merged: "_Merged", rows: Rows) -> KeyedChanges:
+        taken_back = np.flatnonzero(merged.is_taken_back)
+        stays_as = merged.stays_as[rows]
+        existed = (
+            (stays_as >= 0) & merged.was_given[stays_as] if len(merged.was_given) else np.zeros(len(rows), np.bool_)
+        )
+        old, new = merged.stored, merged.sessions
+        key = pa.array(np.concatenate([old.key[taken_back], new.key[rows]]))
+        starts = np.concatenate([old.starts[taken_back], new.starts[rows]])
+        ends = np.concatenate([old.ends[taken_back], new.ends[rows]])
+        results = self.layout.aggregator.results
+        previous = self._previous(old, np.concatenate([taken_back, stays_as[existed]]))
+        given = results(take_all(new.windows.registers, rows))
+        return KeyedChanges(
+            names=self.names,
+            keys=[instants(starts), instants(ends), *self._user_key(keys.take(key))],
+            existed=np.concatenate([np.ones(len(taken_back), np.bool_), existed]),
+            exists=np.arange(len(key)) >= len(taken_back),
+            results=[pa.concat_arrays([pa.nulls(len(taken_back), c.type), c]) for c in given],
+            previous=results(previous) if self.needs_previous else None,
+        )
+
+    def _user_key(self, keys: pa.Array) -> list[pa.Array]:
+        return decode_keys(keys, self.key_schema) if self.is_keyed else []
+
+    def _previous(self, stored: Sessions, rows: Rows) -> list[pa.Array]:
+        """The registers behind the rows that the output has: as stored if it has fired, else as given early."""
+        registers = take_all(stored.windows.registers, rows)
+        if not self.layout.keeps_given:
+            return registers
+        has_fired = pa.array(stored.ends[rows] <= self.firing.fired_us)
+        given = take_all(stored.windows.given, rows)
+        return [pc.if_else(has_fired, *pair) for pair in zip(registers, given, strict=True)]
+
+    def _write(self, groups: npt.NDArray[np.uint16], keys: pa.Array, merged: "_Merged", gives: Bools) -> None:
+        new, old = merged.sessions, merged.stored
+        is_kept = new.ends > self.firing.forgetting_us
+        is_open = new.ends > self.firing.firing_us
+        becomes_kept = is_kept[merged.became]
+        moved = ~becomes_kept | (old.starts != new.starts[merged.became])
+        put = np.flatnonzero(is_kept & (new.windows.has(NEW) | (gives & is_open)))
+        kept = new.take(put)
+        kept = Sessions(kept.key, kept.starts, kept.ends, self.layout.after(kept.windows, gives[put]))
+        self.state.write(groups, keys, old.take(np.flatnonzero(moved)), kept)
+        gone = old.take(np.flatnonzero(~becomes_kept | ~merged.is_same))
+        self.state.write_ends(groups, keys, gone, new.take(np.flatnonzero(is_kept & ~new.windows.has(STORED))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """Sessions as they were stored (n,), and as they are now (m,)."""
+
+    stored: Sessions
+    became: Int64s  #: (n,) number of the session that each is in now
+    is_same: Bools  #: (n,) has the bounds that it had
+    was_given: Bools  #: (n,) the output has a row of it
+    sessions: Sessions  #: marks and given registers are those of the stored one with the same bounds
+    stays_as: Int64s  #: (m,) number of the stored one with the same bounds, or -1
+
+    @property
+    def is_taken_back(self) -> Bools:
+        """(n,) the output has a row of it that is to go."""
+        return self.was_given & ~self.is_same
+
+
+def _greatest_so_far(key: Int64s, ends: Int64s) -> Int64s:
+    """(n,) the greatest end up to each row among the rows of its key; keys ascend."""
+    order = np.argsort(ends)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    greatest = np.maximum.accumulate(key * len(order) + rank)  # a later key outranks all earlier ones
+    found: Int64s = ends[order[greatest - key * len(order)]]
+    return found

@@ -1,0 +1,42 @@
+"""Stored rows that are looked for by time: ranges of a subtask's key groups, in tables of a size worth sorting."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mixedmode.state.keys import PREFIX_BYTES
+from operators.interface import SubtaskContext
+from operators.window.keys import time_range
+
+_ROWS = 2**16  # per table: a call of the sorter costs as much as some thousand rows
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Stored keys and values (n,), in the order of the keys."""
+
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+
+    def groups(self) -> npt.NDArray[np.uint16]:
+        """(n,) key groups."""
+        heads = b"".join([key[: PREFIX_BYTES - 1] for key in self.keys])
+        return np.frombuffer(heads, ">u2").astype(np.uint16)
+
+
+def stored_in(context: SubtaskContext, state_id: int, ranges: Iterable[tuple[int, int]]) -> Iterator[StoredRows]:
+    """Rows of the state whose leading time is in one of the ranges (after, up to]: ascending, apart from each other."""
+    wanted = list(ranges)
+    keys, values = list[bytes](), list[bytes]()
+    for group in range(context.groups.start, context.groups.end) if wanted else ():
+        for after_us, up_to_us in wanted:
+            found = context.backend.scan(state_id, *time_range(group, state_id, after_us, up_to_us))
+            keys += found.keys
+            values += found.values
+        if len(keys) >= _ROWS:
+            yield StoredRows(keys, values)
+            keys, values = [], []
+    if keys:
+        yield StoredRows(keys, values)

@@ -1,0 +1,161 @@
+"""Aggregates over tumbling, sliding and cumulating windows.
+
+    fold      records -> panes -> windows: one partial per (key, window); windows that are over are left out
+    due       stored windows that fire or are to be forgotten in this epoch, into the sorter with the new ones
+    process   open windows meet their stored part, the others are complete: what fires is given, what may still change
+              is kept
+
+State layout: stored key = key group | 0 | window end | key, value = registers. A window end comes first, so that what
+is due is one range per key group. In the tables of the sorter, window end and key together are the key; the key group
+is that of the user's key alone.
+
+A window is given once, when the watermark reaches its end; a late but allowed record changes it, and it is given again.
+With `early_every_ms`, open windows that have changed are given every so often, by the clock, in live epochs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema
+from mixedmode.sort import Combine
+from mixedmode.state import RowCodec, StateDescriptor, StateTable
+from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.time import TimeWindows, shifted_us
+from operators.aggregate import Aggregator
+from operators.aggregate.changes import KeyedChanges
+from operators.aggregate.segments import segments
+from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, Batch, Folded, OperatorAttributes, SubtaskContext
+from operators.tables import column_of
+from operators.window.firing import Firing
+from operators.window.fold import fold_time_windows
+from operators.window.keys import cut_keys, encoded_times, joined, leading_times, stored_schema
+from operators.window.output import WINDOW_BOUNDS
+from operators.window.partials import CHANGED, Layout, Partials
+from operators.window.settle import Settlement
+from operators.window.stored import stored_in
+
+_STATE_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindowAggregateOperator:
+    """Output: window_start, window_end, key, results. `key_schema` is None for un-keyed input.
+
+    `needs_previous` when another keyed step follows.
+    """
+
+    aggregator: Aggregator
+    key_schema: KeySchema | None
+    windows: TimeWindows
+    allowed_lateness_us: int
+    early_every_ms: int | None
+    needs_previous: bool
+
+    @property
+    def attributes(self) -> OperatorAttributes:
+        """Early results are due by the clock; overlapping windows take a record several times."""
+        return OperatorAttributes(
+            uses_clock=self.early_every_ms is not None, rows_per_record=self.windows.windows_per_record
+        )
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:
+        """The windows that are open, or may still change."""
+        return (StateDescriptor(_STATE_ID, "windows", self.layout.state_fields),)
+
+    @property
+    def input_fields(self) -> tuple[pa.Field, ...]:
+        """Columns of the operator's input beside key group and key: partial windows."""
+        return self.layout.table_fields
+
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """Bounds of the window, and the key columns."""
+        return (*WINDOW_BOUNDS, *(self.key_schema.fields if self.key_schema else ()))
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """Bounds of the window, key columns, results."""
+        return (*self.output_key, *self.aggregator.result_fields)
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None: the map side is told of late records."""
+        return {}
+
+    @property
+    def combine(self) -> Combine | None:
+        """Partials of one window are merged while they are sorted."""
+        return self._combined
+
+    @property
+    def layout(self) -> Layout:
+        """The columns of a window."""
+        return Layout.of(self.aggregator, shows_early=self.early_every_ms is not None, is_followed=self.needs_previous)
+
+    @property
+    def sorted_schema(self) -> KeySchema:
+        """What the sorter takes for the key."""
+        return KeySchema((pa.field("window_end", pa.int64()), *stored_schema(self.key_schema).fields))
+
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """One partial per key and window of the batch. A record is late when all of its windows are over.
+
+        Raises InvalidJobError for an event time that no window can be told for.
+        """
+        over_us = shifted_us(late_us, -self.allowed_lateness_us)
+        folded, late_rows = fold_time_windows(
+            batch, self.key_schema, self.aggregator, self.windows, over_us=over_us, max_parallelism=max_parallelism
+        )
+        keys = joined(encoded_times(folded.ends), folded.keys)
+        return Folded(self._table(folded.groups, keys, self.layout.new(folded.registers)), late_rows)
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Windows that fire or are to be forgotten in this epoch; those to be shown early."""
+        firing = self._firing(context)
+        codec = RowCodec(self.layout.state_fields)
+        for found in stored_in(context, _STATE_ID, firing.due_ranges(with_open=firing.shows_open)):
+            keys = cut_keys(found.keys, self.sorted_schema, before=PREFIX_BYTES)
+            windows, groups = self.layout.from_state(codec.unpack(found.values)), found.groups()
+            if firing.shows_open:
+                wanted = (leading_times(keys) <= firing.firing_us) | windows.has(CHANGED)
+                rows = np.flatnonzero(wanted)
+                keys, windows, groups = keys.take(pa.array(rows)), windows.take(rows), groups[rows]
+            yield self._table(groups, keys, windows)
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
+        """Sorted partials, one per window: yields the windows that are given; writes those that may still change."""
+        settlement = Settlement(
+            layout=self.layout,
+            sorted_schema=self.sorted_schema,
+            names=tuple(field.name for field in self.output_fields),
+            windows=self.windows,
+            is_keyed=self.key_schema is not None,
+            needs_previous=self.needs_previous,
+            firing=self._firing(context),
+            state=StateTable(self.states[0], context.backend),
+        )
+        for table in tables:
+            if table.num_rows:
+                yield from settlement.settle(table.combine_chunks())
+
+    def _firing(self, context: SubtaskContext) -> Firing:
+        return Firing.of(context.time, allowed_lateness_us=self.allowed_lateness_us, early_every_ms=self.early_every_ms)
+
+    def _table(self, groups: npt.NDArray[np.uint16], keys: pa.Array, windows: Partials) -> pa.Table:
+        names = [KEY_GROUP_COLUMN, KEY_COLUMN, *(field.name for field in self.input_fields)]
+        return pa.table([pa.array(groups), keys, *self.layout.table_columns(windows)], names=names)
+
+    def _combined(self, table: pa.Table) -> pa.Table:
+        table = table.combine_chunks()
+        keys = column_of(table, KEY_COLUMN)
+        grouping, first_rows = segments(keys)
+        if grouping.size == table.num_rows:
+            return table
+        first = pa.array(first_rows)
+        groups = column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy()
+        return self._table(groups, keys.take(first), self.layout.merge(grouping, self.layout.from_table(table)))

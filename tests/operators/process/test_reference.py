@@ -1,0 +1,127 @@
+"""Which function a step calls: found by name where it is needed, and refused with a reason where it is not there."""
+
+import pickle
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mixedmode.errors import InvalidJobError
+from operators.process import FunctionReference, KeyedProcessFunction, LocalFunction, Record
+from operators.process.reference import file_of
+
+SOURCE = """
+from mixedmode.process import KeyedProcessFunction
+
+class Limit(KeyedProcessFunction):
+    def __init__(self, most: int, *, name: str = "{name}"):
+        if most < 0:
+            raise ValueError("most is negative")
+        self.most, self.name = most, name
+
+    class Inner(KeyedProcessFunction):
+        pass
+
+NOT_A_FUNCTION = 5
+"""
+
+
+@pytest.fixture(autouse=True)
+def _path_as_before() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def write(folder: Path, name: str = "first", module: str = "user_functions") -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{module}.py").write_text(SOURCE.format(name=name))
+    return str(folder)
+
+
+def test_a_function_is_made_from_a_file_next_to_the_job(tmp_path: Path) -> None:
+    reference = FunctionReference.parse("user_functions:Limit", {"most": 3}, write(tmp_path))
+    assert reference == FunctionReference("user_functions", "Limit", {"most": 3}, str(tmp_path))
+    assert reference.label == "user_functions:Limit"
+    function = pickle.loads(pickle.dumps(reference)).create()
+    assert (function.most, function.name) == (3, "first")
+    assert file_of(function) == str(tmp_path / "user_functions.py")
+
+
+def test_a_nested_class_can_be_named(tmp_path: Path) -> None:
+    reference = FunctionReference.parse("user_functions:Limit.Inner", folder=write(tmp_path))
+    assert type(reference.create()).__qualname__ == "Limit.Inner"
+
+
+def test_each_create_gives_an_object_of_its_own(tmp_path: Path) -> None:
+    reference = FunctionReference.parse("user_functions:Limit", {"most": 3}, write(tmp_path))
+    assert reference.create() is not reference.create()
+    assert type(reference.create()) is type(reference.create())
+
+
+def test_two_jobs_may_have_modules_of_one_name(tmp_path: Path) -> None:
+    folders = [write(tmp_path / name, name) for name in ("first", "second")]
+    for folder in (*folders, *folders):
+        reference = FunctionReference.parse("user_functions:Limit", {"most": 1}, folder)
+        assert reference.create().name == Path(folder).name  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "module", "module:", ":Class", "a b:Class", "module:Class()", "./m.py:Class", "a::b"]
+)
+def test_what_names_no_function_is_refused(text: str) -> None:
+    with pytest.raises(InvalidJobError, match=re.escape("Write `package.module:Class`. process=" + text)):
+        FunctionReference.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "message"),
+    [
+        ("no_such_module:Limit", {}, "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("broken_functions:Limit", {}, "cannot be imported: SyntaxError"),
+        ("user_functions:Missing", {}, "this is no process function. .* process=user_functions:Missing, found=nothing"),
+        ("user_functions:NOT_A_FUNCTION", {}, "this is no process function. .* found=5"),
+        ("user_functions:Limit.missing.more", {}, "this is no process function. .* found=nothing"),
+        (
+            "user_functions:Limit",
+            {},
+            "the arguments do not fit the process function: missing a required argument: 'most'",
+        ),
+        (
+            "user_functions:Limit",
+            {"most": 1, "x": 2},
+            "got an unexpected keyword argument 'x'. .* args={'most': 1, 'x': 2}",
+        ),
+        ("user_functions:Limit", {"most": -1}, "the process function cannot be made: ValueError: most is negative"),
+    ],
+)
+def test_a_function_that_cannot_be_had_is_refused_with_the_reason(
+    tmp_path: Path, text: str, args: dict[str, object], message: str
+) -> None:
+    folder = write(tmp_path)
+    (tmp_path / "broken_functions.py").write_text("def (")
+    with pytest.raises(InvalidJobError, match=message):
+        FunctionReference.parse(text, args, folder).create()
+
+
+def test_a_class_at_hand_need_not_be_importable() -> None:
+    class Local(KeyedProcessFunction):
+        def __init__(self, n: int = 1) -> None:
+            self.n = n
+
+    function = LocalFunction(Local, {"n": 5}).create()
+    assert isinstance(function, Local)
+    assert function.n == 5
+    assert LocalFunction(Local).label.endswith("Local")
+    with pytest.raises(InvalidJobError, match="the arguments do not fit"):
+        LocalFunction(Local, {"m": 5}).create()
+
+
+def test_a_function_without_its_method_is_told_so() -> None:
+    record: Record = {}
+    with pytest.raises(NotImplementedError, match="KeyedProcessFunction has no method process_element"):
+        KeyedProcessFunction().process_element(record, None)  # type: ignore[arg-type]
