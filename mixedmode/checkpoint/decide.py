@@ -7,6 +7,7 @@ Invariants (tests/checkpoint/test_decide.py):
   I1  an epoch is run at most once past its commit: RunEpoch only for the one after the latest committed
   I2  only the newest generation gets a CommitPermit
   I3  a job whose stored state cannot be read by its operators never starts
+  I4  nor does one whose input has ended
 """
 
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ __all__ = [
     "Fresh",
     "Gap",
     "Mode",
+    "Over",
     "Refused",
     "Republish",
     "Resume",
@@ -49,6 +51,13 @@ class Fresh:
 @dataclass(frozen=True, slots=True)
 class Resume:
     """Go on after the epoch `latest`, whose outputs are to be published once more first."""
+
+    latest: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The input has ended with the epoch `latest`: publish its outputs once more, and nothing else."""
 
     latest: Epoch
 
@@ -121,22 +130,28 @@ class EpochPath:
     path: PathTaken
 
 
-StartDecision = Fresh | Resume | Refused | Damaged
+StartDecision = Fresh | Resume | Over | Refused | Damaged
 EpochDecision = RunEpoch | Republish | SkipPublished | Gap
 CommitDecision = CommitPermit | Fenced
 
 
-def decide_start(wanted: JobIdentity, stored: JobIdentity | None, *, latest: Epoch | None) -> StartDecision:
+def decide_start(
+    wanted: JobIdentity, stored: JobIdentity | None, *, latest: Epoch | None, is_final: bool = False
+) -> StartDecision:
     """Whether a job may use a checkpoint folder.  stored: what job.json says; latest: the newest manifest's epoch.
 
-    Called once a start, after the generation was claimed. On Fresh, job.json has to be created unless it is there.
+    is_final: whether that manifest says that the input has ended. Called once a start, after the generation was
+    claimed. On Fresh, job.json has to be created unless it is there.
     """
+    assert latest is not None or not is_final, "only a manifest can be final"
     if stored is None:
         return Fresh() if latest is None else Damaged(_JOB_LOST.format(latest=latest))
     differences = list(_differences(wanted, stored))
     if differences:
         return Refused(_refusal(differences, latest))
-    return Fresh() if latest is None else Resume(latest)
+    if latest is None:
+        return Fresh()
+    return Over(latest) if is_final else Resume(latest)
 
 
 def decide_epoch(

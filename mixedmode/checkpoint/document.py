@@ -6,6 +6,8 @@ The one idea: there is exactly one way to write a document, so a reader writes i
 a single bit (cut short, flipped, edited by hand, duplicate keys) is damaged. `checksum` is xxh3_64 over the content
 as it is written. Keys keep the order in which they were given; text is UTF-8, not escaped; there is no NaN.
 
+Older formats stay readable: a kind names them, and whoever decodes a document is told which one it is of.
+
 Invariants (tests/checkpoint/test_manifest.py):
   I1  decode(encode(content)) == content
   I2  changing any one bit, or cutting anything off, raises CorruptStateError
@@ -13,21 +15,33 @@ Invariants (tests/checkpoint/test_manifest.py):
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.errors import CorruptStateError
 
-__all__ = ["DocumentKind", "damaged", "decode_document", "encode_document"]
+__all__ = ["Document", "DocumentKind", "damaged", "decode_document", "encode_document"]
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """A kind of document and the newest format of it that this version writes and reads.  `noun` is for messages."""
+    """A kind of document, the format of it that this version writes, and older ones that it reads, too.
+
+    `noun` is for messages.
+    """
 
     kind: str
     format_version: int
     noun: str
+    older_formats: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document that was proven whole: the format that it is written in, and its content as JSON bytes."""
+
+    format_version: int
+    content: bytes
 
 
 def encode_document(kind: DocumentKind, content: Mapping[str, object]) -> bytes:
@@ -37,8 +51,8 @@ def encode_document(kind: DocumentKind, content: Mapping[str, object]) -> bytes:
     return head[:-1] + b',"content":' + body + b"}\n"
 
 
-def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> bytes:
-    """The content of a document as JSON bytes, proven whole.  `where` names the object in messages.
+def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> Document:
+    """A document from its bytes, proven whole.  `where` names the object in messages.
 
     Raises CorruptStateError when it is damaged, is something else, or was written by a newer mixedmode.
     """
@@ -49,11 +63,11 @@ def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> bytes:
     if not isinstance(envelope, dict) or envelope.get("kind") != kind.kind:
         found = envelope.get("kind") if isinstance(envelope, dict) else None
         raise damaged(kind, where, f"something else was put in its place, kind={found!r}, expected={kind.kind!r}")
-    _check_version(kind, envelope.get("format_version"), where)
+    version = _readable_version(kind, envelope.get("format_version"), where)
     content = envelope.get("content")
-    if not isinstance(content, dict) or _encoded(kind, content) != data:
+    if not isinstance(content, dict) or _encoded(replace(kind, format_version=version), content) != data:
         raise damaged(kind, where, f"its checksum does not match its content, checksum={envelope.get('checksum')!r}")
-    return _dumps(content)
+    return Document(version, _dumps(content))
 
 
 def damaged(kind: DocumentKind, where: str, why: str) -> CorruptStateError:
@@ -64,9 +78,10 @@ def damaged(kind: DocumentKind, where: str, why: str) -> CorruptStateError:
     )
 
 
-def _check_version(kind: DocumentKind, version: object, where: str) -> None:
-    if version == kind.format_version:  # true and 1.0 equal 1 too; they fail when the document is written again
-        return
+def _readable_version(kind: DocumentKind, version: object, where: str) -> int:
+    for readable in (kind.format_version, *kind.older_formats):
+        if version == readable:  # true and 1.0 equal 1 too; they fail when the document is written again
+            return readable
     if isinstance(version, int) and version > kind.format_version:
         msg = (
             f"{kind.noun} was written by a newer mixedmode than this one. Nothing was changed. Start the job with the "

@@ -81,8 +81,11 @@ def classify(
     return Classified(tuple(referenced), tuple(orphaned), tuple(pending), tuple(unknown))
 
 
-def collect_orphans(log: CheckpointLog, *, sink: ObjectStore | None) -> Collected:
-    """Delete orphaned runs and staged outputs.  sink: the sink's folder, None for a sink without one.
+def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Collected:
+    """Delete orphaned runs and staged outputs.  sinks: the folders of the job's outputs.
+
+    Outputs of one attempt bear one name in the folders of several sinks. That is harmless: what an attempt staged is
+    named by its manifest altogether or not at all.
 
     Called after the generation was claimed and before the first task runs, and after a commit whenever it pays.
     """
@@ -90,7 +93,7 @@ def collect_orphans(log: CheckpointLog, *, sink: ObjectStore | None) -> Collecte
     manifests, unreadable = readable_manifests(log, epochs)
     latest = epochs[-1] if epochs else None
     files = size = 0
-    for store, folder in _folders(log, sink):
+    for store, folder in _folders(log, sinks):
         listing = dict(store.list(folder))
         orphans = classify(listing, manifests, latest=latest, unreadable=unreadable).orphaned
         store.delete(orphans)
@@ -119,15 +122,15 @@ def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manife
     return Collected(len(unneeded), sum(sizes[path] for path in unneeded))
 
 
-def discard_attempts(log: CheckpointLog, *, sink: ObjectStore | None, epoch: Epoch, own: Generation) -> Collected:
-    """Delete what this start of the job wrote for an epoch that it gives up.
+def discard_attempts(log: CheckpointLog, *, sinks: Sequence[ObjectStore], epoch: Epoch, own: Generation) -> Collected:
+    """Delete what this start of the job wrote for an epoch that it gives up.  sinks: the folders of its outputs.
 
     Requires that this start has not called `commit` for the epoch (after a failed call it is not known whether the
     manifest exists) and never will. Finds its files by `paths.attempt`. Files that a straggling task writes
     afterwards stay until the epoch is committed.
     """
     files = size = 0
-    for store, folder in _folders(log, sink):
+    for store, folder in _folders(log, sinks):
         listing = dict(store.list(folder))
         given_up = [path for path in listing if _is_own(path, epoch, own)]
         store.delete(given_up)
@@ -152,9 +155,8 @@ def readable_manifests(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[lis
     return manifests, unreadable
 
 
-def _folders(log: CheckpointLog, sink: ObjectStore | None) -> list[tuple[ObjectStore, str]]:
-    runs = [(log.store, paths.RUNS)]
-    return runs if sink is None else [*runs, (sink, paths.STAGING)]
+def _folders(log: CheckpointLog, sinks: Sequence[ObjectStore]) -> list[tuple[ObjectStore, str]]:
+    return [(log.store, paths.RUNS), *((sink, paths.STAGING) for sink in sinks)]
 
 
 def _named(manifests: Iterable[Manifest]) -> set[str]:

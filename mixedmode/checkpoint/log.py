@@ -110,6 +110,8 @@ class CheckpointLog:
         """
         assert (permit.epoch, permit.generation) == (manifest.epoch, manifest.generation), (permit, manifest.epoch)
         assert manifest.previous is None or manifest.previous < manifest.epoch, (manifest.previous, manifest.epoch)
+        published = {(file.sink, file.final_path) for file in manifest.outputs}
+        assert len(published) == len(manifest.outputs), "one output of two tasks under one name: one would be lost"
         path = paths.manifest_path(manifest.epoch)
         if self.store.put_new(path, encode_manifest(manifest)):
             return Committed(manifest)

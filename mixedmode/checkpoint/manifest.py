@@ -3,10 +3,15 @@
 The one idea: the dataclasses are the format. A document holds the fields of its dataclass under their own names, in
 their order; a changed field is a new format version. The bytes are pinned by tests/checkpoint/test_manifest.py.
 
+Formats of the manifest, all of which are read:
+    2  the one that is written
+    1  without sinks by name, splits, the job's watermark and clock, late and early records, and the final epoch
+
 Who writes what: job.json, generations/* and manifests/* are written by the driver, create-once, never changed.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +36,8 @@ __all__ = [
 
 T = TypeVar("T", bound="DataclassInstance")
 
-_MANIFEST = DocumentKind("mixedmode-manifest", 1, "the manifest of a checkpoint")
+_NOTHING_TO_STRIP: Mapping[int, Callable[[dict[str, Any]], None]] = {}
+_MANIFEST = DocumentKind("mixedmode-manifest", 2, "the manifest of a checkpoint", older_formats=(1,))
 _JOB = DocumentKind("mixedmode-job", 1, "the identity of the job")
 _GENERATION = DocumentKind("mixedmode-generation", 1, "the record of a start of the job")
 
@@ -48,7 +54,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(data: bytes, *, where: str) -> Manifest:
     """Inverse of encode_manifest.  Raises CorruptStateError (restore) for bytes that it did not give."""
-    return decode_as(_MANIFEST, Manifest, data, where=where)
+    return decode_as(_MANIFEST, Manifest, data, where=where, strip={1: _strip_to_format_1})
 
 
 def encode_identity(identity: JobIdentity) -> bytes:
@@ -76,17 +82,41 @@ def encode_as(kind: DocumentKind, value: "DataclassInstance") -> bytes:
     return encode_document(kind, asdict(value))
 
 
-def decode_as(kind: DocumentKind, cls: type[T], data: bytes, *, where: str) -> T:
-    """Inverse of encode_as.  Raises CorruptStateError if it is damaged or its fields are not those of `cls`."""
-    content = decode_document(kind, data, where=where)
+def decode_as(
+    kind: DocumentKind,
+    cls: type[T],
+    data: bytes,
+    *,
+    where: str,
+    strip: Mapping[int, Callable[[dict[str, Any]], None]] = _NOTHING_TO_STRIP,
+) -> T:
+    """Inverse of encode_as.  Raises CorruptStateError if it is damaged or its fields are not those of `cls`.
+
+    An older format lacks fields that have defaults in `cls`; strip[format] takes them out of a content again.
+    """
+    document = decode_document(kind, data, where=where)
+    found = replace(kind, format_version=document.format_version)
     try:
-        value = _adapter(cls).validate_json(content, strict=True)
+        value = _adapter(cls).validate_json(document.content, strict=True)
     except ValidationError as error:
-        raise damaged(kind, where, f"its fields are not those of format {kind.format_version}") from error
+        raise damaged(kind, where, f"its fields are not those of format {found.format_version}") from error
     assert isinstance(value, cls), value
-    if encode_as(kind, value) != data:  # a field too many
-        raise damaged(kind, where, f"its fields are not those of format {kind.format_version}")
+    content = asdict(value)
+    if document.format_version in strip:
+        strip[document.format_version](content)
+    if encode_document(found, content) != data:  # a field too many, or one that its format should have
+        raise damaged(kind, where, f"its fields are not those of format {found.format_version}")
     return value
+
+
+def _strip_to_format_1(manifest: dict[str, Any]) -> None:
+    added = ("watermark_us", "clock_ms", "is_final", "records_late", "records_ahead", "records_skipped", "output_names")
+    for name in added:
+        del manifest[name]
+    for progress in manifest["sources"].values():
+        del progress["splits"]
+    for output in manifest["outputs"]:
+        del output["sink"]
 
 
 @cache

@@ -3,7 +3,6 @@
 The one idea: ids are zero-padded to 10 digits, so names sort as their numbers do, in any listing.
 
     job.json                                              who the job is            create-once
-    ended                                                 the input is over         create-once
     generations/<generation>                              one per start of the job  create-once
     manifests/<epoch>.json                                THE commit point          create-once
     runs/<operator id>/<epoch>-<subtask>-<unique>.sst     state                     create-once, immutable
@@ -12,6 +11,8 @@ The one idea: ids are zero-padded to 10 digits, so names sort as their numbers d
     <out>/_mixedmode.json                                 describes the output      create-once
     <out>/_staging/<epoch>-<subtask>-<unique>.<ext>       written by tasks, not yet visible to readers
     <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated
+
+Each output of a job has a folder <out> of its own; in all of them, names are of this form.
 
 `<unique>` tells attempts of one subtask apart. `attempt(generation, token)` builds one that also names the start of the
 job it belongs to, so that a start can take back its own files (gc.discard_attempts).
@@ -27,7 +28,6 @@ from dataclasses import dataclass
 from mixedmode.checkpoint.types import Epoch, Generation
 
 __all__ = [
-    "ENDED",
     "GENERATIONS",
     "JOB",
     "MANIFESTS",
@@ -53,7 +53,6 @@ __all__ = [
 ]
 
 JOB = "job.json"
-ENDED = "ended"
 GENERATIONS = "generations"
 MANIFESTS = "manifests"
 RUNS = "runs"

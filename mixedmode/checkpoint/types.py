@@ -11,8 +11,10 @@ Invariants (kept by whoever builds the values; tests/checkpoint/test_manifest.py
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NewType
+
+from mixedmode.time import SplitProgress
 
 __all__ = [
     "Epoch",
@@ -63,13 +65,18 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """One output file of one epoch: written at `staged_path`, renamed to `final_path` once its epoch is committed."""
+    """One output file of one epoch: written at `staged_path`, renamed to `final_path` once its epoch is committed.
+
+    `sink` is the name of the output that it is of, "" for the main one; each has a folder of its own. In an epoch, an
+    output has one file per `final_path`, so its rows come from the subtasks of one stage.
+    """
 
     staged_path: str
     final_path: str
     bytes: int
     rows: int
     checksum: str
+    sink: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +93,15 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """How far one source is: records read since the job began, greatest event time, watermark (None: none yet)."""
+    """How far one source is: records read since the job began, greatest event time, watermark (None: none yet).
+
+    `splits` are its parts by the value of the partition column, the one part "" where there is no such column.
+    """
 
     records: int
     max_event_time_us: int | None
     watermark_us: int | None
+    splits: Mapping[str, SplitProgress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +109,15 @@ class Manifest:
     """One committed epoch. The manifest existing *is* the commit; files that no manifest names do not exist.
 
     `offsets` is the text of Spark's offset log entry for the epoch, character by character: a repeat of the epoch
-    must cover exactly that range. `records_in`, `rows_out` and `pairs` (state entries written) count this epoch only.
+    must cover exactly that range. `records_in`, `rows_out`, `pairs` (state entries written), `records_late` (too late
+    for every window), `records_ahead` (too far ahead of the clock to move the watermark) and `records_skipped` (a
+    function failed on them, and on-error is skip) count this epoch only.
+
+    `watermark_us` is the job's watermark after the epoch, `clock_ms` the processing time that the epoch was given; each
+    None where there is none, as in format 1. `output_names` are the outputs that the job had, "" being the main one.
+
+    `is_final`: the input has ended, everything has fired, and no epoch comes after this one. Spark has no entry for
+    such an epoch, so `offsets` is "".
     """
 
     job: str
@@ -117,3 +136,10 @@ class Manifest:
     records_in: int
     rows_out: int
     pairs: int
+    watermark_us: int | None = None
+    clock_ms: int | None = None
+    is_final: bool = False
+    records_late: int = 0
+    records_ahead: int = 0
+    records_skipped: int = 0
+    output_names: tuple[str, ...] = ("",)

@@ -15,6 +15,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,13 +44,15 @@ class _Rows(Protocol):
 
 
 class OutputWriter:
-    """The output of one subtask in one epoch; a file exists only if there are rows."""
+    """One output of one subtask in one epoch; a file exists only if there are rows."""
 
-    def __init__(self, sink: SinkTask, epoch: Epoch, subtask: int, folder: Path) -> None:
+    def __init__(self, sink: SinkTask, epoch: Epoch, subtask: int, folder: Path, name: str = "") -> None:
+        """`name` is the output's, "" for the main one; `folder`, a local one, may be that of other outputs, too."""
         self._sink = sink
         self._epoch = epoch
         self._subtask = subtask
-        self._path = folder / f"output.{sink.format}"
+        self._name = name
+        self._path = folder / f"output{'-' if name else ''}{quote(name, safe='')}.{sink.format}"
         self._rows: _Rows | None = None
         self._row_count = 0
 
@@ -80,6 +83,7 @@ class OutputWriter:
                 bytes=self._path.stat().st_size,
                 rows=self._row_count,
                 checksum=file_checksum(self._path),
+                sink=self._name,
             ),
         )
 

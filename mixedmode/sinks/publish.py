@@ -78,6 +78,7 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
     Called by the driver after the commit, and at the start for the latest manifest again. When it returns, all are
     published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten.
     """
+    assert len({file.final_path for file in staged}) == len(staged), "two files under one name: one would be lost"
     unpublished = {file for file in staged if not _is_published(store, file)}
     for file in unpublished:
         _check_staged(store, file)
@@ -105,8 +106,8 @@ def describe_output(store: ObjectStore, description: OutputDescription) -> None:
     if stored != description:
         msg = (
             "the output folder holds the output of another job, or of this one with other columns, and files of both "
-            f"would be mixed: {'; '.join(_differences(stored, description))}. Set `sink.path` to a new folder, or put "
-            f"the setting back. folder={store.url}"
+            f"would be mixed: {'; '.join(_differences(stored, description))}. Give this output a new path, or put the "
+            f"setting back. folder={store.url}"
         )
         raise InvalidJobError(msg)
 

@@ -7,6 +7,7 @@ console.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +30,7 @@ CONSOLE_ROWS = 20  # of one epoch; a person reads no more
 
 
 class Sink(Protocol):
-    """Publication of staged outputs, which may be repeated."""
+    """Publication of the staged files of one output, which may be repeated. `sinks.Sinks` holds all of a job."""
 
     @property
     def task(self) -> SinkTask:
@@ -62,7 +63,7 @@ class FileSink:
         if not is_fresh and read_output_description(self.store) is None:
             msg = (
                 "the job goes on from a checkpoint, and the output it has written so far is not in this folder. Put "
-                "the old `sink.path` back, or move the whole output folder to the new path. "
+                "the old path of this output back, or move its whole folder to the new path. "
                 f"folder={self.store.url}"
             )
             raise InvalidJobError(msg)
@@ -71,8 +72,8 @@ class FileSink:
         if is_fresh and not self._replaces and published_files(self.store):
             msg = (
                 "the output folder holds the output of an earlier run whose checkpoints are not here, and the two "
-                "would be mixed. Set `sink.path` to a new folder, empty this one, or put the old checkpointing.dir "
-                f"back. folder={self.store.url}"
+                "would be mixed. Give this output a new path, empty the folder, or put the old checkpointing.dir back. "
+                f"folder={self.store.url}"
             )
             raise InvalidJobError(msg)
         if self._replaces:  # what a batch run that died has staged is of no use to this one
@@ -91,11 +92,15 @@ class FileSink:
 class ConsoleSink:
     """Prints the first rows of each epoch. A crash right after printing prints them once more."""
 
-    def __init__(self, url: str, show: Callable[[pa.Table, int], None]) -> None:
-        """`url` is a folder for staged outputs; `show` gets up to CONSOLE_ROWS rows, and how many there are."""
+    def __init__(self, url: str, show: Callable[[pa.Table, int, str], None], name: str = "") -> None:
+        """`url` is a folder for staged outputs, of this sink alone; `name` is the output's, "" for the main one.
+
+        `show` gets up to CONSOLE_ROWS rows, how many there are, and the name.
+        """
         self.task = SinkTask(url, "parquet")
         self.store = ObjectStore(url)
         self._show = show
+        self._name = name
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """Nothing can be in the way."""
@@ -109,18 +114,19 @@ class ConsoleSink:
                 tables.append(pq.read_table(pa.BufferReader(data)))
         if tables:
             rows = pa.concat_tables(tables).slice(0, CONSOLE_ROWS)
-            self._show(rows, sum(file.rows for file in staged))
+            self._show(rows, sum(file.rows for file in staged), self._name)
         self.store.delete([file.staged_path for file in staged])
 
 
-def print_rows(rows: pa.Table, total: int) -> None:
-    """Rows as lines of name=value on standard output."""
-    epoch = rows.column(EPOCH_COLUMN)[0].as_py()
-    print(f"epoch {epoch}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else ""))  # noqa: T201
+def print_rows(rows: pa.Table, total: int, name: str) -> None:
+    """Rows as lines of name=value on standard output, below the epoch and the name of the output ("": the main one)."""
+    heading = f"epoch {rows.column(EPOCH_COLUMN)[0].as_py()}" + (f", {name}" if name else "")
+    print(f"{heading}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else ""))  # noqa: T201
     for row in rows.drop_columns([EPOCH_COLUMN]).to_pylist():
         print("  " + "  ".join(f"{name}={value}" for name, value in row.items()))  # noqa: T201
 
 
-def staging_folder(checkpoint_dir: Path | str) -> str:
-    """Where the console's outputs wait to be printed."""
-    return f"{str(checkpoint_dir).rstrip('/')}/console"
+def staging_folder(checkpoint_dir: Path | str, name: str = "") -> str:
+    """Where an output waits to be printed on the console. `name` is the output's, "" for the main one."""
+    folder = f"{str(checkpoint_dir).rstrip('/')}/console"
+    return f"{folder}-{quote(name, safe='')}" if name else folder

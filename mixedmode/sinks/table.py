@@ -60,12 +60,11 @@ def current_table(url: str) -> CurrentTable | None:
 
 
 def _newest(changes: pa.Table, key_columns: tuple[str, ...]) -> pa.Table:
-    """One row per key: the one of its greatest epoch, which has one row per key."""
+    """One row per key: its last one. Files come by epoch; the rows of a key in an epoch are in one file, in order."""
     groups = group_codes([_array(changes, name) for name in key_columns])
-    epochs = changes.column(EPOCH_COLUMN).to_numpy()
     newest = np.full(len(groups.first_row), -1, np.int64)
-    np.maximum.at(newest, groups.codes, epochs)
-    kept = changes.filter(pa.array(epochs == newest[groups.codes]))
+    np.maximum.at(newest, groups.codes, np.arange(changes.num_rows))
+    kept = changes.take(pa.array(newest))
     kept = kept.filter(pc.not_equal(kept.column(_OP_COLUMN), _DELETE))
     return kept.sort_by([(name, "ascending") for name in key_columns])
 
@@ -84,6 +83,7 @@ def _read(store: ObjectStore, path: str, file_format: str, fields: Sequence[pa.F
 def _read_json(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
     rows = [json.loads(line) for line in data.splitlines()]
     every = [*fields, pa.field(_OP_COLUMN, pa.string()), pa.field(EPOCH_COLUMN, pa.int64())]
+    every = [field for field in every if rows and field.name in rows[0]]  # only upserts have `_op`
     columns = [_from_json([row[field.name] for row in rows], field.type) for field in every]
     return pa.table(columns, names=[field.name for field in every])
 

@@ -12,6 +12,7 @@ from mixedmode.checkpoint.decide import (
     Fresh,
     Gap,
     Mode,
+    Over,
     Refused,
     Republish,
     Resume,
@@ -42,6 +43,15 @@ def test_a_start_that_died_in_its_first_epoch_begins_afresh() -> None:
 
 def test_the_same_job_resumes_after_its_latest_epoch() -> None:
     assert decide_start(IDENTITY, IDENTITY, latest=Epoch(4)) == Resume(Epoch(4))
+
+
+def test_a_job_whose_input_has_ended_is_over() -> None:
+    assert decide_start(IDENTITY, IDENTITY, latest=Epoch(4), is_final=True) == Over(Epoch(4))
+
+
+def test_another_job_is_refused_also_when_the_stored_one_is_over() -> None:
+    decision = decide_start(JobIdentity("other", 128, {}), IDENTITY, latest=Epoch(4), is_final=True)
+    assert isinstance(decision, Refused)
 
 
 def test_another_order_of_steps_in_the_identity_is_the_same_job() -> None:

@@ -1,6 +1,7 @@
 """Garbage: only what nothing names and nothing can come to name is deleted."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,27 +100,51 @@ def test_a_collection_deletes_orphans_and_nothing_else(log: CheckpointLog, sink:
     staged = [a_staged(0).staged_path, a_staged(1).staged_path, "part-0000000000-0000000009.parquet"]
     for path in [*staged, a_staged(0, unique="dead").staged_path]:
         sink.put(path, b"1234567")
-    assert collect_orphans(log, sink=sink) == Collected(files=2, bytes=12)
+    assert collect_orphans(log, sinks=[sink]) == Collected(files=2, bytes=12)
     assert [path for path in names(log.store) if path.startswith("runs")] == sorted(kept)
     assert names(sink) == sorted(staged)
-    assert collect_orphans(log, sink=sink) == Collected(0, 0), "a second collection finds nothing"
+    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0), "a second collection finds nothing"
+
+
+def test_a_collection_goes_through_the_folders_of_all_outputs(log: CheckpointLog, tmp_path: Path) -> None:
+    sinks = [ObjectStore(tmp_path / name) for name in ("main", "late", "alerts")]
+    named = [replace(a_staged(1), sink=name) for name in ("", "late")]
+    commit(log, a_manifest(1, outputs=named))
+    for store in sinks:
+        for path in (a_staged(1).staged_path, a_staged(1, unique="dead").staged_path, a_staged(2).staged_path):
+            store.put(path, b"1234567")
+    assert collect_orphans(log, sinks=sinks) == Collected(files=3, bytes=21)
+    for store in sinks:
+        # that of alerts is of the attempt that counts, so it could only be there if its manifest named it, too
+        assert names(store) == [a_staged(1).staged_path, a_staged(2).staged_path], store.url
+    assert collect_orphans(log, sinks=sinks) == Collected(0, 0), "a second collection finds nothing"
+
+
+def test_a_start_takes_back_its_own_files_of_all_outputs(log: CheckpointLog, tmp_path: Path) -> None:
+    sinks = [ObjectStore(tmp_path / name) for name in ("main", "late")]
+    mine, other = (paths.attempt(Generation(number), "a1") for number in (2, 1))
+    for store in sinks:
+        store.put(a_staged(3, unique=mine).staged_path, b"1234567")
+        store.put(a_staged(3, unique=other).staged_path, b"1234567")
+    assert discard_attempts(log, sinks=sinks, epoch=Epoch(3), own=Generation(2)) == Collected(files=2, bytes=14)
+    assert [names(store) for store in sinks] == [[a_staged(3, unique=other).staged_path]] * 2
 
 
 def test_a_collection_without_a_sink_folder_collects_runs(log: CheckpointLog) -> None:
     commit(log, a_manifest(0))
     log.store.put(a_run(0).path, b"12345")
-    assert collect_orphans(log, sink=None) == Collected(1, 5)
+    assert collect_orphans(log, sinks=[]) == Collected(1, 5)
 
 
 def test_a_collection_in_an_empty_folder_does_nothing(log: CheckpointLog, sink: ObjectStore) -> None:
-    assert collect_orphans(log, sink=sink) == Collected(0, 0)
+    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0)
 
 
 def test_a_damaged_manifest_keeps_its_files(log: CheckpointLog, sink: ObjectStore) -> None:
     commit(log, a_manifest(0, runs=[a_run(0)]))
     log.store.put(a_run(0).path, b"12345")
     log.store.put(paths.manifest_path(Epoch(0)), b"damaged")
-    assert collect_orphans(log, sink=sink) == Collected(0, 0)
+    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0)
     assert log.store.exists(a_run(0).path)
 
 
@@ -131,7 +156,7 @@ def test_a_start_that_was_stopped_right_before_its_commit_loses_no_file(log: Che
     stopped = a_manifest(0, generation=old, runs=[a_run(0)])
 
     new = log.claim_generation()
-    collect_orphans(log, sink=sink)
+    collect_orphans(log, sinks=[sink])
     assert log.commit(stopped, permit) == Committed(stopped), "it goes on after the newer start has collected"
 
     mine = a_manifest(0, generation=new, runs=[a_run(0, unique="b")])
@@ -142,9 +167,9 @@ def test_a_start_that_was_stopped_right_before_its_commit_loses_no_file(log: Che
 def test_garbage_of_a_failed_backlog_goes_once_the_backlog_is_committed(log: CheckpointLog, sink: ObjectStore) -> None:
     for attempt in "abc":
         log.store.put(a_run(0, unique=attempt).path, b"12345")
-    assert collect_orphans(log, sink=sink) == Collected(0, 0)
+    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0)
     commit(log, a_manifest(0, runs=[a_run(0, unique="c")]))
-    assert collect_orphans(log, sink=sink) == Collected(2, 10)
+    assert collect_orphans(log, sinks=[sink]) == Collected(2, 10)
     assert log.store.exists(a_run(0, unique="c").path)
 
 
@@ -155,7 +180,7 @@ def test_a_start_takes_back_only_its_own_files_of_one_epoch(log: CheckpointLog, 
     kept = [a_run(3, unique=other).path, a_run(2, unique=mine).path, a_run(3, unique="plain").path]
     for path in kept:
         log.store.put(path, b"12345")
-    collected = discard_attempts(log, sink=sink, epoch=Epoch(3), own=Generation(2))
+    collected = discard_attempts(log, sinks=[sink], epoch=Epoch(3), own=Generation(2))
     assert collected == Collected(files=2, bytes=12)
     assert names(log.store) == sorted(kept)
     assert names(sink) == []
@@ -179,5 +204,5 @@ def test_a_crash_after_the_manifest_is_dropped_leaves_runs_that_the_next_collect
     for run in (merged_away, merged):
         log.store.put(run.path, b"state")
     commit(log, a_manifest(2, runs=[merged]))  # as if the manifest of epoch 1 had been deleted, and then nothing more
-    assert collect_orphans(log, sink=None) == Collected(1, 5)
+    assert collect_orphans(log, sinks=[]) == Collected(1, 5)
     assert log.store.exists(merged.path)

@@ -14,7 +14,7 @@ from mixedmode.checkpoint.manifest import encode_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.errors import CorruptStateError
-from tests.checkpoint.examples import IDENTITY, a_manifest
+from tests.checkpoint.examples import IDENTITY, a_manifest, a_staged
 
 SERIAL = itertools.count()
 
@@ -26,6 +26,17 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointLog:
 
 def permit_for(manifest: Manifest) -> CommitPermit:
     return CommitPermit(manifest.epoch, manifest.generation)
+
+
+def test_two_files_of_an_output_under_one_published_name_are_never_committed(log: CheckpointLog) -> None:
+    generation = log.claim_generation()
+    permit = CommitPermit(Epoch(0), generation)
+    twice = a_manifest(0, generation=generation, outputs=[a_staged(0, unique="a"), a_staged(0, unique="b")])
+    with pytest.raises(AssertionError, match="one would be lost"):
+        log.commit(twice, permit)
+    assert log.epochs() == ()
+    of_two = [a_staged(0), replace(a_staged(0), sink="late")]
+    assert isinstance(log.commit(a_manifest(0, generation=generation, outputs=of_two), permit), Committed)
 
 
 def test_an_empty_folder_says_nothing(log: CheckpointLog) -> None:

@@ -28,6 +28,7 @@ from mixedmode.checkpoint.types import (
     StagedFile,
 )
 from mixedmode.errors import CorruptStateError
+from mixedmode.time import SplitProgress
 from tests.checkpoint.examples import IDENTITY, a_manifest, a_run, a_staged
 
 KIND = DocumentKind("mixedmode-example", 2, "the example")
@@ -40,9 +41,10 @@ JSON = st.recursive(
     max_leaves=6,
 )
 RUNS = st.builds(RunFile, TEXT, COUNT, COUNT, COUNT, COUNT, COUNT, TEXT, st.lists(TEXT, max_size=3).map(tuple))
-STAGED = st.builds(StagedFile, TEXT, TEXT, COUNT, COUNT, TEXT)
+STAGED = st.builds(StagedFile, TEXT, TEXT, COUNT, COUNT, TEXT, TEXT)
 STATES = st.builds(OperatorState, TEXT, st.dictionaries(TEXT, JSON, max_size=3), st.lists(RUNS, max_size=3).map(tuple))
-PROGRESS = st.builds(SourceProgress, COUNT, st.none() | INT64, st.none() | INT64)
+SPLITS = st.dictionaries(TEXT, st.builds(SplitProgress, st.none() | INT64, INT64), max_size=3)
+PROGRESS = st.builds(SourceProgress, COUNT, st.none() | INT64, st.none() | INT64, SPLITS)
 MANIFESTS = st.builds(
     Manifest,
     job=TEXT,
@@ -61,9 +63,16 @@ MANIFESTS = st.builds(
     records_in=COUNT,
     rows_out=COUNT,
     pairs=COUNT,
+    watermark_us=st.none() | INT64,
+    clock_ms=st.none() | INT64,
+    records_skipped=COUNT,
+    output_names=st.lists(TEXT, max_size=3).map(tuple),
+    is_final=st.booleans(),
+    records_late=COUNT,
+    records_ahead=COUNT,
 )
 
-GOLDEN = (
+FORMAT_1 = (
     b'{"kind":"mixedmode-manifest","format_version":1,"checksum":"6c2bbcede7e2efc8","content":{"job":"airport-delays","epoch":1,'
     b'"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"path":"streaming","parallelism":2,'
     b'"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event_time_us":1699999999000000,'
@@ -77,13 +86,58 @@ GOLDEN = (
 )
 
 
+FORMAT_2 = (
+    b'{"kind":"mixedmode-manifest","format_version":2,"checksum":"ac7bcf7cf0c4e528","content":{"job":"airport-'
+    b'delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"path":"stre'
+    b'aming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event_time_us":16'
+    b'99999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":1699999999000000,"active_ms":'
+    b'1700000000000},"\xcf\x80":{"max_time_us":null,"active_ms":5}}}},"offsets":"v1\\n{\\"batchWatermarkMs\\":0,\\"batc'
+    b'hTimestampMs\\":1700000000000}\\n{\\"logOffset\\":0}","operators":[{"operator_id":"step-1","state_schema":{"'
+    b'columns":["n","\xce\xa3"],"format":1},"runs":[{"path":"runs/step-1/0000000001-0000000000-a.sst","state_id":0,"'
+    b'bytes":5,"entries":2,"key_group_start":0,"key_group_end":64,"checksum":"0000000000000000","merged_from":'
+    b'[]}]}],"outputs":[{"staged_path":"_staging/0000000001-0000000000-a.parquet","final_path":"part-000000000'
+    b'1-0000000000.parquet","bytes":7,"rows":3,"checksum":"ffffffffffffffff","sink":""},{"staged_path":"_stagi'
+    b'ng/0000000001-0000000000-a.parquet","final_path":"part-0000000001-0000000000.parquet","bytes":7,"rows":3'
+    b',"checksum":"ffffffffffffffff","sink":"late"}],"records_in":1000,"rows_out":3,"pairs":3,"watermark_us":1'
+    b'699999998000000,"clock_ms":1700000000001,"is_final":true,"records_late":2,"records_ahead":1,"records_'
+    b'skipped":4,"output_names":["","late"]}}\n'
+)
+
+
 def example() -> Manifest:
+    """What a manifest of format 1 can say."""
     return a_manifest(1, runs=[a_run(1)], outputs=[a_staged(1)])
 
 
-def test_the_bytes_of_a_manifest_are_those_of_format_1() -> None:
-    assert encode_manifest(example()) == GOLDEN, "a change of these bytes is a new format version"
-    assert decode_manifest(GOLDEN, where="here") == example()
+def full_example() -> Manifest:
+    """With all that format 2 added."""
+    splits = {"": SplitProgress(1_699_999_999_000_000, 1_700_000_000_000), "π": SplitProgress(None, 5)}
+    return replace(
+        example(),
+        sources={"flights": SourceProgress(1000, 1_699_999_999_000_000, 1_699_999_998_000_000, splits)},
+        outputs=(a_staged(1), replace(a_staged(1), sink="late")),
+        watermark_us=1_699_999_998_000_000,
+        clock_ms=1_700_000_000_001,
+        records_skipped=4,
+        output_names=("", "late"),
+        is_final=True,
+        records_late=2,
+        records_ahead=1,
+    )
+
+
+def test_the_bytes_of_a_manifest_are_those_of_format_2() -> None:
+    assert encode_manifest(full_example()) == FORMAT_2, "a change of these bytes is a new format version"
+    assert decode_manifest(FORMAT_2, where="here") == full_example()
+
+
+def test_a_manifest_of_format_1_is_still_read() -> None:
+    manifest = decode_manifest(FORMAT_1, where="here")
+    assert manifest == example()
+    assert (manifest.watermark_us, manifest.clock_ms) == (None, None), "it knew of none"
+    assert not manifest.is_final
+    assert manifest.sources["flights"].splits == {}
+    assert [staged.sink for staged in manifest.outputs] == [""], "its output is the main one"
 
 
 def test_the_bytes_of_identity_and_generation_are_those_of_format_1() -> None:
@@ -106,8 +160,8 @@ def test_identity_and_generation_come_back_as_they_were() -> None:
     assert decode_generation(encode_generation(Generation(4)), where="here") == 4
 
 
-def test_a_manifest_with_any_one_bit_flipped_is_refused() -> None:
-    data = encode_manifest(example())
+@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2], ids=["format 1", "format 2"])
+def test_a_manifest_with_any_one_bit_flipped_is_refused(data: bytes) -> None:
     for position in range(len(data)):
         for bit in range(8):
             flipped = bytearray(data)
@@ -116,8 +170,8 @@ def test_a_manifest_with_any_one_bit_flipped_is_refused() -> None:
                 decode_manifest(bytes(flipped), where="here")
 
 
-def test_a_manifest_that_is_cut_short_anywhere_is_refused() -> None:
-    data = encode_manifest(example())
+@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2], ids=["format 1", "format 2"])
+def test_a_manifest_that_is_cut_short_anywhere_is_refused(data: bytes) -> None:
     for length in range(len(data)):
         with pytest.raises(CorruptStateError):
             decode_manifest(data[:length], where="here")
@@ -145,12 +199,12 @@ def test_a_truncated_manifest_is_explained_in_full() -> None:
 
 
 def test_a_manifest_of_a_newer_version_says_so_in_full() -> None:
-    newer = DocumentKind("mixedmode-manifest", 2, "x")
+    newer = DocumentKind("mixedmode-manifest", 3, "x")
     with pytest.raises(CorruptStateError) as caught:
         decode_manifest(encode_document(newer, {"anything": "else"}), where="/c/m.json")
     assert str(caught.value) == (
         "the manifest of a checkpoint was written by a newer mixedmode than this one. Nothing was changed. Start the "
-        "job with the version that wrote it, or a later one. file=/c/m.json, format_version=2, newest_readable=1"
+        "job with the version that wrote it, or a later one. file=/c/m.json, format_version=3, newest_readable=2"
     )
 
 
@@ -170,6 +224,21 @@ def test_a_format_version_that_never_was_is_refused(version: object) -> None:
 @pytest.mark.parametrize("change", [{"epoch": "1"}, {"epoch": None}, {"path": "else"}, {"extra": 1}, {"is_backlog": 1}])
 def test_a_whole_document_with_other_fields_is_refused(change: dict[str, object]) -> None:
     content = json.loads(encode_manifest(example()))["content"] | change
+    with pytest.raises(CorruptStateError, match="its fields are not those of format 2"):
+        decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 2, ""), content), where="here")
+
+
+@pytest.mark.parametrize("name", ["watermark_us", "clock_ms", "is_final", "records_late", "output_names"])
+def test_a_field_that_has_a_default_is_still_one_that_its_format_must_have(name: str) -> None:
+    content = json.loads(encode_manifest(example()))["content"]
+    del content[name]
+    with pytest.raises(CorruptStateError, match="its fields are not those of format 2"):
+        decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 2, ""), content), where="here")
+
+
+@pytest.mark.parametrize("change", [{"is_final": False}, {"output_names": None}, {"extra": 1}, {"epoch": "1"}])
+def test_a_manifest_of_format_1_with_fields_that_it_never_had_is_refused(change: dict[str, object]) -> None:
+    content = json.loads(FORMAT_1)["content"] | change
     with pytest.raises(CorruptStateError, match="its fields are not those of format 1"):
         decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 1, ""), content), where="here")
 
@@ -182,7 +251,15 @@ def test_edited_content_does_not_match_its_checksum() -> None:
 
 @given(content=st.dictionaries(TEXT, JSON, max_size=4))
 def test_any_json_content_comes_back_from_a_document(content: dict[str, object]) -> None:
-    assert json.loads(decode_document(KIND, encode_document(KIND, content), where="here")) == content
+    document = decode_document(KIND, encode_document(KIND, content), where="here")
+    assert (document.format_version, json.loads(document.content)) == (KIND.format_version, content)
+
+
+def test_only_the_older_formats_that_a_kind_names_are_read() -> None:
+    kind = replace(KIND, format_version=4, older_formats=(2,))
+    assert decode_document(kind, encode_document(KIND, {}), where="here").format_version == 2
+    with pytest.raises(CorruptStateError, match="its format is not one that mixedmode ever wrote, format_version=3"):
+        decode_document(kind, encode_document(replace(KIND, format_version=3), {}), where="here")
 
 
 def test_nan_cannot_be_written() -> None:

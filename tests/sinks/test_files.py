@@ -57,6 +57,26 @@ def test_a_staged_file_is_described_so_that_it_can_be_verified(tmp_path: Path, f
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
+def test_several_outputs_of_a_subtask_are_written_at_once_into_one_local_folder(
+    tmp_path: Path, file_format: FileFormat
+) -> None:
+    names = ["", "late", "dead-letter", "a/b", "ä b"]
+    tasks = {name: SinkTask(str(tmp_path / f"out-{number}"), file_format) for number, name in enumerate(names)}
+    writers = {name: OutputWriter(task, Epoch(3), 2, tmp_path, name) for name, task in tasks.items()}
+    for value in range(2):
+        for number, writer in enumerate(writers.values()):
+            writer.write(pa.table({"n": [10 * number + value]}))
+    for number, (name, writer) in enumerate(writers.items()):
+        (file,) = writer.finish("attempt")
+        assert file.sink == name
+        assert file.staged_path == paths.staged_path(Epoch(3), 2, "attempt", file_format), "the same in every folder"
+        data = (tmp_path / f"out-{number}" / file.staged_path).read_bytes()
+        read = pq.read_table(pa.BufferReader(data)).to_pylist() if file_format == "parquet" else None
+        rows = read or [json.loads(line) for line in data.splitlines()]
+        assert rows == [{"n": 10 * number + value, "_epoch": 3} for value in range(2)], name
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
 def test_without_rows_there_is_no_file(tmp_path: Path, file_format: FileFormat) -> None:
     assert staged(tmp_path, file_format, []) == ()
     assert staged(tmp_path, file_format, [pa.table({"k": pa.array([], pa.int64())})]) == ()

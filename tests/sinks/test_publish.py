@@ -170,7 +170,7 @@ def test_the_folder_of_another_output_is_refused_in_full(store: ObjectStore) -> 
     assert str(caught.value) == (
         "the output folder holds the output of another job, or of this one with other columns, and files of both would "
         "be mixed: job was 'airport-delays' and is 'other'; columns was (origin string, flights int64) and is (origin "
-        f"string). Set `sink.path` to a new folder, or put the setting back. folder={store.url}"
+        f"string). Give this output a new path, or put the setting back. folder={store.url}"
     )
     assert read_output_description(store) == DESCRIPTION
 

@@ -18,8 +18,8 @@ from mixedmode.sinks.sink import CONSOLE_ROWS
 FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int64())]
 NO_STATE_HERE = (
     "the output folder holds the output of an earlier run whose checkpoints are not here, and the two "
-    "would be mixed. Set `sink.path` to a new folder, empty this one, or put the old checkpointing.dir "
-    "back. folder={}"
+    "would be mixed. Give this output a new path, empty the folder, or put the old checkpointing.dir back. "
+    "folder={}"
 )
 
 
@@ -90,7 +90,7 @@ def test_a_job_that_goes_on_without_its_output_folder_is_stopped(tmp_path: Path)
         continuous(tmp_path).prepare(FIELDS, ["k"], is_fresh=False)
     assert str(caught.value) == (
         "the job goes on from a checkpoint, and the output it has written so far is not in this folder. Put the "
-        f"old `sink.path` back, or move the whole output folder to the new path. folder={tmp_path / 'out'}"
+        f"old path of this output back, or move its whole folder to the new path. folder={tmp_path / 'out'}"
     )
 
 
@@ -110,7 +110,7 @@ def test_the_folder_of_another_output_is_refused(
         continuous(tmp_path, job=job).prepare(fields, keys, is_fresh=True)
     assert str(caught.value) == (
         "the output folder holds the output of another job, or of this one with other columns, and files of both "
-        f"would be mixed: {difference}. Set `sink.path` to a new folder, or put the setting back. "
+        f"would be mixed: {difference}. Give this output a new path, or put the setting back. "
         f"folder={tmp_path / 'out'}"
     )
 
@@ -157,9 +157,11 @@ class Screen:
 
     def __init__(self) -> None:
         self.shown: list[tuple[list[int], int]] = []
+        self.names: list[str] = []
 
-    def __call__(self, rows: pa.Table, total: int) -> None:
+    def __call__(self, rows: pa.Table, total: int, name: str) -> None:
         self.shown.append((rows.column("n").to_pylist(), total))
+        self.names.append(name)
 
 
 def test_the_console_shows_an_epoch_once_however_often_it_is_published(tmp_path: Path) -> None:
@@ -198,11 +200,11 @@ def test_an_epoch_of_which_one_file_was_shown_before_a_crash_shows_the_rest(tmp_
 
 def test_rows_are_printed_as_names_and_values(capsys: pytest.CaptureFixture[str]) -> None:
     rows = pa.table({"k": ["a", None], "n": [1, 2], "_op": ["insert", "delete"], "_epoch": [7, 7]})
-    print_rows(rows, 2)
-    print_rows(rows, 99)
+    print_rows(rows, 2, "")
+    print_rows(rows, 99, "late")
     assert capsys.readouterr().out == (
         "epoch 7: 2 rows\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
-        "epoch 7: 99 rows, the first 2\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
+        "epoch 7, late: 99 rows, the first 2\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
     )
 
 
@@ -212,6 +214,22 @@ def test_rows_are_printed_as_names_and_values(capsys: pytest.CaptureFixture[str]
 )
 def test_the_console_stages_below_the_checkpoints(checkpoints: Path | str, folder: str) -> None:
     assert staging_folder(checkpoints) == folder
+
+
+def test_named_outputs_on_the_console_do_not_share_a_folder() -> None:
+    names = ["", "late", "dead-letter", "a/b", "a b", ".."]
+    folders = [staging_folder("c", name) for name in names]
+    assert folders[:3] == ["c/console", "c/console-late", "c/console-dead-letter"]
+    assert len(set(folders)) == len(names)
+    assert all(Path(folder).parent == Path("c") for folder in folders), "a name is one folder"
+
+
+def test_the_console_says_which_output_it_shows(tmp_path: Path) -> None:
+    screen = Screen()
+    for name in ("", "late"):
+        sink = ConsoleSink(staging_folder(tmp_path, name), screen, name)
+        sink.publish([stage(sink, tmp_path, [1])])
+    assert screen.names == ["", "late"]
 
 
 def test_what_tasks_need_of_a_sink_is_a_value() -> None:

@@ -132,6 +132,25 @@ def test_a_job_without_a_key_gives_all_of_its_rows(tmp_path: Path, file_format: 
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
+def test_a_side_output_has_no_operations_and_gives_all_of_its_rows(tmp_path: Path, file_format: FileFormat) -> None:
+    fields = [pa.field("x", pa.int64())]
+    tables = [pa.table({"x": [n, n]}) for n in range(2)]
+    found = current_table(write_output(tmp_path, file_format, fields, [], tables))
+    assert found is not None
+    assert found.rows.to_pylist() == [{"x": 0}, {"x": 0}, {"x": 1}, {"x": 1}]
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_of_several_rows_of_a_key_in_an_epoch_the_last_one_counts(tmp_path: Path, file_format: FileFormat) -> None:
+    running = [("b", 0, 1.0, "insert"), ("a", 0, 3.0, "insert"), ("a", 0, 2.0, "update"), ("b", 0, None, "delete")]
+    table = pa.table([pa.array(c) for c in zip(*running, strict=True)], names=["k", "n", "v", "_op"])
+    table = table.set_column(1, "n", table.column("n").cast(pa.int16()))
+    found = current_table(write_output(tmp_path, file_format, FIELDS, ["k", "n"], [changes_of({("a", 0): 9.0}), table]))
+    assert found is not None
+    assert found.rows.to_pylist() == [{"k": "a", "n": 0, "v": 2.0}]
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
 def test_an_output_without_rows_is_an_empty_table_of_its_columns(tmp_path: Path, file_format: FileFormat) -> None:
     found = current_table(write_output(tmp_path, file_format, FIELDS, ["k"], []))
     assert found is not None

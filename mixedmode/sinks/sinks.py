@@ -1,0 +1,66 @@
+"""All outputs of a job as one: the main one, and those by name (late records, side outputs, dead letters).
+
+The one idea: every staged file says which output it is of, so a manifest is enough to publish all of them, each in its
+own folder. An epoch is published when all of its outputs are; a repeat after a crash finds some done, does the rest.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import StagedFile
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.files import SinkTask
+from mixedmode.sinks.sink import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSchema:
+    """Columns of an output, and those of them that tell its rows apart; () if every row stands for itself."""
+
+    fields: tuple[pa.Field, ...]
+    key_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """`by_name` are the job's sinks by the name of their output, "" for the main one; each has a folder of its own."""
+
+    by_name: Mapping[str, Sink]
+
+    @property
+    def tasks(self) -> dict[str, SinkTask]:
+        """What tasks need to stage their outputs, by name."""
+        return {name: sink.task for name, sink in self.by_name.items()}
+
+    @property
+    def stores(self) -> tuple[ObjectStore, ...]:
+        """The folders with the staged outputs."""
+        return tuple(sink.store for sink in self.by_name.values())
+
+    def prepare(self, schemas: Mapping[str, OutputSchema], *, known: Collection[str]) -> None:
+        """Check every place before the first epoch; `schemas` has the names of the sinks. See Sink.
+
+        known: the outputs that the job had when it took the checkpoint from which it goes on; the others begin afresh.
+        """
+        assert schemas.keys() == self.by_name.keys(), (list(schemas), list(self.by_name))
+        for name, sink in self.by_name.items():
+            sink.prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=name not in known)
+
+    def publish(self, staged: Sequence[StagedFile]) -> None:
+        """Make all outputs of a committed epoch visible, also those without rows. See Sink.
+
+        Raises InvalidJobError for files of an output that the job no longer has: they may be unpublished.
+        """
+        unknown = sorted({file.sink for file in staged} - self.by_name.keys())
+        if unknown:
+            msg = (
+                "the latest checkpoint has rows for an output that the job no longer names, and they may not be "
+                "published yet. Put the output back into the job, with its old path. "
+                f"output={unknown[0]!r}, outputs={sorted(self.by_name)}"
+            )
+            raise InvalidJobError(msg)
+        for name, sink in self.by_name.items():
+            sink.publish([file for file in staged if file.sink == name])
