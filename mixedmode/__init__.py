@@ -1,6 +1,6 @@
 """mixedmode: one stateful job over years of history and then over live data, on Spark.
 
-    from mixedmode import Job, Sink, Source
+    from mixedmode import Job, SideOutput, Sink, Source
 
 The names load when they are first used, so that `mixedmode doctor` runs where a package is missing.
 """
@@ -8,9 +8,9 @@ The names load when they are first used, so that `mixedmode doctor` runs where a
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mixedmode.job import Job, Sink, Source
+    from mixedmode.job import Job, SideOutput, Sink, Source
 
-__all__ = ["Job", "Sink", "Source"]
+__all__ = ["Job", "SideOutput", "Sink", "Source"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""One call of an aggregate function, as written in a job: `count(*)`, `avg(delay)`, `sum(price * qty)`.
+"""One call of an aggregate function, as written in a job: `count(*)`, `sum(price * qty) filter (where is_paid)`.
 
-A call is the function's canonical name and the text of its argument. The argument is an SQL expression that Spark
-computes before the keyed step; nothing here looks into it beyond finding where it ends.
+A call is the function's canonical name, the texts of its arguments and condition, and plain numbers. The texts are SQL
+expressions that Spark computes before the keyed step; nothing here looks into them beyond finding where they end.
 
 Invariants (tests/config/test_calls.py):
   I1  parse(str(call)) == call
@@ -29,91 +29,243 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "var_pop": (),
     "first": (),
     "last": (),
+    "min_by": (),
+    "max_by": (),
     "bool_and": ("every",),
     "bool_or": ("some", "any"),
+    "approx_count_distinct": (),
+    "approx_percentile": ("percentile_approx",),
+    "collect_list": ("array_agg",),
+    "collect_set": (),
 }
 _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)}
-_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.ASCII | re.DOTALL)
+_HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
+_FILTER = re.compile(r"filter\s*\(\s*where\b", re.ASCII | re.IGNORECASE)
+_DISTINCT = re.compile(r"distinct\b", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+_DECIMAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _LITERALS = frozenset({"true", "false", "null"})  # plain words, but never columns
 _QUOTES = "'\"`"
 
 
 @dataclass(frozen=True, slots=True)
+class _Number:
+    """A number after a function's argument: what it is, its range (ends included), and an example.
+
+    `why` says why it has to be there; a number without it may be left out.
+    """
+
+    what: str
+    low: float
+    high: float
+    example: str
+    is_whole: bool
+    why: str | None = None
+
+    def read(self, function: str, text: str, found: str) -> float:
+        """The number written as `text`.  Raises InvalidJobError for anything else, and out of range."""
+        if (_WHOLE if self.is_whole else _DECIMAL).fullmatch(text):
+            number = int(text) if self.is_whole else float(text)
+            if self.low <= number <= self.high:
+                return number
+        kind = "a whole number" if self.is_whole else "a number"
+        msg = (
+            f"{function} takes {self.what}: {kind} from {self.low:,} to {self.high:,}, as in {self.example}. "
+            f"found={found}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _bound(function: str) -> _Number:
+    why = "all values of a key have no end on an input that goes on, and its state would grow until the job fails"
+    return _Number("how many values to keep at most", 1, 10**6, f"{function}(x, 100)", is_whole=True, why=why)
+
+
+_SHARE = _Number(
+    "the share of values below the one asked for",
+    0,
+    1,
+    "approx_percentile(x, 0.95)",
+    is_whole=False,
+    why="it says which percentile is meant",
+)
+_ACCURACY = _Number("an accuracy", 10, 10_000, "approx_percentile(x, 0.95, 1000)", is_whole=True)
+_ERROR = _Number("a relative error", 0.001, 0.39, "approx_count_distinct(x, 0.01)", is_whole=False)
+#: the numbers after the argument
+_NUMBERS: dict[str, tuple[_Number, ...]] = {
+    "approx_count_distinct": (_ERROR,),
+    "approx_percentile": (_SHARE, _ACCURACY),
+    "collect_list": (_bound("collect_list"),),
+    "collect_set": (_bound("collect_set"),),
+}
+_WITH_ORDER = frozenset({"min_by", "max_by"})
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """`function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`."""
+    """`function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`.
+
+    `by` is the second argument of min_by and max_by, `parameters` are the numbers after the arguments, and `condition`
+    is what stands in `filter (where ...)`.
+    """
 
     function: str
     argument: str | None
+    is_distinct: bool = False
+    by: str | None = None
+    parameters: tuple[float, ...] = ()
+    condition: str | None = None
 
     def __post_init__(self) -> None:
         assert self.function in AGGREGATE_FUNCTIONS, self.function
-        assert self.argument is not None or self.function == "count", self.function
+        assert self.argument is not None or (self.function == "count" and not self.is_distinct), self.function
+        assert (self.by is not None) == (self.function in _WITH_ORDER), self.function
+        numbers = _NUMBERS.get(self.function, ())
+        assert sum(n.why is not None for n in numbers) <= len(self.parameters) <= len(numbers), self.parameters
 
     def __str__(self) -> str:
-        return f"{self.function}({'*' if self.argument is None else self.argument})"
+        texts = ["*" if self.argument is None else self.argument, self.by, *map(repr, self.parameters)]
+        distinct = "distinct " if self.is_distinct else ""
+        condition = "" if self.condition is None else f" filter (where {self.condition})"
+        return f"{self.function}({distinct}{', '.join(text for text in texts if text is not None)}){condition}"
 
     @property
-    def is_column(self) -> bool:
-        """Whether the argument is a plain identifier, so that a column can be used as it is, without computing it."""
-        argument = self.argument
-        return argument is not None and bool(_IDENTIFIER.fullmatch(argument)) and argument.lower() not in _LITERALS
+    def expressions(self) -> tuple[str, ...]:
+        """The SQL texts that have to be computed before the step: argument, `by`, condition, where there are any."""
+        return tuple(text for text in (self.argument, self.by, self.condition) if text is not None)
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """The call that `text` writes down.  Raises InvalidJobError unless it is exactly one call of a known function.
 
-        >>> AggregateCall.parse("Mean( price * qty )")
-        AggregateCall(function='avg', argument='price * qty')
+        >>> str(AggregateCall.parse("Mean( price * qty ) FILTER (WHERE is_paid)"))
+        'avg(price * qty) filter (where is_paid)'
         """
-        match = _CALL.fullmatch(text)
-        if match is None:
+        head = _HEAD.match(text)
+        if head is None:
             raise _not_a_call(text)
-        function = _CANONICAL.get(match[1].lower())
+        function = _CANONICAL.get(head[1].lower())
         if function is None:
             known = ", ".join(_CANONICAL)
-            hint = did_you_mean(match[1], _CANONICAL)
-            msg = f"there is no aggregate function {match[1]}.{hint} Known functions: {known}. found={text}"
+            hint = did_you_mean(head[1], _CANONICAL)
+            msg = f"there is no aggregate function {head[1]}.{hint} Known functions: {known}. found={text}"
             raise InvalidJobError(msg)
-        return cls(function, _argument(function, match[2].strip(), text))
+        end = _closing(text, head.end())
+        condition = _condition(text, end + 1)
+        texts = [piece.strip() for piece in _pieces(text[head.end() : end], text)]
+        return cls(function, *_arguments(function, texts, text), condition)
 
 
-def _argument(function: str, argument: str, text: str) -> str | None:
-    if not argument:
-        star = ", or * to count rows" if function == "count" else ""
-        msg = f"{function} has no argument. Write a column or an expression between the parentheses{star}. found={text}"
+def is_column(text: str) -> bool:
+    """Whether an expression is a plain identifier, so that a column can be used as it is, without computing it."""
+    return bool(_IDENTIFIER.fullmatch(text)) and text.lower() not in _LITERALS
+
+
+def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None, bool, str | None, tuple[float, ...]]:
+    """Argument, is_distinct, by, parameters."""
+    first, rest = texts[0], texts[1:]
+    is_distinct = bool(_DISTINCT.match(first))
+    if is_distinct:
+        first = _DISTINCT.sub("", first, count=1).strip()
+        if function != "count":
+            msg = f"only count takes DISTINCT. Make the rows distinct in a step before. found={found}"
+            raise InvalidJobError(msg)
+    if not first:
+        star = ", or * to count rows" if function == "count" and not is_distinct else ""
+        msg = (
+            f"{function} has no argument. Write a column or an expression between the parentheses{star}. found={found}"
+        )
         raise InvalidJobError(msg)
-    if argument == "*":
-        if function == "count":
-            return None
-        msg = f"only count takes *. Write a column or an expression, such as {function}(delay). found={text}"
+    if first == "*" and (function != "count" or is_distinct):
+        msg = f"only count takes *. Write a column or an expression, such as {function}(delay). found={found}"
         raise InvalidJobError(msg)
-    if re.match(r"distinct\b", argument, re.IGNORECASE):
-        msg = f"DISTINCT is not supported in a keyed aggregate. Make the rows distinct in a step before. found={text}"
-        raise InvalidJobError(msg)
-    _check_one_argument(function, argument, text)
-    return argument
+    by = None
+    if function in _WITH_ORDER:
+        by, *rest = rest or [""]
+        if not by:
+            msg = (
+                f"{function} takes two arguments: the value to give, and the value to order by, as in "
+                f"{function}(city, delay). found={found}"
+            )
+            raise InvalidJobError(msg)
+    parameters = _parameters(function, rest, found)
+    return None if first == "*" else first, is_distinct, by, parameters
 
 
-def _check_one_argument(function: str, argument: str, text: str) -> None:
-    depth = 0
-    for char in _outside_quotes(argument, text):
+def _parameters(function: str, texts: list[str], found: str) -> tuple[float, ...]:
+    numbers = _NUMBERS.get(function, ())
+    if len(texts) > len(numbers):
+        _refuse_more(function, found)
+    for number in numbers[len(texts) :]:
+        if number.why is not None:
+            msg = f"{function} needs {number.what}: {number.why}. Write it as in {number.example}. found={found}"
+            raise InvalidJobError(msg)
+    return tuple(number.read(function, text, found) for number, text in zip(numbers, texts, strict=False))
+
+
+def _refuse_more(function: str, found: str) -> None:
+    if function in _WITH_ORDER:
+        msg = f"{function} takes two arguments. Compute what it needs in a sql step before. found={found}"
+    elif function in _NUMBERS:
+        numbers = " and ".join(number.what for number in _NUMBERS[function])
+        msg = f"{function} takes one argument, and {numbers}. found={found}"
+    else:
+        msg = f"{function} takes one argument. Compute what it needs in a sql step before. found={found}"
+    raise InvalidJobError(msg)
+
+
+def _condition(text: str, start: int) -> str | None:
+    """What stands in `filter (where ...)` from `start` on; None where there is nothing."""
+    rest = text[start:].strip()
+    if not rest:
+        return None
+    head = _FILTER.match(rest)
+    if head is None:
+        if re.match(r"filter\b", rest, re.IGNORECASE):
+            msg = f"a filter is written filter (where condition), as in count(*) filter (where delay > 0). found={text}"
+            raise InvalidJobError(msg)
+        raise _not_a_call(text)
+    end = _closing(rest, head.end(), text)
+    condition = rest[head.end() : end].strip()
+    if rest[end + 1 :].strip():
+        raise _not_a_call(text)
+    if not condition:
+        msg = f"the filter has no condition. Write one after WHERE, as in filter (where delay > 0). found={text}"
+        raise InvalidJobError(msg)
+    return condition
+
+
+def _closing(text: str, start: int, found: str | None = None) -> int:
+    """Where the parenthesis that was opened before `start` closes."""
+    found = text if found is None else found
+    depth = 1
+    for position, char in _outside_quotes(text[start:], found):
         depth += (char == "(") - (char == ")")
-        if depth < 0:  # the parenthesis that opened the call closes before the end
-            raise _not_a_call(text)
+        if depth == 0:
+            return start + position
+    if not text.rstrip().endswith(")"):
+        raise _not_a_call(found)
+    msg = f"a parenthesis is never closed. Close it before the end of the argument. found={found}"
+    raise InvalidJobError(msg)
+
+
+def _pieces(arguments: str, found: str) -> list[str]:
+    """The texts between the commas that are in no parenthesis."""
+    pieces, start, depth = [], 0, 0
+    for position, char in _outside_quotes(arguments, found):
+        depth += (char == "(") - (char == ")")
         if char == "," and depth == 0:
-            msg = f"{function} takes one argument. Compute what it needs in a sql step before. found={text}"
-            raise InvalidJobError(msg)
-    if depth:
-        msg = f"a parenthesis is never closed. Close it before the end of the argument. found={text}"
-        raise InvalidJobError(msg)
+            pieces.append(arguments[start:position])
+            start = position + 1
+    return [*pieces, arguments[start:]]
 
 
-def _outside_quotes(argument: str, text: str) -> Iterator[str]:
+def _outside_quotes(argument: str, found: str) -> Iterator[tuple[int, str]]:
     """The characters that are not in a quoted string or name; a backslash escapes in strings, as in Spark SQL."""
     quote = ""
-    chars = iter(argument)
-    for char in chars:
+    chars = iter(enumerate(argument))
+    for position, char in chars:
         if quote and char == "\\" and quote != "`":
             next(chars, None)
         elif quote:
@@ -121,9 +273,9 @@ def _outside_quotes(argument: str, text: str) -> Iterator[str]:
         elif char in _QUOTES:
             quote = char
         else:
-            yield char
+            yield position, char
     if quote:
-        msg = f"a quoted part is never closed. Add the closing {quote}. found={text}"
+        msg = f"a quoted part is never closed. Add the closing {quote}. found={found}"
         raise InvalidJobError(msg)
 
 

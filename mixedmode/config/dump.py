@@ -13,7 +13,7 @@ _FOLDED_BREAKS = "\x85\u2028\u2029"  # line breaks to YAML 1.1, which only doubl
 
 
 def job_spec_to_yaml(spec: JobSpec) -> str:
-    """What differs from the defaults, in the order of spec.py; SQL of several lines as a block."""
+    """What differs from the defaults, in the order of the sections; SQL of several lines as a block."""
     return yaml.dump(spec.as_document(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 

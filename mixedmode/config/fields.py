@@ -4,27 +4,36 @@ A kind refuses with `refusal`, whose texts follow the name of the key: the key i
 path in a job file or as an argument in Python.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import Path
+from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.values import format_bytes, format_duration_ms, parse_bytes, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
+#: longer than any window or lateness can be meant, and short enough that no event time leaves 64 bits with it
+_SPAN_MS_MAX = 36_500 * 86_400_000
 
 
 def key_of(field_name: str) -> str:
-    """The YAML key of a field: kebab case, and without the unit, which its value carries there (`1s`, `256MB`)."""
+    """The YAML key of a field: kebab case, and without the unit, which its value carries there (`1s`, `256MB`).
+
+    A field whose key is a word of Python's has a `_` after it (`global_`).
+    """
     for unit in _UNITS:
         field_name = field_name.removesuffix(unit)
-    return field_name.replace("_", "-")
+    return field_name.removesuffix("_").replace("_", "-")
 
 
 class Section(BaseModel):
@@ -71,6 +80,13 @@ def _table(name: str) -> str:
             ": SQL reads it by its name, so the name is letters, digits and _, without a dot, and does not start "
             f"with a digit. Choose another. found={name}"
         )
+        raise refusal(((), text))
+    return name
+
+
+def _tag(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        text = f": a tag is letters, digits and _, and does not start with a digit. Choose another. found={name}"
         raise refusal(((), text))
     return name
 
@@ -124,13 +140,76 @@ def _short_keys(spark: Mapping[str, str]) -> dict[str, str]:
     return {key if short[key].startswith("spark.") else short[key]: value for key, value in spark.items()}
 
 
+def _span(duration_ms: int) -> int:
+    if duration_ms > _SPAN_MS_MAX:
+        found = format_duration_ms(duration_ms)
+        text = (
+            f" is longer than event times can be moved. Write at most {format_duration_ms(_SPAN_MS_MAX)}. found={found}"
+        )
+        raise refusal(((), text))
+    return duration_ms
+
+
+def _none_or(value: Any) -> Any:
+    return None if value == "none" else value
+
+
+def _duration_or_none(duration_ms: int | None) -> str:
+    """`none` in words, since a key without a value means the default."""
+    return "none" if duration_ms is None else format_duration_ms(duration_ms)
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # not found, a path that leaves the folder, a folder
+        text = (
+            ": this time zone is not known. Write its name in the IANA database, such as Europe/Berlin."
+            f"{did_you_mean(name, available_timezones())} found={name}"
+        )
+        raise refusal(((), text)) from error
+    return name
+
+
+def _class(text: str) -> str:
+    if not _CLASS.fullmatch(text):
+        raise refusal(((), f": this does not name a class. Write it as package.module:Class. found={text}"))
+    return text
+
+
+def _arguments(value: Any) -> Any:
+    return value if not isinstance(value, Mapping) else {key: _plain(one, (key,)) for key, one in value.items()}
+
+
+def _plain(value: Any, path: Path) -> Any:
+    """The value as lists, dicts and single values, so that it is the same when it has been written and read."""
+    if value is None or type(value) in {bool, int, str} or (type(value) is float and math.isfinite(value)):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(one, (*path, index)) for index, one in enumerate(value)]
+    if isinstance(value, Mapping) and all(type(key) is str and key for key in value):
+        return {key: _plain(one, (*path, key)) for key, one in value.items()}
+    text = (
+        " is nothing that a job file can hold. Make it of text, whole or finite numbers, true, false, lists and "
+        f"sections with names. found={value!r}"
+    )
+    raise refusal((path, text))
+
+
 Text = Annotated[str, AfterValidator(_not_blank)]
 TableName = Annotated[str, AfterValidator(_table)]
+TagName = Annotated[str, AfterValidator(_tag)]
 OutputName = Annotated[str, AfterValidator(_output)]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 DurationMs = Annotated[int, _parsed_by(parse_duration_ms), PlainSerializer(format_duration_ms)]
 PositiveDurationMs = Annotated[DurationMs, Field(gt=0)]
+OptionalDurationMs = Annotated[PositiveDurationMs | None, BeforeValidator(_none_or), PlainSerializer(_duration_or_none)]
+SpanMs = Annotated[PositiveDurationMs, AfterValidator(_span)]
+LatenessMs = Annotated[DurationMs, AfterValidator(_span)]
+TimeZone = Annotated[Text, AfterValidator(_time_zone)]
+ClassReference = Annotated[str, AfterValidator(_class)]
+Arguments = Annotated[Mapping[Text, Any], BeforeValidator(_arguments)]
 PositiveBytes = Annotated[int, _parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
 Columns = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more)]
 Call = Annotated[AggregateCall, _parsed_by(_call), PlainSerializer(str)]

@@ -18,7 +18,7 @@ from mixedmode.config.document import Document, Mark, Path, Problem, path_text
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.reader import read_document
-from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.config.spec import JobSettings, JobSpec, KeyedAggregateStep, ProcessStep
 from mixedmode.errors import InvalidJobError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -48,8 +48,7 @@ def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Loa
     """
     place = os.fspath(path)
     document = read_document(_read_text(place), place, overrides)
-    spec = _validated(document)
-    return LoadedJob(resolve_paths(spec, FilePath(place).parent), document)
+    return LoadedJob(_validated(document, FilePath(place).parent), document)
 
 
 def load_job_spec(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> JobSpec:
@@ -65,7 +64,7 @@ def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
         found = error.args[-1]
         msg = f"a job is made of text, numbers, lists and mappings. Convert what is something else. found={found!r}"
         raise InvalidJobError(msg) from error
-    return resolve_paths(_validated(read_document(text, "")), FilePath())
+    return _validated(read_document(text, ""), FilePath())
 
 
 def checked_section(model: type[AnySection], values: Mapping[str, Any], *, place: str, name: Name) -> AnySection:
@@ -86,7 +85,23 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
     }
     if isinstance(job, JobSpec):
         update["sink"] = resolve_field(job.sink, "path", folder)
+        update["steps"] = tuple(resolve_step(step, folder) for step in job.steps)
     return job.model_copy(update=update)
+
+
+def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
+    """The same step with the paths of its own outputs, and of its code, taken from `folder`."""
+    if isinstance(step, KeyedAggregateStep) and step.late is not None:
+        return step.model_copy(update={"late": resolve_field(step.late, "path", folder)})
+    if isinstance(step, ProcessStep):
+        update: dict[str, Any] = {
+            "folder": resolve_path(step.folder or "", folder),
+            "outputs": {tag: resolve_field(sink, "path", folder) for tag, sink in step.outputs.items()},
+        }
+        if step.dead_letter is not None:
+            update["dead_letter"] = resolve_field(step.dead_letter, "path", folder)
+        return step.model_copy(update=update)
+    return step
 
 
 def resolve_field(section: AnySection, field_name: str, folder: FilePath) -> AnySection:
@@ -104,7 +119,8 @@ def resolve_path(path: str, folder: FilePath) -> str:
     return os.path.normpath(folder.absolute() / path)
 
 
-def _validated(document: Document) -> JobSpec:
+def _validated(document: Document, folder: FilePath) -> JobSpec:
+    """The job in a document, its paths taken from `folder`."""
     problems = list(document.problems)
     spec: JobSpec | None = None
 
@@ -113,7 +129,8 @@ def _validated(document: Document) -> JobSpec:
         return str(value) if mark is None or mark.text is None else mark.text
 
     try:
-        spec = JobSpec.model_validate(document.values)
+        spec = resolve_paths(JobSpec.model_validate(document.values), folder)
+        problems += [Problem(document.mark(path), path_text(path) + text) for path, text in spec.sink_findings()]
     except ValidationError as error:
         problems += [Problem(document.mark(path), text) for path, text in findings(error, JobSpec, written=written)]
     if spec is None or problems:

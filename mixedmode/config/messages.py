@@ -13,8 +13,9 @@ from pydantic_core import ErrorDetails
 
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.fields import Section, key_of
-from mixedmode.config.spec import JobSpec, KeyedAggregateStep, SqlStep
+from mixedmode.config.spec import JobSpec
 from mixedmode.config.spelling import did_you_mean, nearest
+from mixedmode.config.steps import STEP_KINDS
 
 Name = Callable[[Path], str]
 Written = Callable[[Path, Any], str]
@@ -36,7 +37,11 @@ _LIMITS = {
     "greater_than_equal": ("at least", "ge"),
     "less_than_equal": ("at most", "le"),
 }
-_STEPS: dict[str | int, type[Section]] = {"sql": SqlStep, "key-by": KeyedAggregateStep}
+#: types that hold several of what a message is about: how a path goes on below them
+_MANY: dict[Any, str] = {Mapping: ".<name>", tuple: "[]"}
+#: its keys are meant where nothing nearer to the top has such a key
+_IN_A_PART_OF_A_STEP = re.compile(r"steps\[\]\..*\.")
+_KINDS = "sql, or key-by and aggregate, or key-by and process"
 
 
 def findings(
@@ -85,26 +90,29 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
     if kind == "too_short":
         return " must hold at least one entry. Add one."
     if kind == "union_tag_not_found" and isinstance(value, Mapping):
-        return " is neither kind of step. Give it sql, or key-by and aggregate."
+        return f" is no kind of step. Give it {_KINDS}."
     return _wrong_type(_WANTED.get(kind, "a section of keys"), value, written)
 
 
 def _unknown_key(loc: Path, model: type[Section]) -> str:
     section, key = _section_at(model, loc[:-1]), str(loc[-1])
-    other_kind = [other for other in _STEPS.values() if section in _STEPS.values() and other is not section]
-    if any(key in _keys(other) for other in other_kind):
-        return " belongs to another kind of step: a step has sql, or key-by and aggregate. Make it a step of its own."
+    if section in STEP_KINDS.values() and any(key in _keys(other) for other in STEP_KINDS.values()):
+        return f" belongs to another kind of step: a step has {_KINDS}. Make it a step of its own."
     known = _keys(section)
-    hint = did_you_mean(key, known) or _elsewhere(key)
+    hint = _elsewhere(key, exactly=True) or did_you_mean(key, known) or _elsewhere(key)
     return f" is not a known key.{hint} Known keys here: {', '.join(known)}."
 
 
-def _elsewhere(key: str) -> str:
+def _elsewhere(key: str, *, exactly: bool = False) -> str:
+    """Where in a job a key like this one, or exactly this one, belongs."""
     places: dict[str, list[str]] = {}
     for known, place in _places(JobSpec, ""):
         places.setdefault(known, []).append(place)
-    match = nearest(key, places)
-    return "" if match is None else f" Did you mean {' or '.join(places[match])}?"
+    match = key if exactly else nearest(key, places)
+    if match not in places:
+        return ""
+    outside = [place for place in places[match] if not _IN_A_PART_OF_A_STEP.match(place)]
+    return f" Did you mean {' or '.join(dict.fromkeys(outside or places[match]))}?"
 
 
 def _wrong_type(wanted: str, value: Any, written: str) -> str:
@@ -140,16 +148,16 @@ def _section_at(model: type[Section], loc: Path) -> type[Section]:
         key = parts.pop(0)
         annotation = next(field.annotation for known, field in _fields(model) if known == key)
         inner = list(_sections_in(annotation))
-        if get_origin(annotation) is not None:
+        if get_origin(annotation) in _MANY:
             parts.pop(0)  # a name in a map, or a position in a list
-        model = inner[0] if len(inner) == 1 else _STEPS[parts.pop(0)]
+        model = inner[0] if len(inner) == 1 else STEP_KINDS[str(parts.pop(0))]
     return model
 
 
 def _places(model: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
     for key, field in _fields(model):
         yield key, prefix + key
-        many = {Mapping: ".<name>", tuple: "[]"}.get(get_origin(field.annotation), "")
+        many = _MANY.get(get_origin(field.annotation), "")
         for section in _sections_in(field.annotation):
             yield from _places(section, f"{prefix}{key}{many}.")
 

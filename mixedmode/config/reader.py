@@ -4,7 +4,7 @@ Keys may be nested or dotted, in any mixture: `execution.checkpointing.interval:
 an `execution:` section given elsewhere. Two kinds of map do not expand dots: names that the user makes up (sources,
 outputs of an aggregate), where a dot stays in the name for the spec to refuse, and keys that belong to Spark (`spark`,
 a source's `options`), which stay flat and whole, since Spark has both `spark.speculation` and
-`spark.speculation.interval`.
+`spark.speculation.interval`. The `args` of a process step are the user's own, at every depth.
 
 Values are what YAML says they are; those of the flat maps keep the text that was written. A key without a value
 counts as not given.
@@ -55,7 +55,7 @@ class _Keys(Enum):
 
     EXPANDED = "a dot separates two keys"
     NAMES = "names made up by the user; the values are sections, so a dotted key may pass through"
-    OUTPUTS = "names made up by the user; the values are single"
+    OWN = "names made up by the user; the values are single, or as much the user's own"
     FLAT = "whole keys of Spark, dots and all"
 
 
@@ -63,10 +63,10 @@ def _keys_at(path: Path) -> _Keys:
     match path:
         case ("spark",) | ("sources", _, "options"):
             return _Keys.FLAT
-        case ("sources",):
+        case ("sources",) | ("steps", int(), "outputs"):
             return _Keys.NAMES
-        case ("steps", int(), "aggregate"):
-            return _Keys.OUTPUTS
+        case ("steps", int(), "aggregate") | ("steps", int(), "args", *_):
+            return _Keys.OWN
     return _Keys.EXPANDED
 
 

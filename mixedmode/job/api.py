@@ -10,7 +10,7 @@
     )
 
 Every call returns a new value and checks what it was given, so that a mistake shows at the line that makes it. An
-argument that is left out has the default of the job file, which stands in mixedmode/config/spec.py and nowhere else.
+argument that is left out has the default of the job file, which stands in mixedmode/config and nowhere else.
 Relative paths are taken from the current directory.
 
 Invariants (tests/job/test_api.py):
@@ -22,9 +22,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.fields import key_of
@@ -32,13 +31,14 @@ from mixedmode.config.load import LoadedJob, checked_section, load_job, resolve_
 from mixedmode.config.spec import (
     JobSettings,
     JobSpec,
-    KeyedAggregateStep,
     SinkSpec,
     SourceSpec,
     SqlStep,
+    Step,
 )
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, FileName, Mode, Size, SparkValue, argument, nested
+from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob
 
 if TYPE_CHECKING:
     from mixedmode.runtime.events import Observer
@@ -49,7 +49,7 @@ class Job:
     """A job, or the beginning of one until `write` has been called."""
 
     settings: JobSettings
-    steps: tuple[SqlStep | KeyedAggregateStep, ...]
+    steps: tuple[Step, ...]
     sink: SinkSpec | None
     #: where the settings stand, when they come from a file
     origin: LoadedJob | None = field(compare=False, repr=False)
@@ -67,6 +67,8 @@ class Job:
         interval_during_backlog: Duration | None = None,
         max_parallelism: int | None = None,
         backlog_parallelism: int | None = None,
+        end_of_key_watermark: Literal["greatest", "max"] | None = None,
+        backlog_emit: Literal["final", "all"] | None = None,
         watermark_lag_threshold: Duration | None = None,
         sort_memory: Size | None = None,
         spark: Mapping[str, SparkValue] | None = None,
@@ -82,6 +84,8 @@ class Job:
             ("execution", "interval-during-backlog"): interval_during_backlog,
             ("pipeline", "max-parallelism"): max_parallelism,
             ("execution", "backlog", "parallelism"): backlog_parallelism,
+            ("execution", "backlog", "end-of-key-watermark"): end_of_key_watermark,
+            ("execution", "backlog", "emit"): backlog_emit,
             ("pipeline", "backlog", "watermark-lag-threshold"): watermark_lag_threshold,
             ("state", "backlog", "sort-memory"): sort_memory,
             ("spark",): spark,
@@ -110,11 +114,19 @@ class Job:
     def sql(self, sql: str, *, name: str | None = None) -> Self:
         """A step of stateless Spark SQL over the sources, or over what the step before gives."""
         step = checked_section(SqlStep, {"sql": sql, "name": name}, place="Job.sql", name=argument)
-        return self._of(self.settings, (*self.steps, step), self.sink, self.origin)
+        return self.with_step(step)
 
-    def key_by(self, *columns: str, name: str | None = None) -> "KeyedJob":
-        """The rows by key, for `.aggregate(...)` to end the step."""
+    def key_by(self, *columns: str, name: str | None = None) -> KeyedJob:
+        """The rows by key, for `.aggregate(...)` or `.process(...)` to end the step, or `.window(...)` to go on."""
         return KeyedJob(self, columns, name)
+
+    def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob:
+        """All rows, without a key, by window, for `.aggregate(...)` to end the step. See WindowArguments."""
+        return WindowedJob.checked(self, {"name": name}, window)
+
+    def with_step(self, step: Step) -> Self:
+        """The same job with one more step."""
+        return self._of(self.settings, (*self.steps, step), self.sink, self.origin)
 
     def write(self, sink: SinkSpec) -> Self:
         """The same job with this sink."""
@@ -150,7 +162,7 @@ class Job:
     def _fill(
         self,
         settings: JobSettings,
-        steps: tuple[SqlStep | KeyedAggregateStep, ...],
+        steps: tuple[Step, ...],
         sink: SinkSpec | None,
         origin: LoadedJob | None,
     ) -> None:
@@ -162,30 +174,13 @@ class Job:
     def _of(
         cls,
         settings: JobSettings,
-        steps: tuple[SqlStep | KeyedAggregateStep, ...],
+        steps: tuple[Step, ...],
         sink: SinkSpec | None,
         origin: LoadedJob | None,
     ) -> Self:
         job = cls.__new__(cls)
         job._fill(settings, steps, sink, origin)  # noqa: SLF001  # a class's own
         return job
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedJob:
-    """A job whose next step has its keys and not yet its outputs."""
-
-    job: Job
-    columns: tuple[str, ...]
-    name: str | None = None
-
-    def aggregate(
-        self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall
-    ) -> Job:
-        """One row per key: `aggregate(flights="count(*)")`, or a mapping for names that are no Python words."""
-        values = {"key-by": self.columns, "aggregate": {**(outputs or {}), **more}, "name": self.name}
-        step = checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument)
-        return self.job._of(self.job.settings, (*self.job.steps, step), self.job.sink, self.job.origin)  # noqa: SLF001
 
 
 def _settings_of(spec: JobSpec) -> JobSettings:

@@ -4,7 +4,7 @@ An argument is a setting under a shorter name. What is wrong with the setting is
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from mixedmode.config.document import Path
@@ -15,6 +15,8 @@ Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
 Duration = str | Literal[0]  # "1s", "1h30m", 0
 Size = str | int  # "256MB", a number of bytes
 SparkValue = str | int | float | bool
+#: what an argument of a process function can be: what YAML can hold
+PlainValue = None | bool | int | float | str | Sequence["PlainValue"] | Mapping[str, "PlainValue"]
 
 #: path of a setting: the argument that gives it, where that is not the path with _ for -
 _ARGUMENTS: dict[Path, str] = {
@@ -24,12 +26,25 @@ _ARGUMENTS: dict[Path, str] = {
     ("execution", "checkpointing", "num-retained"): "checkpoints_retained",
     ("execution", "checkpointing", "dir"): "checkpoint_dir",
     ("execution", "backlog", "parallelism"): "backlog_parallelism",
+    ("execution", "backlog", "end-of-key-watermark"): "end_of_key_watermark",
+    ("execution", "backlog", "emit"): "backlog_emit",
     ("pipeline", "max-parallelism"): "max_parallelism",
     ("pipeline", "backlog", "watermark-lag-threshold"): "watermark_lag_threshold",
     ("state", "backlog", "sort-memory"): "sort_memory",
     ("watermark", "out-of-orderness"): "out_of_orderness",
+    ("watermark", "idle-timeout"): "idle_timeout",
+    ("watermark", "max-ahead"): "max_ahead",
+    ("watermark", "partition-column"): "partition_column",
     ("key-by",): "columns",
     ("aggregate",): "outputs",
+    ("window", "tumbling", "size"): "tumbling",
+    ("window", "sliding", "size"): "sliding",
+    ("window", "sliding", "slide"): "slide",
+    ("window", "cumulating", "size"): "cumulating",
+    ("window", "cumulating", "step"): "step",
+    ("window", "session", "gap"): "session",
+    ("window", "global", "count"): "count",
+    ("process",): "function",
 }
 
 
@@ -50,6 +65,8 @@ def argument(path: Path) -> str:
     """The argument that gives the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
     if path[0] == "aggregate" and len(path) > 1:
         return str(path[1])  # an output is an argument of its own
+    if path[0] == "window" and len(path) > 2:
+        return _ARGUMENTS.get(path) or str(path[2]).replace("-", "_")  # whatever the kind of window
     known = next((end for end in range(len(path), 0, -1) if path[:end] in _ARGUMENTS), 1)
     name = _ARGUMENTS.get(path[:known]) or str(path[0]).replace("-", "_")
     return name + "".join(f"[{part!r}]" for part in path[known:])

@@ -5,25 +5,28 @@ A mistake is reported by the call that makes it, and a relative path is taken fr
 
 from collections.abc import Mapping
 from pathlib import Path as FilePath
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from mixedmode.config.load import checked_section, resolve_field
-from mixedmode.config.spec import SinkSpec, SourceSpec
+from mixedmode.config.spec import SideOutputSpec, SinkSpec, SourceSpec
 from mixedmode.job.arguments import Duration, FileName, Size, SparkValue, argument, nested
 
-AnyFiles = TypeVar("AnyFiles", SourceSpec, SinkSpec)
+AnyFiles = TypeVar("AnyFiles", SourceSpec, SinkSpec, SideOutputSpec)
 
 
 class Source:
     """What a job reads. Each call gives a SourceSpec to name in `Job(sources={...})`."""
 
     @staticmethod
-    def parquet(
+    def parquet(  # noqa: PLR0913  # one argument per setting, by keyword
         path: FileName,
         *,
         schema: str | None = None,
         event_time: str | None = None,
         out_of_orderness: Duration | None = None,
+        idle_timeout: Duration | None = None,
+        max_ahead: Duration | Literal["none"] | None = None,
+        partition_column: str | None = None,
         bounded: bool | None = None,
         options: Mapping[str, SparkValue] | None = None,
         max_files_per_epoch: int | None = None,
@@ -35,6 +38,9 @@ class Source:
             ("schema",): schema,
             ("event-time",): event_time,
             ("watermark", "out-of-orderness"): out_of_orderness,
+            ("watermark", "idle-timeout"): idle_timeout,
+            ("watermark", "max-ahead"): max_ahead,
+            ("watermark", "partition-column"): partition_column,
             ("bounded",): bounded,
             ("options",): options,
             ("max-files-per-epoch",): max_files_per_epoch,
@@ -43,12 +49,15 @@ class Source:
         return _files(SourceSpec, "parquet", values, place="Source.parquet")
 
     @staticmethod
-    def json(
+    def json(  # noqa: PLR0913  # one argument per setting, by keyword
         path: FileName,
         *,
         schema: str,
         event_time: str | None = None,
         out_of_orderness: Duration | None = None,
+        idle_timeout: Duration | None = None,
+        max_ahead: Duration | Literal["none"] | None = None,
+        partition_column: str | None = None,
         bounded: bool | None = None,
         options: Mapping[str, SparkValue] | None = None,
         max_files_per_epoch: int | None = None,
@@ -60,6 +69,9 @@ class Source:
             ("schema",): schema,
             ("event-time",): event_time,
             ("watermark", "out-of-orderness"): out_of_orderness,
+            ("watermark", "idle-timeout"): idle_timeout,
+            ("watermark", "max-ahead"): max_ahead,
+            ("watermark", "partition-column"): partition_column,
             ("bounded",): bounded,
             ("options",): options,
             ("max-files-per-epoch",): max_files_per_epoch,
@@ -68,12 +80,15 @@ class Source:
         return _files(SourceSpec, "json", values, place="Source.json")
 
     @staticmethod
-    def csv(
+    def csv(  # noqa: PLR0913  # one argument per setting, by keyword
         path: FileName,
         *,
         schema: str,
         event_time: str | None = None,
         out_of_orderness: Duration | None = None,
+        idle_timeout: Duration | None = None,
+        max_ahead: Duration | Literal["none"] | None = None,
+        partition_column: str | None = None,
         bounded: bool | None = None,
         options: Mapping[str, SparkValue] | None = None,
         max_files_per_epoch: int | None = None,
@@ -85,6 +100,9 @@ class Source:
             ("schema",): schema,
             ("event-time",): event_time,
             ("watermark", "out-of-orderness"): out_of_orderness,
+            ("watermark", "idle-timeout"): idle_timeout,
+            ("watermark", "max-ahead"): max_ahead,
+            ("watermark", "partition-column"): partition_column,
             ("bounded",): bounded,
             ("options",): options,
             ("max-files-per-epoch",): max_files_per_epoch,
@@ -94,7 +112,7 @@ class Source:
 
 
 class Sink:
-    """Where a job writes."""
+    """Where a job writes: its result, late records, and records on which a function failed."""
 
     @staticmethod
     def parquet(path: FileName) -> SinkSpec:
@@ -110,6 +128,25 @@ class Sink:
     def console() -> SinkSpec:
         """The terminal."""
         return _files(SinkSpec, "console", {}, place="Sink.console")
+
+
+class SideOutput:
+    """Where the rows of a side output go. Each call gives a SideOutputSpec to name in `.process(outputs={...})`."""
+
+    @staticmethod
+    def parquet(path: FileName, *, schema: str) -> SideOutputSpec:
+        """Parquet files in a directory."""
+        return _files(SideOutputSpec, "parquet", {("path",): path, ("schema",): schema}, place="SideOutput.parquet")
+
+    @staticmethod
+    def json(path: FileName, *, schema: str) -> SideOutputSpec:
+        """Files of one JSON object a line in a directory."""
+        return _files(SideOutputSpec, "json", {("path",): path, ("schema",): schema}, place="SideOutput.json")
+
+    @staticmethod
+    def console(*, schema: str) -> SideOutputSpec:
+        """The terminal."""
+        return _files(SideOutputSpec, "console", {("schema",): schema}, place="SideOutput.console")
 
 
 def _files(model: type[AnyFiles], file_format: str, values: Mapping[tuple[str, ...], Any], *, place: str) -> AnyFiles:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from mixedmode.config import JobSpec, ModePolicy, format_duration_ms, resolve_mode
+from mixedmode.config import JobSpec, ModePolicy, SourceSpec, format_duration_ms, resolve_mode
+from mixedmode.job.explain_steps import combined, goes_by_time, side_rows, state_text, step_lines
 from mixedmode.job.plan import JobPlan, KeyedStage
 from mixedmode.keys import group_range
-from operators.aggregate import AggregateOperator, MultisetAggregateOperator
 
 _SUBTASKS_SHOWN = 8
 
@@ -20,9 +20,10 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
         lines += [f"  sql  {_one_line(step.text)}" for step in plan.sql]
         lines.append("  rows go straight to the sink: no keyed step, no exchange, no state")
     for number, stage in enumerate(plan.stages, 1):
-        lines += _stage(stage, number, policy, spec.pipeline.max_parallelism, live, backlog)
+        lines += [f"stage {number}: {stage.operator_id}", *_exchange(spec, stage, policy, live, backlog)]
+        lines += [*step_lines(stage, plan.side_sinks), *_result(stage, spec, policy)]
     lines += _sink(spec, plan)
-    lines += ["committed", *_commits(policy)]
+    lines += ["committed", *_commits(policy, plan)]
     return "\n".join(lines)
 
 
@@ -35,43 +36,72 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
         column = plan.event_times.get(name)
         if column is None:
             yield "  event time  none"
-        else:
+        elif name in plan.strategies:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
-            if plan.stages and plan.stages[0].event_time is not None:
-                yield f"  event time  {column}, watermark {bound} behind the newest"
-            else:
-                why = "a sql step drops the column" if plan.stages else "there is no keyed step"
-                yield f"  event time  {column}, but no watermark: {why}"
+            yield f"  event time  {column}, watermark {bound} behind the newest"
+            yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
+        else:
+            why = "a sql step drops the column" if plan.stages else "there is no keyed step"
+            why = why if name in plan.sources_read else "no step reads the source"
+            yield f"  event time  {column}, but no watermark: {why}"
 
 
-def _stage(
-    stage: KeyedStage, number: int, policy: ModePolicy, max_parallelism: int, live: int, backlog: int
-) -> Iterator[str]:
-    yield f"stage {number}: {stage.operator_id}"
+def _watermark(source: SourceSpec, *, is_used: bool) -> Iterator[str]:
+    """What else decides about the watermark of a source, where something goes by it or it was set."""
+    watermark = source.watermark
+    if not is_used and not watermark.model_fields_set - {"out_of_orderness_ms"}:
+        return
+    parts = []
+    if watermark.partition_column is not None:
+        parts.append(f"the least over the values of {watermark.partition_column}")
+    if watermark.idle_timeout_ms is None:
+        parts.append("while silent, it holds the job's back")
+    else:
+        parts.append(f"silent for {format_duration_ms(watermark.idle_timeout_ms)}, it holds nothing back")
+    if watermark.max_ahead_ms is None:
+        parts.append("times ahead of the clock move it")
+    else:
+        ahead = format_duration_ms(watermark.max_ahead_ms)
+        parts.append(f"times more than {ahead} ahead of the clock do not move it")
+    yield f"  watermark   {'; '.join(parts)}"
+
+
+def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, live: int, backlog: int) -> Iterator[str]:
+    """What is in front of the operator: sql, and how rows get to the subtask of their key."""
+    max_parallelism = spec.pipeline.max_parallelism
     for step in stage.sql:
         yield f"  sql         {_one_line(step.text)}"
-    keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_schema.fields)
-    yield f"  exchange    by key ({keys}), Arrow blocks{_combines(stage)}, {max_parallelism} key groups"
+    keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_fields)
+    to = f"by key ({keys})" if keys else "without a key, so all to one subtask"
+    yield f"  exchange    {to}, Arrow blocks{combined(stage)}, {max_parallelism} key groups"
     yield f"  key groups  {_key_groups(live, max_parallelism)}"
     if policy.mode == "mixed" and backlog != live:
         yield f"              in backlog {_key_groups(backlog, max_parallelism)}"
-    yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in stage.result_fields)}"
+
+
+def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[str]:
+    """What the operator gives and keeps, and along which path."""
+    computed = [field for field in stage.operator.output_fields if field not in stage.key_fields]
+    if not stage.operator.output_key:  # a function says itself what all of the columns are
+        computed = list(stage.operator.output_fields)
+    yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in computed)}"
     if not stage.operator.states:
         yield "  state       none: rows taken back and rows added become one upsert per key"
         return
-    yield f"  state       {_state(stage)}"
+    yield f"  state       {state_text(stage)}"
     yield from _paths(policy)
+    if goes_by_time(stage):
+        yield f"  fires       {_firing(spec, policy)}"
 
 
-def _combines(stage: KeyedStage) -> str:
-    return ", combined per key before the shuffle" if isinstance(stage.operator, AggregateOperator) else ""
-
-
-def _state(stage: KeyedStage) -> str:
-    if isinstance(stage.operator, MultisetAggregateOperator):
-        return "every row of a key with its multiplicity, because these aggregates cannot take a row back"
-    fields = len(stage.operator.states[0].fields)
-    return f"{fields} columns per key"
+def _firing(spec: JobSpec, policy: ModePolicy) -> str:
+    if policy.mode == "batch":
+        return "everything, at the end of the input"
+    if policy.mode == "streaming":
+        return "as the watermark moves; everything when the input ends"
+    if spec.execution.backlog.end_of_key_watermark == "max":
+        return "everything in the backlog; live as the watermark moves"
+    return "in the backlog up to its greatest watermark; the rest live, as the watermark moves"
 
 
 def _paths(policy: ModePolicy) -> Iterator[str]:
@@ -93,15 +123,20 @@ def _key_groups(parallelism: int, max_parallelism: int) -> str:
 
 
 def _sink(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
-    place = spec.sink.path or "standard output"
-    yield f"sink: {spec.sink.format} {place}"
+    if plan.stages and plan.sql:
+        yield "after the last stage"
+        yield from (f"  sql         {_one_line(step.text)}" for step in plan.sql)
+    yield f"sink: {spec.sink.format} {spec.sink.path or 'standard output'}"
     if plan.key_columns:
         yield f"  upserts     one row per changed key ({', '.join(plan.key_columns)}) and epoch, with _op and _epoch"
     else:
         yield "  rows        each with _op and _epoch"
+    for name, sink in plan.side_sinks.items():
+        yield f"sink {name}: {sink.format} {sink.path or 'standard output'}"
+        yield f"  rows        {side_rows(plan.stages, name)}; each with _epoch"
 
 
-def _commits(policy: ModePolicy) -> Iterator[str]:
+def _commits(policy: ModePolicy, plan: JobPlan) -> Iterator[str]:
     if policy.mode == "batch":
         yield "  nothing until the end; the output appears when all of it is there; a failure starts over"
         return
@@ -111,6 +146,8 @@ def _commits(policy: ModePolicy) -> Iterator[str]:
     else:
         yield f"  backlog     one manifest per epoch, each of about {format_duration_ms(policy.backlog_interval_ms)}"
     yield f"  live        one manifest every {every} in which there is something new"
+    if plan.uses_clock:
+        yield "  clock       counts as new once a second, because something here goes by it"
     yield "  outputs are published after their manifest, under names that a repeat of the epoch gives again"
 
 

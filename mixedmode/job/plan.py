@@ -9,49 +9,73 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from mixedmode.keys import KeySchema
-from operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
-from operators.aggregate.registers import EdgeInTime
+from mixedmode.config import SinkSpec
+from mixedmode.time import Strategy
+from operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from operators.interface import KeyedOperator
+from operators.process import ProcessOperator, incompatibilities
 
-KeyedOperator = AggregateOperator | MultisetAggregateOperator | UpsertOperator
+#: names of outputs: the main one; late records; records on which a function raised. Others are named by their tags
+MAIN, LATE, DEAD_LETTER = "", "late", "dead-letter"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedStage:
     """One keyed step, with the sql steps between it and the step before.
 
-    `arguments` are SQL expressions over the input, evaluated by Spark before the exchange; `event_time` is the input's
-    event-time column, if any.
+    `key_fields` are its key columns, () for un-keyed input. `arguments` are SQL expressions over the input, evaluated
+    by Spark before the exchange; `event_time` is the input's event-time column, if any. `late_fields` are the columns
+    of the input, where records that are too late have an output of their own; else ().
     """
 
     operator_id: str
     sql: tuple["SqlText", ...]
-    key_schema: KeySchema
+    key_fields: tuple[pa.Field, ...]
     arguments: tuple[str, ...]
     argument_types: tuple[pa.DataType, ...]
     event_time: str | None
     is_change_log: bool
     operator: KeyedOperator
-    result_fields: tuple[pa.Field, ...]
     description: str
+    partition_column: str | None = None
+    late_fields: tuple[pa.Field, ...] = ()
 
-    @property
-    def output_fields(self) -> tuple[pa.Field, ...]:
-        """Key columns and results."""
-        return (*self.key_schema.fields, *self.result_fields)
+    def state_schema(self) -> Mapping[str, object]:
+        """For the manifest: what is stored, so that a later version of the program can tell whether it can read it."""
+        schema: dict[str, object] = {"states": [dict(descriptor.as_json()) for descriptor in self.operator.states]}
+        if isinstance(self.operator, ProcessOperator):
+            schema["function"] = self.operator.state_schema()
+        return schema
+
+    def unreadable(self, stored: Mapping[str, object]) -> list[str]:
+        """Why the state that an earlier version of the program left cannot be read by this one; nothing if it can.
+
+        The types of an aggregate are in its fingerprint; those of a function may change within bounds.
+        """
+        if not isinstance(self.operator, ProcessOperator) or "function" not in stored:
+            return []
+        before = stored["function"]
+        assert isinstance(before, Mapping), stored
+        return incompatibilities(before, self.operator.state_schema())
 
     def giving_previous(self) -> "KeyedStage":
         """The same stage, which also gives the row that each change replaces."""
-        operator = self.operator
-        assert not isinstance(operator, UpsertOperator), "upserts go to a sink, never to another stage"
-        return replace(self, operator=replace(operator, needs_previous=True))
+        if not hasattr(self.operator, "needs_previous"):  # what only adds rows replaces none
+            return self
+        return replace(self, operator=replace(self.operator, needs_previous=True))  # type: ignore[type-var]
+
+    def giving_every_value(self) -> "KeyedStage":
+        """The same stage, which gives a result per record instead of one per key, if it can."""
+        if not isinstance(self.operator, AggregateOperator) or self.is_change_log:
+            return self
+        return replace(self, operator=replace(self.operator, gives_every_value=True))
 
     @property
     def fingerprint(self) -> str:
         """What must stay the same for a stored job to go on: keys, arguments, registers, and what they were fed.
 
-        That is the event time that first and last went by, and the sql over an earlier step's rows: a row that is
-        taken back must come out of it as it did when it was added.
+        That is the event time that first, last and lists went by, and the sql over an earlier step's rows: a row that
+        is taken back must come out of it as it did when it was added.
         """
         order = f" by {self.event_time}" if self._goes_by_time else ""
         texts = (" ".join(step.text.split()) for step in self.sql)
@@ -60,9 +84,10 @@ class KeyedStage:
 
     @property
     def _goes_by_time(self) -> bool:
-        if not isinstance(self.operator, AggregateOperator):
-            return False
-        return any(isinstance(register, EdgeInTime) for register in self.operator.aggregator.registers)
+        """Whether state depends on event time: windows and functions do, an aggregate if one of its registers does."""
+        if isinstance(self.operator, AggregateOperator | MultisetAggregateOperator):
+            return self.operator.aggregator.goes_by_time
+        return self.event_time is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +109,11 @@ class ReadColumn:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """The whole chain. `sql` precedes everything in a job without a keyed step, which has no stages."""
+    """The whole chain.
+
+    `sql` gives the rows of the sink: from the sources in a job without a keyed step, or from the last stage's rows
+    where that only adds rows, which need not be told apart by key.
+    """
 
     sql: tuple[SqlText, ...]
     stages: tuple[KeyedStage, ...]
@@ -93,6 +122,19 @@ class JobPlan:
     reads: tuple[ReadColumn, ...]  # what map tasks read from Parquet themselves; empty: Spark reads
     event_times: Mapping[str, str]  # {source: its event-time column}, for the sources that declare one
     sources_read: tuple[str, ...]  # in the order in which Spark numbers them
+    strategies: Mapping[str, Strategy]  # {source: how its watermark goes}; empty where nothing goes by event time
+    side_sinks: Mapping[str, SinkSpec]  # {name of an output beside the main one: where it goes}
+
+    @property
+    def progress_names(self) -> tuple[str, ...]:
+        """Names of the sources whose progress is known apart; without a keyed step, rows do not tell their source."""
+        return self.sources_read if self.stages else ("+".join(self.sources_read),)
+
+    @property
+    def uses_clock(self) -> bool:
+        """Whether something may be due when no record comes, so that there are epochs without any."""
+        has_timeout = any(strategy.idle_timeout_ms is not None for strategy in self.strategies.values())
+        return has_timeout or any(stage.operator.attributes.uses_clock for stage in self.stages)
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -100,5 +142,6 @@ class JobPlan:
 
         Spark remembers what it has read by the number of a source, so several sources have to keep their order.
         """
-        order = {"sources": f"read {', '.join(self.sources_read)}"} if len(self.sources_read) > 1 else {}
+        sources = [*self.sources_read, *(["the clock"] if self.uses_clock else [])]
+        order = {"sources": f"read {', '.join(sources)}"} if len(sources) > 1 else {}
         return order | {stage.operator_id: stage.fingerprint for stage in self.stages}

@@ -4,20 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall
+from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall, is_column
 from mixedmode.errors import InvalidJobError
 
 SPELLINGS = [(spelling, name) for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)]
 KNOWN = (
     "count, sum, min, max, avg, mean, stddev_samp, stddev, std, stddev_pop, var_samp, variance, var_pop, first, last, "
-    "bool_and, every, bool_or, some, any"
+    "min_by, max_by, bool_and, every, bool_or, some, any, approx_count_distinct, approx_percentile, percentile_approx, "
+    "collect_list, array_agg, collect_set"
 )
+#: what follows the first argument where a function needs more than that
+REST = {
+    "min_by": ", y",
+    "max_by": ", y",
+    "approx_percentile": ", 0.5",
+    "collect_list": ", 10",
+    "collect_set": ", 10",
+}
 
 
 @pytest.mark.parametrize(("spelling", "name"), SPELLINGS)
 def test_every_spelling_of_a_function_in_any_case_is_its_canonical_name(spelling: str, name: str) -> None:
     for text in (spelling, spelling.upper(), spelling.title()):
-        assert AggregateCall.parse(f"{text}(delay)") == AggregateCall(name, "delay")
+        call = AggregateCall.parse(f"{text}(delay{REST.get(name, '')})")
+        assert (call.function, call.argument) == (name, "delay")
 
 
 @pytest.mark.parametrize(
@@ -66,13 +76,106 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
             ),
         ),
         (
-            "count(DISTINCT a)",
-            (
-                "DISTINCT is not supported in a keyed aggregate. Make the rows distinct in a step before. "
-                "found=count(DISTINCT a)"
-            ),
+            "sum(DISTINCT a)",
+            "only count takes DISTINCT. Make the rows distinct in a step before. found=sum(DISTINCT a)",
+        ),
+        (
+            "count(distinct)",
+            ("count has no argument. Write a column or an expression between the parentheses. found=count(distinct)"),
+        ),
+        (
+            "count(distinct *)",
+            "only count takes *. Write a column or an expression, such as count(delay). found=count(distinct *)",
+        ),
+        (
+            "count(distinct a, b)",
+            "count takes one argument. Compute what it needs in a sql step before. found=count(distinct a, b)",
         ),
         ("sum(a, b)", "sum takes one argument. Compute what it needs in a sql step before. found=sum(a, b)"),
+        ("sum(a,)", "sum takes one argument. Compute what it needs in a sql step before. found=sum(a,)"),
+        (
+            "max_by(city)",
+            (
+                "max_by takes two arguments: the value to give, and the value to order by, as in max_by(city, delay). "
+                "found=max_by(city)"
+            ),
+        ),
+        (
+            "min_by(a, )",
+            (
+                "min_by takes two arguments: the value to give, and the value to order by, as in min_by(city, delay). "
+                "found=min_by(a, )"
+            ),
+        ),
+        (
+            "min_by(a, b, c)",
+            "min_by takes two arguments. Compute what it needs in a sql step before. found=min_by(a, b, c)",
+        ),
+        (
+            "collect_list(x)",
+            (
+                "collect_list needs how many values to keep at most: all values of a key have no end on an input that "
+                "goes on, and its state would grow until the job fails. Write it as in collect_list(x, 100). "
+                "found=collect_list(x)"
+            ),
+        ),
+        (
+            "collect_set(x, y)",
+            (
+                "collect_set takes how many values to keep at most: a whole number from 1 to 1,000,000, as in "
+                "collect_set(x, 100). found=collect_set(x, y)"
+            ),
+        ),
+        (
+            "approx_percentile(x)",
+            (
+                "approx_percentile needs the share of values below the one asked for: it says which percentile is "
+                "meant. Write it as in approx_percentile(x, 0.95). found=approx_percentile(x)"
+            ),
+        ),
+        (
+            "approx_percentile(x, 95)",
+            (
+                "approx_percentile takes the share of values below the one asked for: a number from 0 to 1, as in "
+                "approx_percentile(x, 0.95). found=approx_percentile(x, 95)"
+            ),
+        ),
+        (
+            "approx_percentile(x, 0.5, 2.5)",
+            (
+                "approx_percentile takes an accuracy: a whole number from 10 to 10,000, as in "
+                "approx_percentile(x, 0.95, 1000). found=approx_percentile(x, 0.5, 2.5)"
+            ),
+        ),
+        (
+            "approx_count_distinct(x, 0)",
+            (
+                "approx_count_distinct takes a relative error: a number from 0.001 to 0.39, as in "
+                "approx_count_distinct(x, 0.01). found=approx_count_distinct(x, 0)"
+            ),
+        ),
+        (
+            "approx_count_distinct(x, 0.1, 2)",
+            ("approx_count_distinct takes one argument, and a relative error. found=approx_count_distinct(x, 0.1, 2)"),
+        ),
+        (
+            "sum(x) filter (x > 1)",
+            (
+                "a filter is written filter (where condition), as in count(*) filter (where delay > 0). "
+                "found=sum(x) filter (x > 1)"
+            ),
+        ),
+        (
+            "sum(x) filter (where )",
+            (
+                "the filter has no condition. Write one after WHERE, as in filter (where delay > 0). "
+                "found=sum(x) filter (where )"
+            ),
+        ),
+        (
+            "sum(x) filter (where (a)",
+            "a parenthesis is never closed. Close it before the end of the argument. found=sum(x) filter (where (a)",
+        ),
         ("sum((a)", "a parenthesis is never closed. Close it before the end of the argument. found=sum((a)"),
         ("max('a)", "a quoted part is never closed. Add the closing '. found=max('a)"),
         ("max('a\\')", "a quoted part is never closed. Add the closing '. found=max('a\\')"),
@@ -85,29 +188,81 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "is_column"),
+    ("text", "expected"),
     [
-        ("sum(delay)", True),
-        ("sum(_d2)", True),
-        ("count(*)", False),
-        ("sum(a + b)", False),
-        ("sum(2)", False),
-        ("sum(a.b)", False),
-        ("sum(`a`)", False),
-        ("count(NULL)", False),
-        ("bool_or(true)", False),
-        ("sum(größe)", False),
+        ("count(distinct a)", AggregateCall("count", "a", is_distinct=True)),
+        ("COUNT( DISTINCT (a) )", AggregateCall("count", "(a)", is_distinct=True)),
+        ("count(distinct(a))", AggregateCall("count", "(a)", is_distinct=True)),
+        ("max_by(concat(a, ','), b)", AggregateCall("max_by", "concat(a, ',')", by="b")),
+        ("collect_list(x, 007)", AggregateCall("collect_list", "x", parameters=(7,))),
+        ("approx_percentile(x, .5)", AggregateCall("approx_percentile", "x", parameters=(0.5,))),
+        ("percentile_approx(x, 1, 100)", AggregateCall("approx_percentile", "x", parameters=(1.0, 100))),
+        ("approx_count_distinct(x, 1e-2)", AggregateCall("approx_count_distinct", "x", parameters=(0.01,))),
+        ("count(*)filter(where a > ')')", AggregateCall("count", None, condition="a > ')'")),
+        (
+            "min_by(a, b) FILTER\n( WHERE (c) )",
+            AggregateCall("min_by", "a", by="b", condition="(c)"),
+        ),
+        ("sum(filter)", AggregateCall("sum", "filter")),
     ],
 )
-def test_only_a_plain_identifier_is_a_column(text: str, *, is_column: bool) -> None:
-    assert AggregateCall.parse(text).is_column is is_column
+def test_more_arguments_numbers_and_a_filter_are_told_apart(text: str, expected: AggregateCall) -> None:
+    call = AggregateCall.parse(text)
+    assert call == expected
+    assert AggregateCall.parse(str(call)) == call
 
 
-@given(st.sampled_from(SPELLINGS), st.text("ab(),'\"`\\* \n\x85", max_size=12))
-def test_a_call_is_read_back_as_it_was_written(spelling: tuple[str, str], argument: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["sum(a) filter (where b) c", "sum(a) where b", "sum(a) filter (where b) filter (where c)", "sum(a) filt"]
+)
+def test_what_follows_a_call_and_is_no_filter_is_refused(text: str) -> None:
+    with pytest.raises(InvalidJobError, match=r"^this is not one call of an aggregate function"):
+        AggregateCall.parse(text)
+
+
+def test_the_expressions_of_a_call_are_what_has_to_be_computed_before_the_step() -> None:
+    assert AggregateCall.parse("count(*)").expressions == ()
+    assert AggregateCall.parse("max_by(a, b + 1) filter (where c)").expressions == ("a", "b + 1", "c")
+    assert AggregateCall.parse("collect_set(a, 5)").expressions == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("delay", True),
+        ("_d2", True),
+        ("a + b", False),
+        ("2", False),
+        ("a.b", False),
+        ("`a`", False),
+        ("NULL", False),
+        ("true", False),
+        ("größe", False),
+    ],
+)
+def test_only_a_plain_identifier_is_a_column(text: str, *, expected: bool) -> None:
+    assert is_column(text) is expected
+
+
+_TEXTS = st.text("ab(),'\"`\\* \n\x85", max_size=12)
+
+
+@given(st.sampled_from(SPELLINGS), _TEXTS, st.none() | _TEXTS)
+def test_a_call_is_read_back_as_it_was_written(spelling: tuple[str, str], argument: str, condition: str | None) -> None:
+    text = f"{spelling[0]}({argument}{REST.get(spelling[1], '')})"
     try:
-        call = AggregateCall.parse(f"{spelling[0]}({argument})")
+        call = AggregateCall.parse(text if condition is None else f"{text} filter (where {condition})")
     except InvalidJobError:
         return
     assert AggregateCall.parse(str(call)) == call
     assert call.function == spelling[1]
+
+
+@given(st.floats(0.001, 0.39), st.floats(0, 1), st.integers(1, 10**6))
+def test_numbers_are_read_back_to_the_last_digit(error: float, share: float, bound: int) -> None:
+    for call in (
+        AggregateCall("approx_count_distinct", "x", parameters=(error,)),
+        AggregateCall("approx_percentile", "x", parameters=(share, 10_000)),
+        AggregateCall("collect_set", "x", parameters=(bound,)),
+    ):
+        assert AggregateCall.parse(str(call)) == call

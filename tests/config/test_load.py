@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from mixedmode.config import (
+    AGGREGATE_FUNCTIONS,
     AggregateCall,
     KeyedAggregateStep,
+    ProcessStep,
     RuntimeMode,
     SqlStep,
+    TumblingSpec,
     job_spec_from_mapping,
     load_job,
     load_job_spec,
@@ -38,6 +41,8 @@ steps:                             # in order; each reads what the one before it
     aggregate: {flights: count(*), mean_delay: avg(delay), worst: max(delay)}
 sink: {format: parquet, path: ./run/out}                 # parquet | json | console
 """
+KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
+KINDS_OF_STEP = "sql, or key-by and aggregate, or key-by and process"
 KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, sources, steps, sink"
 KNOWN_IN_SOURCE = (
     "format, path, schema, event-time, watermark, bounded, options, max-files-per-epoch, max-bytes-per-epoch"
@@ -82,11 +87,8 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
     assert first.sql == "SELECT * FROM flights WHERE distance > 100"
     assert isinstance(second, KeyedAggregateStep)
     assert second.key_by == ("origin",)
-    assert second.aggregate == {
-        "flights": AggregateCall("count", None),
-        "mean_delay": AggregateCall("avg", "delay"),
-        "worst": AggregateCall("max", "delay"),
-    }
+    calls = {"flights": "count(*)", "mean_delay": "avg(delay)", "worst": "max(delay)"}
+    assert second.aggregate == {name: AggregateCall.parse(call) for name, call in calls.items()}
     assert (spec.sink.format, spec.sink.path) == ("parquet", str(folder / "run/out"))
 
 
@@ -262,8 +264,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
             "maxx(delay)",
             (
                 "job.yaml:19: steps[1].aggregate.worst: there is no aggregate function maxx. Did you mean max? Known "
-                "functions: count, sum, min, max, avg, mean, stddev_samp, stddev, std, stddev_pop, var_samp, "
-                "variance, var_pop, first, last, bool_and, every, bool_or, some, any. found=maxx(delay)"
+                f"functions: {KNOWN_FUNCTIONS}. found=maxx(delay)"
             ),
         ),
         (
@@ -295,8 +296,237 @@ def test_a_fault_is_one_message_with_file_line_and_what_to_do(folder: Path, old:
     assert refused(changed(old, new)) == [message]
 
 
+WINDOWED = """\
+  - key-by: origin
+    window: {tumbling: 1h}
+    allowed-lateness: 5m
+    early-results-every: 10s
+    late: {format: json, path: run/late}
+    aggregate: {flights: count(*)}
+"""
+PROCESSED = """\
+  - name: alerts
+    key-by: origin
+    process: delays.alerts:Alerts
+    args: {above: 15, by.day: {mon-day: 1.5}, names: [a, no]}
+    output: "origin string, worst long"
+    outputs:
+      slow: {schema: "origin string", format: parquet, path: run/slow}
+    on-error: dead-letter
+    dead-letter: {format: json, path: run/failed}
+"""
+
+
+def stepping(steps: str) -> str:
+    """The job of the documentation with these steps, which begin at line 17."""
+    before, _, rest = AIRPORT_DELAYS.partition("  - sql")
+    return before + steps + rest[rest.index("sink:") :]
+
+
+def test_a_windowed_step_is_read_as_it_says(folder: Path) -> None:
+    Path("job.yaml").write_text(stepping(WINDOWED), encoding="utf-8")
+    (step,) = load_job_spec("job.yaml").steps
+    assert isinstance(step, KeyedAggregateStep)
+    assert step.window is not None
+    assert step.window.kind == TumblingSpec.model_validate("1h")
+    assert (step.allowed_lateness_ms, step.early_results_every_ms) == (300_000, 10_000)
+    assert step.late is not None
+    assert (step.late.format, step.late.path) == ("json", str(folder / "run/late"))
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "{tumbling: 1h}",
+        "{sliding: {size: 1h, slide: 10m}}",
+        "{session: {gap: 30m}}",
+        "{session: 30m}",
+        "{cumulating: {size: 1d, step: 1h}}",
+        "{tumbling: {size: 1d, offset: 6h, time-zone: Europe/Berlin}}",
+    ],
+)
+def test_every_window_may_be_over_all_rows_without_a_key(folder: Path, window: str) -> None:
+    text = f"  - window: {window}\n    aggregate: {{n: count(*)}}\n"
+    Path("job.yaml").write_text(stepping(text), encoding="utf-8")
+    (step,) = load_job_spec("job.yaml").steps
+    assert isinstance(step, KeyedAggregateStep)
+    assert step.key_by == ()
+    assert step.window is not None
+
+
+def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
+    Path("job.yaml").write_text(stepping(PROCESSED), encoding="utf-8")
+    spec = load_job_spec("job.yaml", ["sources.flights.watermark.max-ahead=none"])
+    (step,) = spec.steps
+    assert isinstance(step, ProcessStep)
+    assert (step.name, step.key_by, step.process) == ("alerts", ("origin",), "delays.alerts:Alerts")
+    assert step.folder == str(folder), "the class is imported from the folder of the job file"
+    assert step.args == {"above": 15, "by.day": {"mon-day": 1.5}, "names": ["a", False]}
+    assert step.output == "origin string, worst long"
+    slow = step.outputs["slow"]
+    assert (slow.schema_ddl, slow.format, slow.path) == ("origin string", "parquet", str(folder / "run/slow"))
+    assert step.on_error == "dead-letter"
+    assert step.dead_letter is not None
+    assert step.dead_letter.path == str(folder / "run/failed")
+    assert spec.sources["flights"].watermark.max_ahead_ms is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "old", "new", "messages"),
+    [
+        (
+            WINDOWED,
+            "tumbling: 1h",
+            "tumbling: 1 hour",
+            [
+                (
+                    "job.yaml:18: steps[0].window.tumbling.size: this is not a duration. Write whole numbers with "
+                    "their units, largest unit first, such as 500ms, 1s, 10m, 1h, 2d or 1h30m, or a bare 0. "
+                    "found=1 hour"
+                )
+            ],
+        ),
+        (
+            WINDOWED,
+            "window: {tumbling: 1h}",
+            "window: 1h",
+            ["job.yaml:18: steps[0].window must be a section of keys, not text. found=1h"],
+        ),
+        (
+            WINDOWED,
+            "window: {tumbling: 1h}",
+            "tumbling: 1h",
+            [
+                (
+                    "job.yaml:18: steps[0].tumbling is not a known key. Did you mean steps[].window.tumbling? Known "
+                    "keys here: name, key-by, window, allowed-lateness, early-results-every, late, aggregate."
+                )
+            ],
+        ),
+        (
+            WINDOWED,
+            "window: {tumbling: 1h}",
+            "window: ",
+            [
+                f"job.yaml:{line}: steps[0].{key} has no effect without a window. Add a window, or remove it."
+                for line, key in [(19, "allowed-lateness"), (20, "early-results-every"), (21, "late")]
+            ],
+        ),
+        (
+            WINDOWED,
+            "run/late",
+            "run/out",
+            [
+                (
+                    "job.yaml:21: steps[0].late.path: sink has this folder, or one in it or around it, and a reader "
+                    "could not tell their rows apart. Choose another. found=run/out"
+                )
+            ],
+        ),
+        (
+            PROCESSED,
+            "delays.alerts:Alerts",
+            "delays.alerts.Alerts",
+            [
+                (
+                    "job.yaml:19: steps[0].process: this does not name a class. Write it as package.module:Class. "
+                    "found=delays.alerts.Alerts"
+                )
+            ],
+        ),
+        (
+            PROCESSED,
+            "process: ",
+            "proces: ",
+            [
+                (
+                    "job.yaml:19: steps[0].proces is not a known key. Did you mean process? Known keys here: name, "
+                    "key-by, process, folder, args, output, outputs, on-error, dead-letter."
+                )
+            ],
+        ),
+        (
+            PROCESSED,
+            "    output: ",
+            "    aggregate: ",
+            [
+                (
+                    "job.yaml:17: steps[0].output is missing: columns of the result as Spark DDL, such as customer "
+                    "string, orders long. Add it."
+                ),
+                (
+                    "job.yaml:21: steps[0].aggregate belongs to another kind of step: a step has "
+                    f"{KINDS_OF_STEP}. Make it a step of its own."
+                ),
+            ],
+        ),
+        (
+            PROCESSED,
+            "on-error: dead-letter",
+            "on-error: deadletter",
+            [
+                (
+                    "job.yaml:24: steps[0].on-error cannot be deadletter. Did you mean dead-letter? Known values: "
+                    "fail, skip, dead-letter."
+                )
+            ],
+        ),
+        (
+            PROCESSED,
+            "on-error: dead-letter",
+            "on-error: skip",
+            [
+                (
+                    "job.yaml:25: steps[0].dead-letter has no effect unless on-error is dead-letter. Remove one of the "
+                    "two. on-error=skip"
+                )
+            ],
+        ),
+        (
+            PROCESSED,
+            "slow: {",
+            "too slow: {",
+            [
+                (
+                    "job.yaml:23: steps[0].outputs.too slow: a tag is letters, digits and _, and does not start with "
+                    "a digit. Choose another. found=too slow"
+                )
+            ],
+        ),
+        (
+            PROCESSED,
+            'schema: "origin string", ',
+            "",
+            [
+                (
+                    "job.yaml:23: steps[0].outputs.slow.schema is missing: columns as Spark DDL, such as customer "
+                    "string, at timestamp. Add it."
+                )
+            ],
+        ),
+    ],
+)
+def test_a_fault_of_a_window_or_a_process_step_has_its_line(
+    folder: Path, steps: str, old: str, new: str, messages: list[str]
+) -> None:
+    assert steps.count(old) == 1, old
+    assert refused(stepping(steps.replace(old, new))) == messages
+
+
+def test_two_outputs_in_one_folder_are_found_however_they_are_written(folder: Path) -> None:
+    text = stepping(WINDOWED.replace("run/late", str(folder / "jobs" / "out")))
+    (folder / "jobs").mkdir()
+    (folder / "jobs" / "job.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidJobError) as caught:
+        load_job_spec("jobs/job.yaml", ["sink.path=./x/../out"])
+    assert str(caught.value) == (
+        "jobs/job.yaml:21: steps[0].late.path: sink has this folder, or one in it or around it, and a reader could "
+        f"not tell their rows apart. Choose another. found={folder}/jobs/out"
+    )
+
+
 def test_a_step_of_both_kinds_is_refused_key_by_key(folder: Path) -> None:
-    advice = "belongs to another kind of step: a step has sql, or key-by and aggregate. Make it a step of its own."
+    advice = f"belongs to another kind of step: a step has {KINDS_OF_STEP}. Make it a step of its own."
     assert refused(changed("  - key-by: [origin]\n", "    key-by: [origin]\n")) == [
         f"job.yaml:18: steps[0].key-by {advice}",
         f"job.yaml:19: steps[0].aggregate {advice}",
@@ -326,7 +556,7 @@ steps: [5, {}]
         "job.yaml:4: sources.b.bounded must be true or false, not a whole number. found=1",
         "job.yaml:5: execution.runtime-mode is given twice, first at job.yaml:3. Keep one of the two.",
         "job.yaml:6: steps[0] must be a section of keys, not a whole number. found=5",
-        "job.yaml:6: steps[1] is neither kind of step. Give it sql, or key-by and aggregate.",
+        f"job.yaml:6: steps[1] is no kind of step. Give it {KINDS_OF_STEP}.",
         "--set nonsense: this is not key=value. Write, for example, --set parallelism=4.",
         "--set parallelism must be a whole number, not text. found=x",
         "--set state.sort-memory is not a known key. Did you mean state.backlog.sort-memory? Known keys here: backlog.",

@@ -326,3 +326,26 @@ def test_a_document_means_the_same_whichever_of_its_keys_are_dotted(
     document = read(yaml.safe_dump(spelled, sort_keys=False))
     assert document.problems == []
     assert document.values == tree
+
+
+def test_the_arguments_of_a_process_step_are_read_as_they_are_at_every_depth() -> None:
+    document = read(
+        "steps:\n"
+        "  - process: a:B\n"
+        "    args: {a.b: 1, c: {d.e: [yes, 1.5, {f.g: ~}], h: {}}, i: '2'}\n"
+        "    outputs.late.path: x\n"
+    )
+    assert document.problems == []
+    assert document.values["steps"] == [
+        {
+            "process": "a:B",
+            "args": {"a.b": 1, "c": {"d.e": [True, 1.5, {"f.g": None}], "h": {}}, "i": "2"},
+            "outputs": {"late": {"path": "x"}},
+        }
+    ]
+
+
+def test_an_argument_of_a_process_step_given_twice_is_a_problem() -> None:
+    assert problems("steps:\n  - args:\n      a.b: 1\n      a.b: 2\n") == [
+        "job.yaml:4: steps[0].args.a.b is given twice, first at job.yaml:3. Keep one of the two."
+    ]

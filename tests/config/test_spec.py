@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.fields import Section
-from mixedmode.config.messages import findings
 from mixedmode.config.spec import (
     MAX_PARALLELISM_LIMIT,
     ExecutionSpec,
@@ -20,25 +19,13 @@ from mixedmode.config.spec import (
     SinkSpec,
     SourceSpec,
     SqlStep,
+    WatermarkSpec,
 )
-
-SMALLEST: dict[str, Any] = {
-    "name": "delays",
-    "execution": {"checkpointing": {"dir": "/run"}},
-    "sources": {"flights": {"format": "parquet", "path": "/flights"}},
-    "steps": [{"sql": "SELECT * FROM flights"}],
-    "sink": {"format": "console"},
-}
+from tests.config.refusals import SMALLEST_JOB, messages
 
 
 def job(**changes: Any) -> JobSpec:
-    return JobSpec.model_validate(SMALLEST | changes)
-
-
-def messages(model: type[Section], values: dict[str, Any]) -> list[str]:
-    with pytest.raises(ValidationError) as caught:
-        model.model_validate(values)
-    return [text for _, text in findings(caught.value, model)]
+    return JobSpec.model_validate(SMALLEST_JOB | changes)
 
 
 def every_section() -> Iterator[type[Section]]:
@@ -52,14 +39,18 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
     assert spec.execution.runtime_mode is RuntimeMode.AUTOMATIC
     assert spec.execution.interval_during_backlog_ms is None
     assert spec.execution.checkpointing.interval_ms == 1_000
-    assert spec.execution.backlog.parallelism is None
+    backlog = spec.execution.backlog
+    assert (backlog.parallelism, backlog.end_of_key_watermark, backlog.emit) == (None, "greatest", "final")
     assert spec.parallelism is None
     assert spec.pipeline.max_parallelism == 128
     assert spec.pipeline.backlog.watermark_lag_threshold_ms is None
     assert spec.state.backlog.sort_memory_bytes == 256 * 1024 * 1024
     assert spec.spark == {"spark.master": "local[*]"}
     source = spec.sources["flights"]
-    assert (source.schema_ddl, source.event_time, source.watermark.out_of_orderness_ms) == (None, None, 0)
+    assert (source.schema_ddl, source.event_time) == (None, None)
+    watermark = source.watermark
+    assert (watermark.out_of_orderness_ms, watermark.idle_timeout_ms) == (0, None)
+    assert (watermark.max_ahead_ms, watermark.partition_column) == (86_400_000, None)
     assert (source.bounded, source.options) == (False, {})
     assert (source.max_files_per_epoch, source.max_bytes_per_epoch) == (None, None)
     assert (spec.steps[0].name, spec.sink.path) == (None, None)
@@ -99,10 +90,20 @@ def test_a_spec_is_the_same_when_it_is_read_from_its_own_document() -> None:
     assert JobSpec.model_validate(document) == spec
 
 
+def test_no_limit_ahead_of_the_clock_is_written_in_a_word() -> None:
+    source = SMALLEST_JOB["sources"]["flights"] | {"event-time": "t", "watermark": {"max-ahead": "none"}}
+    spec = job(sources={"flights": source})
+    assert spec.sources["flights"].watermark.max_ahead_ms is None
+    document = spec.as_document()
+    assert document["sources"]["flights"]["watermark"] == {"max-ahead": "none"}
+    assert JobSpec.model_validate(document) == spec
+
+
 def test_a_single_key_column_may_be_given_without_brackets() -> None:
-    step = KeyedAggregateStep.model_validate({"key-by": "origin", "aggregate": {"n": AggregateCall("count", None)}})
+    count = AggregateCall.parse("count(*)")
+    step = KeyedAggregateStep.model_validate({"key-by": "origin", "aggregate": {"n": count}})
     assert step.key_by == ("origin",)
-    assert step.aggregate == {"n": AggregateCall("count", None)}
+    assert step.aggregate == {"n": count}
 
 
 @pytest.mark.parametrize(
@@ -164,6 +165,20 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
         ),
         (
             SourceSpec,
+            {
+                "format": "parquet",
+                "path": "x",
+                "watermark": {"idle-timeout": "1m", "max-ahead": "none", "partition-column": "p"},
+            },
+            [
+                f"watermark.{key} has no effect without event-time. Name the column in event-time, or remove it."
+                for key in ("idle-timeout", "max-ahead", "partition-column")
+            ],
+        ),
+        (WatermarkSpec, {"idle-timeout": 0}, ["idle-timeout must be more than 0. found=0"]),
+        (WatermarkSpec, {"max-ahead": "0s"}, ["max-ahead must be more than 0. found=0s"]),
+        (
+            SourceSpec,
             {"format": "parquet", "path": "x", "options": {"": "y"}},
             ["options has a key without a name. Name it or remove it."],
         ),
@@ -191,6 +206,11 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
                 "key-by must hold at least one entry. Add one.",
                 "aggregate must hold at least one entry. Add one.",
             ],
+        ),
+        (
+            KeyedAggregateStep,
+            {"aggregate": {"n": "count(*)"}},
+            ["key-by is missing: without a window, an aggregate has one row per key. Add key columns, or a window."],
         ),
         (
             KeyedAggregateStep,
@@ -271,10 +291,20 @@ def test_what_does_not_belong_together_in_a_section_is_refused(
                 )
             ],
         ),
+        (
+            {"execution": {"backlog": {"emit": "every", "end-of-key-watermark": "least"}}},
+            [
+                (
+                    "execution.backlog.end-of-key-watermark cannot be least. Did you mean greatest? Known values: "
+                    "greatest, max."
+                ),
+                "execution.backlog.emit cannot be every. Known values: final, all.",
+            ],
+        ),
         ({"sources": {}}, ["sources must hold at least one entry. Add one."]),
         ({"steps": []}, ["steps must hold at least one entry. Add one."]),
         (
-            {"sources": {"a.b": SMALLEST["sources"]["flights"]}},
+            {"sources": {"a.b": SMALLEST_JOB["sources"]["flights"]}},
             [
                 (
                     "sources.a.b: SQL reads it by its name, so the name is letters, digits and _, without a dot, and "
@@ -283,12 +313,12 @@ def test_what_does_not_belong_together_in_a_section_is_refused(
             ],
         ),
         (
-            {"sources": dict.fromkeys(("a", "A"), SMALLEST["sources"]["flights"])},
+            {"sources": dict.fromkeys(("a", "A"), SMALLEST_JOB["sources"]["flights"])},
             ["sources.A: another one has this name already (case does not count). Choose another."],
         ),
         (
             {
-                "sources": dict.fromkeys(("a", "b"), SMALLEST["sources"]["flights"]),
+                "sources": dict.fromkeys(("a", "b"), SMALLEST_JOB["sources"]["flights"]),
                 "steps": [
                     {"key-by": "a", "aggregate": {"n": "count(*)"}, "name": "B"},
                     {"sql": "SELECT 1", "name": "c"},
@@ -314,12 +344,12 @@ def test_what_does_not_belong_together_in_a_section_is_refused(
     ],
 )
 def test_a_job_that_disagrees_with_itself_is_refused(changes: dict[str, Any], expected: list[str]) -> None:
-    assert messages(JobSpec, SMALLEST | changes) == expected
+    assert messages(JobSpec, SMALLEST_JOB | changes) == expected
 
 
 @pytest.mark.parametrize("mode", ["batch", "automatic"])
 def test_a_job_that_ends_in_batch_needs_no_checkpoint_folder(mode: str) -> None:
-    sources = {"flights": SMALLEST["sources"]["flights"] | {"bounded": True}}
+    sources = {"flights": SMALLEST_JOB["sources"]["flights"] | {"bounded": True}}
     spec = job(execution={"runtime-mode": mode}, sources=sources)
     assert spec.execution.checkpointing.dir is None
     assert spec.chosen_mode is RuntimeMode.BATCH

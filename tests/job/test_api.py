@@ -45,7 +45,7 @@ def airport_delays() -> Job:
         )
         .sql("SELECT * FROM flights WHERE distance > 100")
         .key_by("origin")
-        .aggregate(flights="count(*)", mean_delay="avg(delay)", worst=AggregateCall("max", "delay"))
+        .aggregate(flights="count(*)", mean_delay="avg(delay)", worst=AggregateCall.parse("max(delay)"))
         .write(Sink.parquet(Path("run") / "out"))
     )
 
@@ -80,6 +80,9 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
         "schema": "a int",
         "event_time": "a",
         "out_of_orderness": "5s",
+        "idle_timeout": "1m",
+        "max_ahead": "2d",
+        "partition_column": "p",
         "bounded": True,
         "options": {"header": True, "sep": ";", "samplingRatio": 0.5},
     }
@@ -99,6 +102,8 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
             interval_during_backlog="1m",
             max_parallelism=64,
             backlog_parallelism=8,
+            end_of_key_watermark="max",
+            backlog_emit="all",
             watermark_lag_threshold="1h",
             sort_memory="1GB",
             spark={"driver.memory": "4g", "spark.ui.enabled": False},
@@ -111,7 +116,7 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
     read = {
         "schema": "a int",
         "event-time": "a",
-        "watermark": {"out-of-orderness": "5s"},
+        "watermark": {"out-of-orderness": "5s", "idle-timeout": "1m", "max-ahead": "2d", "partition-column": "p"},
         "bounded": True,
         "options": {"header": "true", "sep": ";", "samplingRatio": "0.5"},
     }
@@ -121,7 +126,7 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
             "runtime-mode": "streaming",
             "interval-during-backlog": "1m",
             "checkpointing": {"interval": "2s", "dir": "s3://bucket/c", "num-retained": 5},
-            "backlog": {"parallelism": 8},
+            "backlog": {"parallelism": 8, "end-of-key-watermark": "max", "emit": "all"},
         },
         "parallelism": 4,
         "pipeline": {"max-parallelism": 64, "backlog": {"watermark-lag-threshold": "1h"}},
@@ -273,6 +278,15 @@ NOT_A_DURATION = (
             source(event_time=5),
             "Source.parquet: event_time must be text, not a whole number. Put it in quotes. found=5",
         ),
+        (source(idle_timeout=0), "Source.parquet: idle_timeout must be more than 0. found=0"),
+        (source(max_ahead="never"), f"Source.parquet: max_ahead: {NOT_A_DURATION} found=never"),
+        (
+            source(partition_column="p"),
+            (
+                "Source.parquet: partition_column has no effect without event-time. Name the column in event-time, or "
+                "remove it."
+            ),
+        ),
         (source(options={"a": [1]}), "Source.parquet: options['a'] must be text, not a list."),
         (source(max_files_per_epoch=0), "Source.parquet: max_files_per_epoch must be at least 1. found=0"),
         (
@@ -298,6 +312,11 @@ NOT_A_DURATION = (
                 "data. Lower it, or raise max-parallelism. found=129, max-parallelism=128"
             ),
         ),
+        (
+            job_with(end_of_key_watermark="least"),
+            "Job: end_of_key_watermark cannot be least. Did you mean greatest? Known values: greatest, max.",
+        ),
+        (job_with(backlog_emit="some"), "Job: backlog_emit cannot be some. Known values: final, all."),
         (
             job_with(checkpoint_dir=None),
             (
@@ -371,7 +390,9 @@ _names = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True)
 _outputs = _texts.filter(lambda name: "." not in name and not name.startswith("_"))
 _durations = st.integers(1, 10**12).map("{}ms".format)
 _counts = st.integers(1, 128)
-_calls = st.sampled_from(["count(*)", "sum(a + ' # : {')", "max(`a: b`)", "first(no)"])
+_calls = st.sampled_from(
+    ["count(*)", "count(distinct a) filter (where b = ': }')", "sum(a + ' # : {')", "max(`a: b`)", "first(no)"]
+)
 _spark = st.dictionaries(_texts, st.text(st.characters(codec="utf-8")) | st.booleans() | st.integers(), max_size=3)
 
 
@@ -388,6 +409,9 @@ def jobs(draw: st.DrawFn) -> Job:
             schema=draw(_texts),
             event_time="t",
             out_of_orderness=maybe(_durations),
+            idle_timeout=maybe(_durations),
+            max_ahead=maybe(_durations | st.just("none")),
+            partition_column=maybe(_texts),
             bounded=maybe(st.booleans()),
             options=maybe(_spark),
             max_bytes_per_epoch=maybe(st.integers(1, 2**40)),

@@ -1,0 +1,128 @@
+"""How a job runs, whatever it computes: mode, checkpoints, backlog, parallelism, memory.
+
+Source: semantics of the modes in docs/modes.md.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mixedmode.config.fields import Count, DurationMs, PositiveBytes, PositiveDurationMs, Section, Text, refusal
+from mixedmode.config.values import format_duration_ms
+
+#: key groups; the number of one is stored in 16 bits; the same number as in keys/groups.py
+MAX_PARALLELISM_LIMIT = 2**15
+
+
+class RuntimeMode(StrEnum):
+    """How a job meets its history and what comes after it."""
+
+    BATCH = "batch"
+    STREAMING = "streaming"
+    MIXED = "mixed"
+    AUTOMATIC = "automatic"
+
+
+class CheckpointingSpec(Section):
+    """When the job commits once it is live, and where."""
+
+    interval_ms: PositiveDurationMs = Field(
+        default=1_000,
+        description="time between two live epochs; each ends in one commit, so 1s is about 86,400 manifests a day, "
+        "and a longer interval gives later results but fewer, larger files",
+    )
+    dir: Text | None = Field(
+        default=None, description="folder or URL for state and manifests; starting again with the same one resumes"
+    )
+    num_retained: Count = Field(
+        default=10,
+        description="how many checkpoints are kept; each keeps its own list of state files, so more of them reach "
+        "further back, and hold on longer to files that were merged since",
+    )
+    interval_during_backlog_ms: DurationMs | None = Field(
+        default=None, description="another spelling of execution.interval-during-backlog, which takes its value"
+    )
+
+
+class ExecutionBacklogSpec(Section):
+    """How the backlog runs."""
+
+    parallelism: Count | None = Field(default=None, description="subtasks in backlog; not given: as many as live")
+    end_of_key_watermark: Literal["greatest", "max"] = Field(
+        default="greatest",
+        description="the watermark of a key after its last record in backlog; greatest: the greatest one of the "
+        "backlog, so that windows and timers beyond it fire live; max: every window and timer fires in the backlog",
+    )
+    emit: Literal["final", "all"] = Field(
+        default="final",
+        description="final: one row per key or window of the backlog; all: every running value too",
+    )
+
+
+class ExecutionSpec(Section):
+    """How the job runs."""
+
+    runtime_mode: RuntimeMode = Field(
+        default=RuntimeMode.AUTOMATIC,
+        description="batch, streaming, mixed, or automatic (batch if every source is bounded, else mixed)",
+    )
+    interval_during_backlog_ms: DurationMs | None = Field(
+        default=None,
+        description="time between two commits in backlog; 0: none, so the backlog is sorted as a whole and is the "
+        "fastest, but a failure in it begins it again; not given: 0 if mixed, the checkpointing interval if streaming",
+    )
+    checkpointing: CheckpointingSpec = Field(default=CheckpointingSpec(), description="commits of the live job")
+    backlog: ExecutionBacklogSpec = Field(default=ExecutionBacklogSpec(), description="how the backlog runs")
+
+    @model_validator(mode="after")
+    def _one_interval_during_backlog(self) -> Self:
+        """Both spellings end in one field, so that a reader of the spec cannot ask the wrong one."""
+        here_ms, there_ms = self.interval_during_backlog_ms, self.checkpointing.interval_during_backlog_ms
+        if there_ms is None:
+            return self
+        if here_ms is not None and here_ms != there_ms:
+            text = (
+                " is given under execution.checkpointing too, with another value. Keep one of the two. "
+                f"here={format_duration_ms(here_ms)}, there={format_duration_ms(there_ms)}"
+            )
+            raise refusal((("interval-during-backlog",), text))
+        bare = self.checkpointing.model_copy(update={"interval_during_backlog_ms": None})
+        object.__setattr__(self, "checkpointing", bare)  # still being built, so nobody has seen the other value
+        object.__setattr__(self, "interval_during_backlog_ms", there_ms)
+        return self
+
+
+class PipelineBacklogSpec(Section):
+    """When a live job is in backlog again."""
+
+    watermark_lag_threshold_ms: PositiveDurationMs | None = Field(
+        default=None,
+        description="an epoch whose watermark lags more than this takes the sorted path; not given: none does",
+    )
+
+
+class PipelineSpec(Section):
+    """What holds for every operator of the job."""
+
+    max_parallelism: Annotated[Count, Field(le=MAX_PARALLELISM_LIMIT)] = Field(
+        default=128,
+        description="number of key groups, fixed for the life of the job's state: the most subtasks it can ever use",
+    )
+    backlog: PipelineBacklogSpec = Field(default=PipelineBacklogSpec(), description="when it is in backlog again")
+
+
+class StateBacklogSpec(Section):
+    """State while in backlog."""
+
+    sort_memory_bytes: PositiveBytes = Field(
+        default=256 * 1024**2,
+        description="memory of one subtask: in backlog nearly all of it sorts, live half of it keeps blocks of the "
+        "state; what exceeds it is sorted on disk, which costs a second pass",
+    )
+
+
+class StateSpec(Section):
+    """How state is kept."""
+
+    backlog: StateBacklogSpec = Field(default=StateBacklogSpec(), description="state while in backlog")

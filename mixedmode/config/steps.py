@@ -1,0 +1,187 @@
+"""What a job computes: sql steps, keyed aggregates with or without windows, process functions."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from mixedmode.config.document import Path
+from mixedmode.config.fields import (
+    Arguments,
+    Call,
+    ClassReference,
+    Columns,
+    LatenessMs,
+    OutputName,
+    PositiveDurationMs,
+    Section,
+    TableName,
+    TagName,
+    Text,
+    refusal,
+)
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.spelling import nearest
+from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
+
+
+class SqlStep(Section):
+    """Any stateless Spark SQL over the sources, or over what the step before gives."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    sql: Text = Field(description="a SELECT")
+
+
+class KeyedInput(Section):
+    """What a keyed aggregate is over: keys, windows, and what becomes of records that come late."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    key_by: Columns = Field(default=(), description="one column or several", min_length=1)
+    window: WindowSpec | None = Field(
+        default=None, description="one row per key and window; not given: one row per key, over all its records"
+    )
+    allowed_lateness_ms: LatenessMs = Field(
+        default=0,
+        description="how long after its end a window still takes records, giving its changed result; its state is "
+        "kept for as long",
+    )
+    early_results_every_ms: PositiveDurationMs | None = Field(
+        default=None, description="how often windows that are still open give the result so far; not given: never"
+    )
+    late: SinkSpec | None = Field(
+        default=None, description="where records go that come too late for their windows; not given: they are counted"
+    )
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        findings = list(self._findings())
+        if findings:
+            raise refusal(*findings)
+        return self
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from _key_findings(self.key_by)
+        if self.window is None and not self.key_by:
+            text = " is missing: without a window, an aggregate has one row per key. Add key columns, or a window."
+            yield ("key-by",), text
+        yield from self._window_findings()
+
+    def _window_findings(self) -> Iterator[tuple[Path, str]]:
+        given = {
+            "allowed-lateness": self.allowed_lateness_ms != 0,
+            "early-results-every": self.early_results_every_ms is not None,
+            "late": self.late is not None,
+        }
+        if self.window is None:
+            text = " has no effect without a window. Add a window, or remove it."
+            yield from (((key,), text) for key, is_given in given.items() if is_given)
+            return
+        if self.window.global_ is not None:
+            text = " has no effect on a global window, which does not end with time. Remove it."
+            yield from (((key,), text) for key, is_given in given.items() if is_given)
+        for column in self.key_by:
+            if column.lower() in WINDOW_COLUMNS:
+                text = f": the window gives a column of this name. Rename yours in a sql step before. found={column}"
+                yield ("key-by",), text
+
+
+class KeyedAggregateStep(KeyedInput):
+    """One row per key, or per key and window, kept up to date."""
+
+    aggregate: Mapping[OutputName, Call] = Field(description="output columns, such as flights: count(*)", min_length=1)
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from super()._findings()
+        taken = dict.fromkeys(self.key_by, "a key column")
+        if self.window is not None:
+            taken |= dict.fromkeys(WINDOW_COLUMNS, "a column of the window")
+        for output, owner in repeated(self.aggregate, taken):
+            yield ("aggregate", output), f": {owner} has this name already (case does not count). Choose another."
+
+
+class ProcessStep(Section):
+    """A function of the user's own over the records of each key, with state and timers."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    key_by: Columns = Field(description="one column or several", min_length=1)
+    process: ClassReference = Field(description="the class, such as package.module:Class")
+    folder: Text | None = Field(
+        default=None, description="the folder that the class is imported from; not given: the one of the job file"
+    )
+    args: Arguments = Field(default={}, description="arguments for the class, by name")
+    output: Text = Field(description="columns of the result as Spark DDL, such as customer string, orders long")
+    outputs: Mapping[TagName, SideOutputSpec] = Field(
+        default={}, description="where the rows of each side output go, by tag"
+    )
+    on_error: Literal["fail", "skip", "dead-letter"] = Field(
+        default="fail",
+        description="when the function raises; fail: the job stops; skip: the record is counted and left out; "
+        "dead-letter: it goes to an output of its own",
+    )
+    dead_letter: SinkSpec | None = Field(
+        default=None, description="where records go on which the function raised; needs on-error: dead-letter"
+    )
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        findings = list(self._findings())
+        if findings:
+            raise refusal(*findings)
+        return self
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from _key_findings(self.key_by)
+        for tag, owner in repeated(self.outputs, {}):
+            yield ("outputs", tag), f": {owner} has this name already (case does not count). Choose another."
+        if self.on_error == "dead-letter" and self.dead_letter is None:
+            text = " is missing: with on-error: dead-letter, failed records need a place. Add format and path."
+            yield ("dead-letter",), text
+        if self.on_error != "dead-letter" and self.dead_letter is not None:
+            text = f" has no effect unless on-error is dead-letter. Remove one of the two. on-error={self.on_error}"
+            yield ("dead-letter",), text
+
+
+def repeated(names: Iterable[str], taken: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(name, what has it already) of each name that is not the first of its kind. Spark ignores the case of names."""
+    owners = {name.lower(): owner for name, owner in taken.items()}
+    for name in names:
+        if name.lower() in owners:
+            yield name, owners[name.lower()]
+        owners[name.lower()] = "another one"
+
+
+def _key_findings(key_by: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    for column, _ in repeated(key_by, {}):
+        yield ("key-by",), f" names a column twice. Remove one. found={column}"
+
+
+#: the kinds of step, by the key that makes a step one of them
+STEP_KINDS: Mapping[str, type[Section]] = {"sql": SqlStep, "aggregate": KeyedAggregateStep, "process": ProcessStep}
+#: (keys, the kind of a step that has one of them), the first match counts
+_TELLTALES = (
+    (("sql",), "sql"),
+    (("process",), "process"),
+    (("aggregate",), "aggregate"),
+    (("folder", "args", "output", "outputs", "on-error", "dead-letter"), "process"),
+    (("key-by", "window", "allowed-lateness", "early-results-every", "late"), "aggregate"),
+)
+
+
+def _step_kind(step: Any) -> str | None:
+    """Which step is meant; a misspelled key still tells, so that the message can be about that key."""
+    for kind, model in STEP_KINDS.items():
+        if isinstance(step, model):
+            return kind
+    if not isinstance(step, Mapping):
+        return None
+    known = ["name", *(key for keys, _ in _TELLTALES for key in keys)]
+    given = {nearest(str(key), known) for key in step} | set(step)
+    return next((kind for keys, kind in _TELLTALES if given.intersection(keys)), None)
+
+
+Step = Annotated[
+    Annotated[SqlStep, Tag("sql")]
+    | Annotated[KeyedAggregateStep, Tag("aggregate")]
+    | Annotated[ProcessStep, Tag("process")],
+    Discriminator(_step_kind),
+]

@@ -1,0 +1,173 @@
+"""The parts of a keyed step in Python: keys, then maybe windows, then an aggregate or a process function.
+
+job.key_by("origin").aggregate(flights="count(*)")
+job.key_by("origin").window(sliding="1h", slide="10m", allowed_lateness="5m").aggregate(flights="count(*)")
+job.window(tumbling="1d", time_zone="Europe/Berlin").aggregate(flights="count(*)")
+job.key_by("origin").process("delays:WorstOfDay", output="origin string, worst long", args={"above": 15})
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+
+from mixedmode.config.calls import AggregateCall
+from mixedmode.config.load import checked_section, resolve_step
+from mixedmode.config.spec import KeyedAggregateStep, ProcessStep, SideOutputSpec, SinkSpec
+from mixedmode.config.steps import KeyedInput
+from mixedmode.errors import InvalidJobError
+from mixedmode.job.arguments import Duration, FileName, PlainValue, argument, nested
+
+if TYPE_CHECKING:
+    from mixedmode.job.api import Job
+
+#: argument that says what kind of window it is: where its value goes
+_KINDS: dict[str, tuple[str, str]] = {
+    "tumbling": ("tumbling", "size"),
+    "sliding": ("sliding", "size"),
+    "session": ("session", "gap"),
+    "cumulating": ("cumulating", "size"),
+    "count": ("global", "count"),
+}
+
+
+class WindowArguments(TypedDict, total=False):
+    """Arguments of `.window(...)`: exactly one of the first five, what belongs to it, and what holds for all.
+
+    tumbling: size. sliding: size, with `slide`. cumulating: greatest size, with `step`. session: gap. count: records.
+    """
+
+    tumbling: Duration
+    sliding: Duration
+    session: Duration
+    cumulating: Duration
+    count: int
+    slide: Duration
+    step: Duration
+    offset: Duration
+    time_zone: str
+    allowed_lateness: Duration
+    early_results_every: Duration
+    late: SinkSpec
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedJob:
+    """A job whose next step has its windows, and keys if any, and not yet its outputs."""
+
+    job: "Job"
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def checked(cls, job: "Job", settings: Mapping[str, Any], window: WindowArguments) -> Self:
+        """With the settings of a step so far.  Raises InvalidJobError naming the argument that is wrong."""
+        values = {**settings, **_window_settings(window)}
+        checked_section(KeyedInput, values, place="Job.window", name=argument)
+        return cls(job, values)
+
+    def aggregate(
+        self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall
+    ) -> "Job":
+        """One row per window, and key: `aggregate(flights="count(*)")`, or a mapping for names that are no words."""
+        return _aggregated(self.job, self.settings, {**(outputs or {}), **more})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedJob:
+    """A job whose next step has its keys and not yet its outputs."""
+
+    job: "Job"
+    columns: tuple[str, ...]
+    name: str | None = None
+
+    def window(self, **window: Unpack[WindowArguments]) -> WindowedJob:
+        """The rows of each key by window, for `.aggregate(...)` to end the step. See WindowArguments."""
+        return WindowedJob.checked(self.job, self._settings, window)
+
+    def aggregate(
+        self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall
+    ) -> "Job":
+        """One row per key: `aggregate(flights="count(*)")`, or a mapping for names that are no Python words."""
+        return _aggregated(self.job, self._settings, {**(outputs or {}), **more})
+
+    def process(  # one argument per setting, by keyword
+        self,
+        function: str | type,
+        *,
+        output: str,
+        args: Mapping[str, PlainValue] | None = None,
+        outputs: Mapping[str, SideOutputSpec] | None = None,
+        on_error: Literal["fail", "skip", "dead-letter"] | None = None,
+        dead_letter: SinkSpec | None = None,
+        folder: FileName | None = None,
+    ) -> "Job":
+        """What a process function gives for each key: a class, or its name as `package.module:Class`.
+
+        `folder` is where its module is imported from: of a class the folder that it came from, else the current one.
+        """
+        reference, home = (function, None) if isinstance(function, str) else _reference(function)
+        settings = {
+            "process": reference,
+            "folder": folder or home,
+            "args": args,
+            "output": output,
+            "outputs": outputs,
+            "on-error": on_error,
+            "dead-letter": dead_letter,
+        }
+        values = {**self._settings, **nested({(key,): value for key, value in settings.items()})}
+        step = checked_section(ProcessStep, values, place="Job.process", name=argument)
+        return self.job.with_step(resolve_step(step, FilePath()))
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"name": self.name, "key-by": self.columns}
+
+
+def _aggregated(job: "Job", settings: Mapping[str, Any], outputs: Mapping[str, str | AggregateCall]) -> "Job":
+    values = {**settings, "aggregate": outputs}
+    return job.with_step(checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument))
+
+
+def _window_settings(window: WindowArguments) -> dict[str, Any]:
+    """The settings of a step that the arguments give."""
+    given: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
+    unknown = next((name for name in given if name not in WindowArguments.__annotations__), None)
+    if unknown is not None:
+        msg = f"window() got an unexpected keyword argument {unknown!r}"
+        raise TypeError(msg)  # as Python does where the signature lists the arguments
+    kinds = [name for name in _KINDS if name in given]
+    if len(kinds) != 1:
+        found = f" found={', '.join(kinds)}" if kinds else ""
+        msg = f"Job.window: a window is of one kind. Give one of {', '.join(_KINDS)}.{found}"
+        raise InvalidJobError(msg)
+    kind, main = _KINDS[kinds[0]]
+    paths = {kinds[0]: ("window", kind, main)}
+    paths |= {name: ("window", kind, name.replace("_", "-")) for name in ("slide", "step", "offset", "time_zone")}
+    return nested({paths.get(name, (name.replace("_", "-"),)): value for name, value in given.items()})
+
+
+def _reference(function: type) -> tuple[str, FilePath | None]:
+    """(its name, the folder to import it from) of a class that a task can import."""
+    module, name = sys.modules.get(function.__module__), function.__qualname__
+    reference = f"{function.__module__}:{name}"
+    if module is None or function.__module__ == "__main__" or not _is_in(module, name, function):
+        msg = (
+            "Job.process: Spark's tasks import the class, and this one cannot be imported. Define it at the top of a "
+            f"module, and import it from there. found={reference}"
+        )
+        raise InvalidJobError(msg)
+    file: str | None = getattr(module, "__file__", None)
+    if file is None:
+        return reference, None
+    depth = function.__module__.count(".") + hasattr(module, "__path__")
+    return reference, FilePath(file).absolute().parents[depth]
+
+
+def _is_in(module: object, name: str, function: type) -> bool:
+    try:
+        return attrgetter(name)(module) is function
+    except AttributeError:  # `f.<locals>.C`, or the name means nothing there
+        return False

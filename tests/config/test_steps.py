@@ -1,0 +1,270 @@
+"""Windowed and process steps: what belongs together in a step, and where in a job such a step may stand."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.config import JobSpec, KeyedAggregateStep, ProcessStep, SideOutputSpec
+from mixedmode.config.fields import Section
+from tests.config.refusals import SMALLEST_JOB, messages
+
+COUNT = {"n": "count(*)"}
+TIMED = {"flights": {"format": "parquet", "path": "/flights", "event-time": "at"}}
+PROCESS = {"key-by": "k", "process": "a.b:C", "output": "k string"}
+TAKEN = "has this name already (case does not count). Choose another."
+
+
+def no_place(path: str) -> str:
+    return (
+        f"{path} must be in the first keyed step: the rows of a keyed step change, and have no event time. Make it "
+        "the first one, or a job of its own over the output of this one."
+    )
+
+
+def shared_folder(path: str, owner: str, found: str) -> str:
+    return (
+        f"{path}.path: {owner} has this folder, or one in it or around it, and a reader could not tell their rows "
+        f"apart. Choose another. found={found}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "expected"),
+    [
+        (
+            KeyedAggregateStep,
+            {
+                "aggregate": COUNT,
+                "window": {"global": {"count": 3}},
+                "allowed-lateness": "1m",
+                "early-results-every": "1s",
+                "late": {"format": "console"},
+            },
+            [
+                f"{key} has no effect on a global window, which does not end with time. Remove it."
+                for key in ("allowed-lateness", "early-results-every", "late")
+            ],
+        ),
+        (
+            KeyedAggregateStep,
+            {
+                "aggregate": {"window_end": "count(*)", "Window_Number": "count(*)", "k": "count(*)"},
+                "key-by": ["WINDOW_START", "k"],
+                "window": {"session": "1h"},
+            },
+            [
+                (
+                    "key-by: the window gives a column of this name. Rename yours in a sql step before. "
+                    "found=WINDOW_START"
+                ),
+                f"aggregate.window_end: a column of the window {TAKEN}",
+                f"aggregate.Window_Number: a column of the window {TAKEN}",
+                f"aggregate.k: a key column {TAKEN}",
+            ],
+        ),
+        (
+            KeyedAggregateStep,
+            {"aggregate": COUNT, "window": {"tumbling": "1h"}, "allowed-lateness": "36501d"},
+            ["allowed-lateness is longer than event times can be moved. Write at most 36500d. found=36501d"],
+        ),
+        (
+            KeyedAggregateStep,
+            {"aggregate": COUNT, "window": {"tumbling": "1h"}, "early-results-every": 0, "late": {"format": "json"}},
+            [
+                "early-results-every must be more than 0. found=0",
+                "late.path is missing: files need a directory. Add it. format=json",
+            ],
+        ),
+        (
+            ProcessStep,
+            {},
+            [
+                "key-by is missing: one column or several. Add it.",
+                "process is missing: the class, such as package.module:Class. Add it.",
+                (
+                    "output is missing: columns of the result as Spark DDL, such as customer string, orders long. "
+                    "Add it."
+                ),
+            ],
+        ),
+        (
+            ProcessStep,
+            PROCESS | {"key-by": ["a", "A"], "on-error": "dead-letter"},
+            [
+                "key-by names a column twice. Remove one. found=A",
+                (
+                    "dead-letter is missing: with on-error: dead-letter, failed records need a place. Add format and "
+                    "path."
+                ),
+            ],
+        ),
+        (
+            ProcessStep,
+            PROCESS | {"dead-letter": {"format": "console"}},
+            ["dead-letter has no effect unless on-error is dead-letter. Remove one of the two. on-error=fail"],
+        ),
+        (
+            ProcessStep,
+            PROCESS | {"outputs": {tag: {"format": "console", "schema": "k string"} for tag in ("slow", "Slow")}},
+            [f"outputs.Slow: another one {TAKEN}"],
+        ),
+        (ProcessStep, PROCESS | {"output": " "}, ["output must not be empty."]),
+        (ProcessStep, PROCESS | {"args": [1]}, ["args must be a section of keys, not a list."]),
+        (SideOutputSpec, {"format": "console", "schema": ""}, ["schema must not be empty."]),
+    ],
+)
+def test_what_does_not_belong_together_in_a_step_is_refused(
+    model: type[Section], values: dict[str, Any], expected: list[str]
+) -> None:
+    assert messages(model, values) == expected
+
+
+@pytest.mark.parametrize("name", ["a", "a.b", ":C", "a:", "a:C:D", "a b:C", "a.:C", "1a:C", "a:C()", "a/b.py:C", ""])
+def test_a_class_is_named_by_module_and_name(name: str) -> None:
+    assert messages(ProcessStep, PROCESS | {"process": name}) == [
+        f"process: this does not name a class. Write it as package.module:Class. found={name}"
+    ]
+
+
+@pytest.mark.parametrize("name", ["a:C", "a.b:C", "_a.b2:C_", "a:Outer.Inner", "modül:Größe"])
+def test_a_class_of_any_module_and_one_in_another_class_is_taken(name: str) -> None:
+    assert ProcessStep.model_validate(PROCESS | {"process": name}).process == name
+
+
+@pytest.mark.parametrize(
+    ("args", "path"),
+    [
+        ({"a": object}, "args.a"),
+        ({"a": {"b": [1, {2}]}}, "args.a.b[1]"),
+        ({"a": math.nan}, "args.a"),
+        ({"a": [math.inf]}, "args.a[0]"),
+        ({"a": {1: 2}}, "args.a"),
+        ({"a": {"": 2}}, "args.a"),
+    ],
+)
+def test_an_argument_that_a_job_file_cannot_hold_is_refused(args: dict[str, Any], path: str) -> None:
+    found: Any = args
+    for part in path.replace("[", ".").replace("]", "").split(".")[1:]:
+        found = found[int(part) if part.isdigit() else part]
+    assert messages(ProcessStep, PROCESS | {"args": args}) == [
+        (
+            f"{path} is nothing that a job file can hold. Make it of text, whole or finite numbers, true, false, lists "
+            f"and sections with names. found={found!r}"
+        )
+    ]
+
+
+def test_arguments_are_kept_as_a_file_would_give_them() -> None:
+    step = ProcessStep.model_validate(PROCESS | {"args": {"a": (1, {"b": (None, "x")})}})
+    assert step.args == {"a": [1, {"b": [None, "x"]}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"steps": [{"window": {"tumbling": "1h"}, "aggregate": COUNT}]},
+            [
+                (
+                    "sources.flights.event-time is missing: windows go by the time of a record. Name the column that "
+                    "says when it happened."
+                )
+            ],
+        ),
+        (
+            {
+                "sources": TIMED,
+                "steps": [
+                    {"key-by": "k", "aggregate": COUNT},
+                    {"sql": "SELECT 1"},
+                    {"key-by": "k", "aggregate": COUNT, "window": {"tumbling": "1h"}},
+                    PROCESS,
+                ],
+            },
+            [no_place("steps[2].window"), no_place("steps[3].process")],
+        ),
+        (
+            {
+                "sources": dict.fromkeys(("a", "b"), TIMED["flights"]),
+                "steps": [{"aggregate": COUNT, "window": {"tumbling": "1h"}}],
+            },
+            ["steps[0]: a keyed step reads one input. Put a sql step before it to say which source. sources=a, b"],
+        ),
+        (
+            {
+                "steps": [
+                    PROCESS
+                    | {
+                        "outputs": {
+                            "a": {"format": "json", "path": "/out/a/", "schema": "k string"},
+                            "b": {"format": "json", "path": "/out", "schema": "k string"},
+                            "c": {"format": "json", "path": "/outside", "schema": "k string"},
+                        },
+                        "on-error": "dead-letter",
+                        "dead-letter": {"format": "json", "path": "/out/x/../b"},
+                    }
+                ],
+                "sink": {"format": "json", "path": "/out/b"},
+            },
+            [
+                shared_folder("steps[0].outputs.b", "sink", "/out"),
+                shared_folder("steps[0].outputs.b", "steps[0].outputs.a", "/out"),
+                shared_folder("steps[0].dead-letter", "sink", "/out/x/../b"),
+                shared_folder("steps[0].dead-letter", "steps[0].outputs.b", "/out/x/../b"),
+            ],
+        ),
+    ],
+)
+def test_a_job_with_such_a_step_in_a_wrong_place_is_refused(changes: dict[str, Any], expected: list[str]) -> None:
+    assert messages(JobSpec, SMALLEST_JOB | changes) == expected
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"sql": "SELECT 1"}, {"window": {"session": "1h"}, "aggregate": COUNT}, {"key-by": "k", "aggregate": COUNT}],
+        [PROCESS, {"sql": "SELECT 1"}, {"key-by": "k", "aggregate": COUNT}],
+        [{"key-by": "k", "window": {"global": {"count": 3}}, "aggregate": COUNT}, {"sql": "SELECT 1"}],
+    ],
+)
+def test_steps_may_follow_the_first_keyed_one(steps: list[dict[str, Any]]) -> None:
+    spec = JobSpec.model_validate(SMALLEST_JOB | {"sources": TIMED, "steps": steps})
+    assert JobSpec.model_validate(spec.as_document()) == spec
+
+
+def test_a_process_step_needs_no_event_time() -> None:
+    spec = JobSpec.model_validate(SMALLEST_JOB | {"steps": [PROCESS]})
+    assert spec.sources["flights"].event_time is None
+
+
+def test_every_output_of_a_job_has_its_place() -> None:
+    console = {"format": "console"}
+    steps = [
+        PROCESS
+        | {"outputs": {"a": console | {"schema": "k string"}}, "on-error": "dead-letter", "dead-letter": console},
+    ]
+    windowed = [{"window": {"tumbling": "1h"}, "aggregate": COUNT, "late": console}]
+    found = [
+        list(JobSpec.model_validate(SMALLEST_JOB | {"sources": TIMED, "steps": one}).sinks) for one in (steps, windowed)
+    ]
+    assert found == [
+        [("sink",), ("steps", 0, "outputs", "a"), ("steps", 0, "dead-letter")],
+        [("sink",), ("steps", 0, "late")],
+    ]
+
+
+_single = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_plain = st.recursive(
+    _single, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1), inner, max_size=3)
+)
+
+
+@given(st.dictionaries(st.text(min_size=1).filter(str.strip), _plain, max_size=3))
+def test_arguments_are_the_same_when_they_are_read_from_their_own_document(args: dict[str, Any]) -> None:
+    step = ProcessStep.model_validate(PROCESS | {"args": args})
+    assert step.args == args
+    document = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    assert ProcessStep.model_validate(document) == step

@@ -1,0 +1,390 @@
+"""Keyed steps in Python: windows and process functions say what a job file says, and refuse at the call."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode import SideOutput
+from mixedmode.config import (
+    KeyedAggregateStep,
+    ProcessStep,
+    SessionSpec,
+    job_spec_from_mapping,
+)
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+
+NOT_A_DURATION = (
+    "this is not a duration. Write whole numbers with their units, largest unit first, such as 500ms, 1s, 10m, 1h, 2d "
+    "or 1h30m, or a bare 0."
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def events() -> Job:
+    return Job("a", sources={"s": Source.parquet("/s", event_time="at")}, checkpoint_dir="/c")
+
+
+def spec_of_steps(*steps: dict[str, Any]) -> object:
+    """The job of `events` with these steps, from a mapping."""
+    return job_spec_from_mapping(
+        {
+            "name": "a",
+            "sources": {"s": {"format": "parquet", "path": "/s", "event-time": "at"}},
+            "execution": {"checkpointing": {"dir": "/c"}},
+            "steps": list(steps),
+            "sink": {"format": "console"},
+        }
+    )
+
+
+def reread(job: Job) -> Job:
+    Path("reread.yaml").write_text(job.to_yaml(), encoding="utf-8", newline="")
+    return Job.from_yaml("reread.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "window"),
+    [
+        ({"tumbling": "1h"}, {"tumbling": "1h"}),
+        (
+            {"tumbling": "1d", "offset": "6h", "time_zone": "Europe/Berlin"},
+            {"tumbling": {"size": "1d", "offset": "6h", "time-zone": "Europe/Berlin"}},
+        ),
+        ({"sliding": "1h", "slide": "10m"}, {"sliding": {"size": "1h", "slide": "10m"}}),
+        ({"session": "30m"}, {"session": {"gap": "30m"}}),
+        ({"cumulating": "1d", "step": "1h", "slide": None}, {"cumulating": {"size": "1d", "step": "1h"}}),
+        ({"count": 100}, {"global": {"count": 100}}),
+    ],
+)
+def test_a_windowed_step_in_python_is_the_one_of_a_file(arguments: dict[str, Any], window: dict[str, Any]) -> None:
+    keyed = events().key_by("k", name="per_k").window(**arguments).aggregate(n="count(*)").write(Sink.console())
+    assert keyed.spec == spec_of_steps(
+        {"name": "per_k", "key-by": "k", "window": window, "aggregate": {"n": "count(*)"}}
+    )
+    assert reread(keyed).spec == keyed.spec
+    unkeyed = events().window(**arguments, name="all").aggregate({"odd name": "count(*)"}).write(Sink.console())
+    assert unkeyed.spec == spec_of_steps({"name": "all", "window": window, "aggregate": {"odd name": "count(*)"}})
+    assert reread(unkeyed).spec == unkeyed.spec
+
+
+def test_a_window_says_what_becomes_of_late_and_of_open_ones(folder: Path) -> None:
+    job = (
+        events()
+        .key_by("k")
+        .window(tumbling="1h", allowed_lateness="5m", early_results_every="10s", late=Sink.parquet("late"))
+        .aggregate(n="count(*)")
+        .write(Sink.console())
+    )
+    assert job.spec.as_document()["steps"] == [
+        {
+            "key-by": ["k"],
+            "window": {"tumbling": "1h"},
+            "allowed-lateness": "5m",
+            "early-results-every": "10s",
+            "late": {"format": "parquet", "path": str(folder / "late")},
+            "aggregate": {"n": "count(*)"},
+        }
+    ]
+    assert reread(job).spec == job.spec
+
+
+def test_a_windowed_job_is_not_changed_by_what_follows() -> None:
+    windowed = events().key_by("k").window(session="1h")
+    both = [windowed.aggregate(n="count(*)"), windowed.aggregate(m="max(x)")]
+    steps = [step for job in both for step in job.steps if isinstance(step, KeyedAggregateStep)]
+    assert [list(step.aggregate) for step in steps] == [["n"], ["m"]]
+    assert {type(step.window.kind) for step in steps if step.window is not None} == {SessionSpec}
+
+
+def test_a_process_step_in_python_is_the_one_of_a_file(folder: Path) -> None:
+    job = (
+        events()
+        .key_by("k", name="alerts")
+        .process(
+            "delays.alerts:Alerts",
+            output="k string, worst long",
+            args={"above": 15, "names": ("a", "no"), "nested": {"x.y": None}},
+            outputs={"slow": SideOutput.json("slow", schema="k string"), "seen": SideOutput.console(schema="k string")},
+            on_error="dead-letter",
+            dead_letter=Sink.parquet("failed"),
+        )
+        .write(Sink.console())
+    )
+    assert job.spec.as_document()["steps"] == [
+        {
+            "name": "alerts",
+            "key-by": ["k"],
+            "process": "delays.alerts:Alerts",
+            "folder": str(folder),
+            "args": {"above": 15, "names": ["a", "no"], "nested": {"x.y": None}},
+            "output": "k string, worst long",
+            "outputs": {
+                "slow": {"format": "json", "path": str(folder / "slow"), "schema": "k string"},
+                "seen": {"format": "console", "schema": "k string"},
+            },
+            "on-error": "dead-letter",
+            "dead-letter": {"format": "parquet", "path": str(folder / "failed")},
+        }
+    ]
+    assert reread(job).spec == job.spec
+    file_step = yaml.safe_load(job.to_yaml())["steps"][0]
+    del file_step["folder"]
+    assert job.spec == spec_of_steps(file_step), "the current folder is where a mapping is imported from too"
+
+
+def test_a_class_is_named_by_its_module_and_imported_from_where_it_came_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = folder / "code" / "delays_of_test"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("class AtTop: pass\n")
+    (package / "alerts.py").write_text("class Alerts:\n    class Inner: pass\n")
+    monkeypatch.syspath_prepend(folder / "code")
+    import delays_of_test.alerts  # type: ignore[import-not-found]
+
+    found = [
+        step
+        for cls in (delays_of_test.AtTop, delays_of_test.alerts.Alerts, delays_of_test.alerts.Alerts.Inner)
+        for step in events().key_by("k").process(cls, output="k string").steps
+        if isinstance(step, ProcessStep)
+    ]
+    assert [step.process for step in found] == [
+        "delays_of_test:AtTop",
+        "delays_of_test.alerts:Alerts",
+        "delays_of_test.alerts:Alerts.Inner",
+    ]
+    assert {step.folder for step in found} == {str(folder / "code")}
+
+
+def test_a_built_in_class_is_imported_from_nowhere_in_particular(folder: Path) -> None:
+    (step,) = events().key_by("k").process(dict, output="k string").steps
+    assert isinstance(step, ProcessStep)
+    assert (step.process, step.folder) == ("builtins:dict", str(folder))
+
+
+def local_class() -> type:
+    class Local:
+        """Not to be found by its name."""
+
+    return Local
+
+
+def main_class() -> type:
+    return type("Alerts", (), {"__module__": "__main__"})
+
+
+def windowed(**arguments: Any) -> Callable[[], object]:
+    return lambda: events().key_by("k").window(**arguments)
+
+
+def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
+    return lambda: events().key_by("k").process(function, **{"output": "k string", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            windowed(),
+            "Job.window: a window is of one kind. Give one of tumbling, sliding, session, cumulating, count.",
+        ),
+        (
+            windowed(tumbling="1h", count=3),
+            (
+                "Job.window: a window is of one kind. Give one of tumbling, sliding, session, cumulating, count. "
+                "found=tumbling, count"
+            ),
+        ),
+        (windowed(tumbling="1 hour"), f"Job.window: tumbling: {NOT_A_DURATION} found=1 hour"),
+        (windowed(session=30), f"Job.window: session: {NOT_A_DURATION} found=30"),
+        (windowed(count=0), "Job.window: count must be at least 1. found=0"),
+        (
+            windowed(sliding="1h"),
+            "Job.window: slide is missing: time from the start of one window to the start of the next. Add it.",
+        ),
+        (
+            windowed(sliding="1h", slide="2h"),
+            (
+                "Job.window: slide is more than size, so records between two windows would be lost. Make it at most "
+                "size. size=1h, slide=2h"
+            ),
+        ),
+        (
+            windowed(cumulating="1d", step="7h"),
+            "Job.window: step must divide size, so that the last window is whole. size=1d, step=7h",
+        ),
+        (
+            windowed(tumbling="1d", time_zone="Mars"),
+            (
+                "Job.window: time_zone: this time zone is not known. Write its name in the IANA database, such as "
+                "Europe/Berlin. found=Mars"
+            ),
+        ),
+        (windowed(tumbling="1h", allowed_lateness=5), f"Job.window: allowed_lateness: {NOT_A_DURATION} found=5"),
+        (
+            windowed(count=3, late=Sink.console()),
+            "Job.window: late has no effect on a global window, which does not end with time. Remove it.",
+        ),
+        (
+            lambda: events().key_by("window_end").window(tumbling="1h"),
+            (
+                "Job.window: columns: the window gives a column of this name. Rename yours in a sql step before. "
+                "found=window_end"
+            ),
+        ),
+        (
+            lambda: events().window(tumbling="1h").aggregate(window_start="count(*)"),
+            (
+                "Job.aggregate: window_start: a column of the window has this name already (case does not count). "
+                "Choose another."
+            ),
+        ),
+        (
+            lambda: events().window(tumbling="1h").aggregate(),
+            "Job.aggregate: outputs must hold at least one entry. Add one.",
+        ),
+        (
+            processed("a.B"),
+            "Job.process: function: this does not name a class. Write it as package.module:Class. found=a.B",
+        ),
+        (
+            processed(local_class()),
+            (
+                "Job.process: Spark's tasks import the class, and this one cannot be imported. Define it at the top of "
+                f"a module, and import it from there. found={__name__}:local_class.<locals>.Local"
+            ),
+        ),
+        (
+            processed(main_class()),
+            (
+                "Job.process: Spark's tasks import the class, and this one cannot be imported. Define it at the top of "
+                "a module, and import it from there. found=__main__:Alerts"
+            ),
+        ),
+        (processed(output=" "), "Job.process: output must not be empty."),
+        (
+            processed(args={"a": [math.nan]}),
+            (
+                "Job.process: args['a'][0] is nothing that a job file can hold. Make it of text, whole or finite "
+                "numbers, true, false, lists and sections with names. found=nan"
+            ),
+        ),
+        (
+            processed(on_error="ignore"),
+            "Job.process: on_error cannot be ignore. Known values: fail, skip, dead-letter.",
+        ),
+        (
+            processed(on_error="dead-letter"),
+            (
+                "Job.process: dead_letter is missing: with on-error: dead-letter, failed records need a place. Add "
+                "format and path."
+            ),
+        ),
+        (
+            processed(outputs={"a b": SideOutput.console(schema="k string")}),
+            (
+                "Job.process: outputs['a b']: a tag is letters, digits and _, and does not start with a digit. Choose "
+                "another. found=a b"
+            ),
+        ),
+        (
+            lambda: events().key_by().process("a:B", output="k string"),
+            "Job.process: columns must hold at least one entry. Add one.",
+        ),
+        (lambda: SideOutput.parquet("p", schema=" "), "SideOutput.parquet: schema must not be empty."),
+        (
+            lambda: (
+                events()
+                .key_by("k")
+                .aggregate(n="count(*)")
+                .window(session="1h")
+                .aggregate(n="count(*)")
+                .write(Sink.console())
+                .spec
+            ),
+            (
+                "Job: steps[1]['window'] must be in the first keyed step: the rows of a keyed step change, and have no "
+                "event time. Make it the first one, or a job of its own over the output of this one."
+            ),
+        ),
+        (
+            lambda: (
+                events()
+                .window(session="1h", late=Sink.json("out"))
+                .aggregate(n="count(*)")
+                .write(Sink.json("./out"))
+                .spec
+            ),
+            (
+                "Job: steps[0]['late']['path']: sink has this folder, or one in it or around it, and a reader could "
+                "not tell their rows apart. Choose another. found={folder}/out"
+            ),
+        ),
+    ],
+)
+def test_a_mistake_is_reported_by_the_call_that_makes_it_under_the_name_of_the_argument(
+    call: Callable[[], object], message: str, folder: Path
+) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        call()
+    assert str(caught.value) == message.replace("{folder}", str(folder))
+
+
+def test_an_argument_that_windows_do_not_have_is_refused_as_python_does() -> None:
+    with pytest.raises(TypeError, match=r"^window\(\) got an unexpected keyword argument 'tumbing'$"):
+        events().window(tumbing="1h")  # type: ignore[call-arg]
+
+
+_durations_ms = st.integers(1, 10**9)
+_single = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+_text = st.text(st.characters(codec="utf-8"))
+_plain = st.recursive(
+    _single | _text, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text.filter(bool), inner, max_size=3)
+)
+
+
+@st.composite
+def keyed_jobs(draw: st.DrawFn) -> Job:
+    """A job with a windowed step, or a process step, of any kind."""
+    job = events().key_by("k", "l")
+    if draw(st.booleans()):
+        outputs = {"t": SideOutput.json("/t" + draw(_text), schema="k string")} if draw(st.booleans()) else None
+        return job.process(
+            "a.b:C",
+            output="k string",
+            args=draw(st.dictionaries(_text.filter(str.strip), _plain, max_size=3)),
+            outputs=outputs,
+            on_error=draw(st.sampled_from([None, "fail", "skip"])),
+        ).write(Sink.console())
+    size_ms = draw(_durations_ms)
+    kinds: dict[str, dict[str, Any]] = {
+        "tumbling": {"tumbling": f"{size_ms}ms", "offset": f"{draw(st.integers(0, size_ms - 1))}ms"},
+        "sliding": {"sliding": f"{size_ms}ms", "slide": f"{draw(st.integers(-(-size_ms // 9_999), size_ms))}ms"},
+        "cumulating": {"cumulating": f"{size_ms * 7}ms", "step": f"{size_ms}ms"},
+        "session": {"session": f"{size_ms}ms"},
+        "days": {"tumbling": f"{size_ms % 300 + 1}d", "time_zone": "America/St_Johns"},
+    }
+    arguments = kinds[draw(st.sampled_from(sorted(kinds)))]
+    arguments["allowed_lateness"] = draw(st.none() | st.just(0) | _durations_ms.map("{}ms".format))
+    arguments["early_results_every"] = draw(st.none() | _durations_ms.map("{}ms".format))
+    arguments["late"] = draw(st.none() | st.just(Sink.json("/late")))
+    return job.window(**arguments).aggregate(n="count(*)").write(Sink.console())
+
+
+@given(keyed_jobs())
+def test_a_job_from_its_own_yaml_has_the_same_spec(tmp_path_factory: pytest.TempPathFactory, job: Job) -> None:
+    path = tmp_path_factory.getbasetemp() / "keyed.yaml"
+    path.write_text(job.to_yaml(), encoding="utf-8", newline="")
+    assert Job.from_yaml(path).spec == job.spec
