@@ -53,7 +53,9 @@ def run(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Stop once everything present is processed.")
     ] = False,
-    drain: Annotated[bool, typer.Option("--drain", help="As --until-idle, then end the input for good.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="As --until-idle, then end the input: everything fires.")
+    ] = False,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with _errors_as_messages():
@@ -88,7 +90,7 @@ def validate(job: JobFile, overrides: Overrides = None) -> None:
 
 @app.command()
 def explain(job: JobFile, overrides: Overrides = None) -> None:
-    """Show the plan: stages, exchanges, key groups, path and backend in backlog and live, what is committed when."""
+    """Show the plan: watermarks, stages, windows or function, state, paths, outputs, what is committed when."""
     with _errors_as_messages():
         from mixedmode.config import load_job
 
@@ -109,7 +111,7 @@ def doctor() -> None:
 
 @app.command()
 def checkpoints(directory: Folder) -> None:
-    """List the checkpoints in a folder: epochs, sizes, offsets, watermark, backlog flag, runs per operator."""
+    """List the checkpoints in a folder: epochs, sizes, offsets, watermark, backlog flag, end of input, runs."""
     with _errors_as_messages():
         from mixedmode.cli.checkpoints import checkpoint_report
 
@@ -121,7 +123,7 @@ def table(
     directory: Folder,
     limit: Annotated[int, typer.Option(help="Rows to show; 0 shows all.", min=0)] = 20,
 ) -> None:
-    """Show the current table of an upsert output: the newest row of each key."""
+    """Show the current table of an output: the newest row of each key, or all rows where they have none."""
     with _errors_as_messages():
         from mixedmode.cli.table import table_report
 

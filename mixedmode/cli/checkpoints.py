@@ -4,16 +4,17 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.cli.display import human_bytes
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 
 def checkpoint_report(directory: Path) -> Group | str:
@@ -37,10 +38,10 @@ def checkpoint_report(directory: Path) -> Group | str:
             manifests.append(manifest)
         except CorruptStateError as error:
             manifests.append(error)
-    ended = "; its input has ended (--drain)" if log.store.exists(paths.ENDED) else ""
+    newest = manifests[-1]
+    ended = "; its input has ended" if isinstance(newest, Manifest) and newest.is_final else ""
     title = f"{identity.name}: {len(epochs)} checkpoints, max-parallelism {identity.max_parallelism}{ended}"
     parts: list[Table | str] = [title, _epoch_table(manifests)]
-    newest = manifests[-1]
     if isinstance(newest, Manifest) and newest.operators:
         parts.append(_operator_table(newest))
     return Group(*parts)
@@ -98,10 +99,16 @@ def _operator_table(manifest: Manifest) -> Table:
 
 
 def _watermark(manifest: Manifest) -> str:
-    known = [p.watermark_us for p in manifest.sources.values() if p.watermark_us is not None]
-    if not known:
+    """The job's watermark; a manifest of format 1 has only those of its sources."""
+    watermark_us = manifest.watermark_us
+    if watermark_us is None:
+        of_sources = [p.watermark_us for p in manifest.sources.values() if p.watermark_us is not None]
+        watermark_us = min(of_sources, default=MIN_TIME_US)
+    if watermark_us == MIN_TIME_US:
         return "none"
-    return datetime.fromtimestamp(min(known) // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if watermark_us == MAX_TIME_US:
+        return "end of input"
+    return str(np.datetime64(watermark_us // 1_000_000, "s")).replace("T", " ")  # datetime ends with the year 9999
 
 
 def _offsets(text: str) -> str:

@@ -53,6 +53,9 @@ class Totals:
     pairs: int = 0
     seconds: float = 0.0
     migration_seconds: float = 0.0
+    records_late: int = 0
+    records_ahead: int = 0
+    records_skipped: int = 0
 
     def add(self, event: EpochCommitted) -> None:
         """Count one epoch."""
@@ -62,6 +65,9 @@ class Totals:
         self.pairs += event.pairs
         self.seconds += event.seconds
         self.migration_seconds += event.migration_seconds
+        self.records_late += event.records_late
+        self.records_ahead += event.records_ahead
+        self.records_skipped += event.records_skipped
 
     @property
     def records_per_second(self) -> float:
@@ -131,11 +137,25 @@ class Display:
                 f"at {rate:,.0f} pairs/s, checkpoint {self.flip.after_epoch} taken",
                 highlight=False,
             )
+        self._print_misfits()
         watermark = "none" if self.last.watermark_us is None else _instant(self.last.watermark_us)
         state = human_bytes(self.last.state_bytes)
         self.console.print(
             f"last checkpoint {self.last.epoch}: state {state} in runs, watermark {watermark}", highlight=False
         )
+
+    def _print_misfits(self) -> None:
+        """Records that are not in the result, or not believed; silence would let them go unnoticed."""
+        late = sum(total.records_late for total in self.totals.values())
+        ahead = sum(total.records_ahead for total in self.totals.values())
+        skipped = sum(total.records_skipped for total in self.totals.values())
+        if skipped:
+            self.console.print(f"skipped: {skipped:,} records on which the process function failed", highlight=False)
+        if late:
+            self.console.print(f"late: {late:,} records came after all of their windows were done", highlight=False)
+        if ahead:
+            text = f"ahead of the clock: {ahead:,} records beyond watermark.max-ahead; they did not move the watermark"
+            self.console.print(text, highlight=False)
 
     def _summary_table(self) -> Table:
         table = Table(box=None, pad_edge=False, title=None)
@@ -169,10 +189,12 @@ def screen(spec: JobSpec) -> Iterator[Display]:
 def _epoch_line(event: EpochCommitted) -> str:
     kind = "backlog" if event.is_backlog else "live   "
     rate = event.records / event.seconds if event.seconds else 0.0
-    spilled = f"  spilled runs {event.spilled_runs}" if event.spilled_runs else ""
+    notable = {"late": event.records_late, "ahead of the clock": event.records_ahead}
+    notable |= {"skipped": event.records_skipped, "spilled runs": event.spilled_runs}
+    notes = "".join(f"  {name} {count:,}" for name, count in notable.items() if count)
     return (
         f"[bold]{kind}[/]  epoch {event.epoch:<5} {event.records:>12,} records  {rate:>11,.0f}/s  "
-        f"{event.rows_out:>10,} rows out  {event.seconds:6.2f} s  {event.path}{spilled}"
+        f"{event.rows_out:>10,} rows out  {event.seconds:6.2f} s  {event.path}{notes}"
     )
 
 

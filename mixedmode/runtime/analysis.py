@@ -4,50 +4,33 @@ Every sql step is checked on streaming stand-ins of its input, in every mode: wh
 answer differently in batch and live, and is refused.
 """
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
 
-from mixedmode.config import AggregateCall, JobSpec, KeyedAggregateStep, SqlStep
+from mixedmode.config import JobSpec, KeyedAggregateStep, ProcessStep, SinkSpec, SourceSpec, SqlStep
+from mixedmode.config.calls import is_column
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.plan import JobPlan, KeyedOperator, KeyedStage, ReadColumn, SqlText
+from mixedmode.job.keyed_operators import Where
+from mixedmode.job.plan import DEAD_LETTER, LATE, JobPlan, KeyedStage, ReadColumn, SqlText
 from mixedmode.keys import KeySchema
 from mixedmode.runtime.direct import is_plain_folder
-from mixedmode.runtime.exchange import KEY_PREFIX, TIME_COLUMN
-from mixedmode.runtime.spark_errors import condition, spark_text
-from mixedmode.runtime.sql_checks import (
-    check_keys_kept,
-    check_one_value,
-    check_repeatable,
-    check_stateless,
-    frame_plan,
-    query_plan,
-    sources_in,
-)
-from mixedmode.runtime.subtask import REPORT_COLUMN
-from mixedmode.sinks import EPOCH_COLUMN
+from mixedmode.runtime.exchange import KEY_PREFIX
+from mixedmode.runtime.frames import quoted, stand_in, views
+from mixedmode.runtime.keyed_steps import AggregateStage, ProcessStage, StepInput, arrow_fields
+from mixedmode.runtime.spark_errors import refused
+from mixedmode.runtime.sql_checks import check_keys_kept, check_repeatable, check_stateless, query_plan, sources_in
 from mixedmode.sources import Admission, read_stream, source_schema
-from operators.aggregate import (
-    OP_COLUMN,
-    WEIGHT_COLUMN,
-    AggregateFunction,
-    AggregateOperator,
-    MultisetAggregateOperator,
-    UpsertOperator,
-    aggregate_function,
-    aggregator_for,
-    argument_name,
-)
+from mixedmode.time import Strategy
+from operators.aggregate import UpsertOperator, argument_name
+from operators.interface import TIME_COLUMN
 
-Where = Callable[..., str]
-_RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN})
 PREVIOUS = "previous"  # the name under which a sql step reads what the step before it gives
 
 
@@ -101,18 +84,26 @@ class _Chain:
             self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
         key_columns: tuple[str, ...] = ()
         if self._stages:
-            key_columns = tuple(field.name for field in self._stages[-1].key_schema.fields)
-            if self._sql:
+            key_columns = tuple(field.name for field in self._stages[-1].operator.output_key)
+            if self._sql and key_columns:
                 self._add_upsert(key_columns)
         return JobPlan(
-            sql=() if self._stages else tuple(self._sql),
+            sql=tuple(self._sql),
             stages=_with_previous(self._stages),
-            output_fields=tuple(_arrow_fields(self._current.schema)),
+            output_fields=tuple(arrow_fields(self._current.schema)),
             key_columns=key_columns,
             reads=self._reads(),
             sources_read=self._sources_read,
             event_times=self._event_times,
+            strategies=self._strategies(),
+            side_sinks=_side_sinks(self._spec),
         )
+
+    def _strategies(self) -> dict[str, Strategy]:
+        """How the watermark of each source goes; none where the first keyed step has no event time."""
+        if not self._stages or self._stages[0].event_time is None:
+            return {}
+        return {name: _strategy(self._spec.sources[name]) for name in self._sources_read if name in self._event_times}
 
     def _reads(self) -> tuple[ReadColumn, ...]:
         """The columns of the first keyed stage, if map tasks can read them from local Parquet files themselves."""
@@ -120,13 +111,15 @@ class _Chain:
         is_plain = len(self._sources) == 1 and source.format == "parquet" and not source.options
         if not (is_plain and self._stages and not self._stages[0].sql and is_plain_folder(source.path)):
             return ()
+        if self._stages[0].late_fields or self._stages[0].partition_column is not None:
+            return ()
         stage, schema = self._stages[0], next(iter(self._sources.values())).schema
         types = {field.name.lower(): field.dataType for field in schema}
-        named = all(AggregateCall("min", text).is_column and text.lower() in types for text in stage.arguments)
+        named = all(is_column(text) and text.lower() in types for text in stage.arguments)
         has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
         if not (named and has_instants):
             return ()
-        reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_schema.fields)]
+        reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_fields)]
         arguments = zip(stage.arguments, stage.argument_types, strict=True)
         reads += [ReadColumn(text, data_type, argument_name(i)) for i, (text, data_type) in enumerate(arguments)]
         if stage.event_time is not None:
@@ -143,45 +136,33 @@ class _Chain:
                 plan = query_plan(self._session, step.sql, where=where)
                 result = self._session.sql(step.sql)
         except PySparkException as error:
-            raise _refused(where, error, inputs) from error
+            raise refused(where, error, readable=tuple(inputs)) from error
         self._check_plan(plan, where)
         if is_first:
-            self._sources_read = sources_in(plan)
+            self._sources_read = tuple(name for name in self._sources if name in sources_in(plan))
         _check_columns(result, where)
         self._current = result
         self._sql.append(text)
 
-    def _add_keyed(self, index: int, step: KeyedAggregateStep) -> None:
-        keys = KeySchema(tuple(self._key_field(index, column) for column in step.key_by))
-        calls = dict(step.aggregate)
-        arguments = tuple(dict.fromkeys(call.argument for call in calls.values() if call.argument is not None))
-        types = {text: self._argument_type(index, step, text) for text in arguments}
-        event_time = None if self._stages else _find_event_time(self._current, self._event_times)
-        functions = {
-            name: self._function(index, name, call, arguments, types, has_event_time=event_time is not None)
-            for name, call in calls.items()
-        }
-        operator = self._operator(functions, keys, tuple(types[text] for text in arguments))
-        results = tuple(pa.field(name, function.result_type) for name, function in functions.items())
-        stage = KeyedStage(
-            operator_id=step.name or f"aggregate-{len(self._stages) + 1}",
+    def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
+        given = StepInput(
+            frame=self._current,
             sql=tuple(self._sql),
-            key_schema=keys,
-            arguments=arguments,
-            argument_types=tuple(types[text] for text in arguments),
-            event_time=event_time,
-            is_change_log=bool(self._stages),
-            operator=operator,
-            result_fields=results,
-            description=_description(keys, arguments, operator),
+            keyed_before=len(self._stages),
+            event_time=None if self._stages else _find_event_time(self._current, self._event_times),
+            partition_column=None if self._stages else self._partition_column(),
         )
-        self._append(stage)
+        where = partial(self._where, "steps", index)
+        if isinstance(step, ProcessStep):
+            self._append(ProcessStage(step, given, where).build())
+        else:
+            self._append(AggregateStage(step, given, where).build())
 
     def _add_upsert(self, key_columns: tuple[str, ...]) -> None:
         """What sql makes of the last keyed step's rows, as upserts of that step's key."""
         last_sql = max(index for index, step in enumerate(self._spec.steps) if isinstance(step, SqlStep))
         where = self._where("steps", last_sql, "sql")
-        fields = {field.name: field for field in _arrow_fields(self._current.schema)}
+        fields = {field.name: field for field in arrow_fields(self._current.schema)}
         missing = [name for name in key_columns if name not in fields]
         if missing:
             msg = (
@@ -192,18 +173,16 @@ class _Chain:
         check_keys_kept(self._keyed_rows, self._current, key_columns, where=where)
         keys = KeySchema(tuple(fields[name] for name in key_columns))
         rest = [field for name, field in fields.items() if name not in key_columns]
-        types = tuple(field.type for field in rest)
         self._append(
             KeyedStage(
                 operator_id="upsert",
                 sql=tuple(self._sql),
-                key_schema=keys,
+                key_fields=keys.fields,
                 arguments=tuple(quoted(field.name) for field in rest),
-                argument_types=types,
+                argument_types=tuple(field.type for field in rest),
                 event_time=None,
                 is_change_log=True,
-                operator=UpsertOperator(keys, types),
-                result_fields=tuple(rest),
+                operator=UpsertOperator(keys, tuple(rest)),
                 description="upsert",
             )
         )
@@ -216,92 +195,31 @@ class _Chain:
     def _append(self, stage: KeyedStage) -> None:
         self._stages.append(stage)
         self._sql = []
-        self._current = self._keyed_rows = _stand_in(self._session, stage.output_fields)
+        self._current = self._keyed_rows = stand_in(self._session, stage.operator.output_fields)
 
-    def _operator(
-        self, functions: Mapping[str, AggregateFunction], keys: KeySchema, types: tuple[pa.DataType, ...]
-    ) -> KeyedOperator:
-        is_change_log = bool(self._stages)
-        aggregator = aggregator_for(functions, arguments=len(types), counts_rows=is_change_log)
-        if is_change_log and not aggregator.is_invertible:
-            return MultisetAggregateOperator(aggregator, keys, types, needs_previous=False)
-        return AggregateOperator(aggregator, keys, is_change_log=is_change_log, needs_previous=False)
-
-    def _function(
-        self,
-        index: int,
-        name: str,
-        call: AggregateCall,
-        arguments: tuple[str, ...],
-        types: Mapping[str, pa.DataType],
-        *,
-        has_event_time: bool,
-    ) -> AggregateFunction:
-        argument = None if call.argument is None else arguments.index(call.argument)
-        argument_type = None if call.argument is None else types[call.argument]
-        where = self._where("steps", index, "aggregate", name)
-        return aggregate_function(call.function, argument, argument_type, has_event_time=has_event_time, where=where)
-
-    def _key_field(self, index: int, column: str) -> pa.Field:
-        where = self._where("steps", index, "key-by")
-        by_name = {name.lower(): name for name in self._current.columns}
-        name = by_name.get(column.lower())
-        if name is None:
-            known = self._current.columns
-            msg = (
-                f"{where}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
-            )
-            raise InvalidJobError(msg)
-        if column.lower() in _RESERVED:
-            msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={column}"
-            raise InvalidJobError(msg)
-        field = pa.field(column, _arrow_type(self._current.schema[name].dataType, f"{where}: {column}"))
-        try:
-            KeySchema((field,))
-        except InvalidJobError as error:
-            msg = f"{where}: {error}"
-            raise InvalidJobError(msg) from error
-        return field
-
-    def _argument_type(self, index: int, step: KeyedAggregateStep, text: str) -> pa.DataType:
-        output = next(name for name, call in step.aggregate.items() if call.argument == text)
-        where = self._where("steps", index, "aggregate", output)
-        try:
-            projected = self._current.selectExpr(f"{text} AS _argument")
-            plan = frame_plan(projected)
-        except PySparkException as error:
-            raise _refused(where, error, {}) from error
-        self._check_plan(plan, where)
-        check_one_value(plan, where=where)
-        return _arrow_type(projected.schema[0].dataType, f"{where}: {text}")
-
-
-@contextlib.contextmanager
-def views(session: SparkSession, frames: Mapping[str, DataFrame]):  # type: ignore[no-untyped-def]  # noqa: ANN201
-    """`frames` as temporary views of those names while the block runs."""
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
-    try:
-        yield
-    finally:
-        for name in frames:
-            session.catalog.dropTempView(name)
-
-
-def apply_sql(session: SparkSession, frame: DataFrame, steps: Sequence[SqlText]) -> DataFrame:
-    """What the sql steps make of a frame."""
-    for step in steps:
-        with views(session, dict.fromkeys(step.input_names, frame)):
-            frame = session.sql(step.text)
-    return frame
-
-
-def spark_schema(fields: Sequence[pa.Field]) -> StructType:
-    """Arrow fields as a Spark schema."""
-    schema = StructType()
-    for field in fields:
-        schema = schema.add(field.name, from_arrow_type(field.type))
-    return schema
+    def _partition_column(self) -> str | None:
+        """The column that tells the partitions of the sources apart, if one is declared."""
+        columns = {column.lower(): column for column in self._current.columns}
+        declared = {
+            name: source.watermark.partition_column
+            for name, source in self._spec.sources.items()
+            if source.watermark.partition_column is not None and name in self._sources_read
+        }
+        for name, wanted in declared.items():
+            where = self._where("sources", name, "watermark", "partition-column")
+            if wanted.lower() not in columns:
+                msg = (
+                    f"{where}: the first keyed step's input has no such column. Correct it, or keep it in the sql "
+                    f"steps before. column={wanted}, columns={', '.join(self._current.columns)}"
+                )
+                raise InvalidJobError(msg)
+            if len({other.lower() for other in declared.values()}) > 1:
+                msg = (
+                    f"{where}: the sources name different columns, and the keyed step reads one. Give them one name "
+                    f"with AS in the sql step, and name that one. columns={', '.join(declared.values())}"
+                )
+                raise InvalidJobError(msg)
+        return next((columns[wanted.lower()] for wanted in declared.values()), None)
 
 
 def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
@@ -348,18 +266,6 @@ def _find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | 
     return None
 
 
-def _stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:
-    """A streaming frame with these columns, for analysis only."""
-    schema = spark_schema(fields)
-    columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {quoted(field.name)}" for field in schema]
-    return session.readStream.format("rate").load().selectExpr(*columns)
-
-
-def quoted(name: str) -> str:
-    """A column name as SQL takes it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _check_columns(frame: DataFrame, where: str) -> None:
     names = [name.lower() for name in frame.columns]
     for name in names:
@@ -371,29 +277,18 @@ def _check_columns(frame: DataFrame, where: str) -> None:
             raise InvalidJobError(msg)
 
 
-def _refused(where: str, error: PySparkException, inputs: Mapping[str, DataFrame]) -> InvalidJobError:
-    hint = ""
-    if condition(error).startswith("TABLE_OR_VIEW_NOT_FOUND") and inputs:
-        hint = f" This step can read: {', '.join(inputs)}."
-    return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")
+def _strategy(source: SourceSpec) -> Strategy:
+    watermark = source.watermark
+    return Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
 
 
-def _arrow_fields(schema: StructType) -> list[pa.Field]:
-    return [pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")) for field in schema]
-
-
-def _arrow_type(data_type: DataType, where: str) -> pa.DataType:
-    try:
-        return to_arrow_type(data_type, timezone="UTC")
-    except PySparkException as error:
-        msg = f"{where}: this type cannot be used here. Cast it in a sql step. type={data_type.simpleString()}"
-        raise InvalidJobError(msg) from error
-
-
-def _description(keys: KeySchema, arguments: Sequence[str], operator: KeyedOperator) -> str:
-    """The identity of a stage's state, readable in an error message."""
-    columns = ", ".join(f"{field.name} {field.type}" for field in keys.fields)
-    if isinstance(operator, AggregateOperator):
-        registers = "; ".join(str(register) for register in operator.aggregator.registers)
-        return f"key-by ({columns}) over ({', '.join(arguments)}) keeping {registers}"
-    return f"key-by ({columns}) over ({', '.join(arguments)}) keeping rows"
+def _side_sinks(spec: JobSpec) -> dict[str, SinkSpec]:
+    sinks: dict[str, SinkSpec] = {}
+    for step in spec.steps:
+        if isinstance(step, KeyedAggregateStep) and step.late is not None:
+            sinks[LATE] = step.late
+        if isinstance(step, ProcessStep):
+            sinks |= step.outputs
+            if step.dead_letter is not None:
+                sinks[DEAD_LETTER] = step.dead_letter
+    return sinks

@@ -6,12 +6,12 @@ A failure anywhere before the manifest leaves the epoch to be run again over the
 the manifest and only publishes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import (
@@ -28,15 +28,17 @@ from mixedmode.checkpoint.decide import (
 )
 from mixedmode.checkpoint.gc import discard_attempts, drop_checkpoint
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
-from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceProgress
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 from mixedmode.job.plan import JobPlan
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer
-from mixedmode.runtime.stages import EpochResult, StageSettings, run_stages
-from mixedmode.sinks import Sink
+from mixedmode.runtime.stages import EpochResult, EpochTask, StageSettings, run_stages
+from mixedmode.runtime.timing import Timing, source_progress, timing_at
+from mixedmode.sinks import Sinks
+from mixedmode.time import MIN_TIME_US
 
 
 class StopRequested(Exception):  # noqa: N818 - a request, not an error
@@ -51,7 +53,7 @@ class EpochContext:
     plan: JobPlan
     log: CheckpointLog
     generation: Generation
-    sink: Sink
+    sinks: Sinks
     mode: Mode
     clock: Clock
     observer: Observer
@@ -64,7 +66,8 @@ class EpochRunner:
         """`retained`: the manifests there are, oldest to newest."""
         self._context = context
         self._retained = list(retained)
-        self.epochs_run = 0
+        self._started_ms = context.clock.now_ms()
+        self.inputs_taken = 0  # epochs of this start in which there was something new
 
     @property
     def latest(self) -> Manifest | None:
@@ -83,10 +86,14 @@ class EpochRunner:
         )
         match decision:
             case RunEpoch():
-                self._run_and_commit(frame, epoch, settings, offsets, is_catching_up=is_catching_up)
+                path = self._path(is_catching_up=is_catching_up)
+                timing = self._timing(path)
+                self._run_and_commit(
+                    frame.sparkSession, frame, epoch, settings, path, timing, offsets=offsets, is_final=False
+                )
             case Republish():
                 assert latest is not None
-                self._context.sink.publish(latest.outputs)
+                self._context.sinks.publish(latest.outputs)
             case SkipPublished():
                 pass  # it was published before the epoch after it began
             case Gap(reason):
@@ -94,37 +101,63 @@ class EpochRunner:
             case _:
                 assert_never(decision)
 
-    def _run_and_commit(
-        self, frame: DataFrame, epoch: Epoch, settings: StageSettings, offsets: str, *, is_catching_up: bool
+    def run_final(self, session: SparkSession, settings: StageSettings) -> None:
+        """The epoch after the last record there will ever be: without input, and everything that waits fires."""
+        latest = self.latest
+        epoch = Epoch(0 if latest is None else latest.epoch + 1)
+        path = EpochPath(is_backlog=False, path="streaming")
+        timing = self._timing(path).at_the_end()
+        self._run_and_commit(session, None, epoch, settings, path, timing, offsets="", is_final=True)
+
+    def _run_and_commit(  # what an epoch is made of
+        self,
+        session: SparkSession,
+        frame: DataFrame | None,
+        epoch: Epoch,
+        settings: StageSettings,
+        path: EpochPath,
+        timing: Timing,
+        *,
+        offsets: str,
+        is_final: bool,
     ) -> None:
         context, latest = self._context, self.latest
         started = context.clock.seconds()
-        path = self._path(is_catching_up=is_catching_up)
         context.observer.on_epoch_started(EpochStarted(epoch, path.is_backlog, path.path))
         state = () if latest is None else latest.operators
         try:
-            result = run_stages(
-                frame.sparkSession, frame, context.plan, settings, epoch=epoch, path=path.path, state=state
-            )
+            result = run_stages(session, frame, context.plan, settings, EpochTask(epoch, path.path, timing, state))
         except Exception:
             self._discard(epoch)
             raise
-        manifest = self._manifest(epoch, path, settings, offsets, result)
+        manifest = self._manifest(epoch, path, settings, timing, result, offsets=offsets, is_final=is_final)
         reach("before-manifest", epoch)
         manifest = self._commit(manifest)
         self._retained.append(manifest)
-        self.epochs_run += 1
+        if manifest.records_in or not context.plan.uses_clock:  # the clock has something new in every epoch
+            self.inputs_taken += 1
         reach("after-manifest", epoch)
-        context.sink.publish(manifest.outputs)
+        context.sinks.publish(manifest.outputs)
         reach("after-publish", epoch)
         self._drop_old_checkpoints()
         context.observer.on_epoch_committed(_committed(manifest, result, context.clock.seconds() - started))
+
+    def _timing(self, path: EpochPath) -> Timing:
+        spec = self._context.spec
+        return timing_at(
+            self._context.plan.strategies,
+            self.latest,
+            self._context.clock.now_ms(),
+            started_ms=self._started_ms,
+            is_backlog=path.is_backlog,
+            fires_all=path.is_backlog and spec.execution.backlog.end_of_key_watermark == "max",
+        )
 
     def _discard(self, epoch: Epoch) -> None:
         """What the tasks of an epoch that failed have written: on a full disk, it would only fill it further."""
         context = self._context
         with suppress(RetryableError):  # the failure that brought us here is the one to tell of
-            discard_attempts(context.log, sink=context.sink.store, epoch=epoch, own=context.generation)
+            discard_attempts(context.log, sinks=context.sinks.stores, epoch=epoch, own=context.generation)
 
     def _drop_old_checkpoints(self) -> None:
         while len(self._retained) > self._context.spec.execution.checkpointing.num_retained:
@@ -136,18 +169,10 @@ class EpochRunner:
         return decide_epoch_path(
             self._context.mode,
             is_initial_backlog=is_catching_up and self.latest is None,
-            watermark_us=self.watermark_us,
+            watermark_us=None if self.latest is None else self.latest.watermark_us,
             now_ms=self._context.clock.now_ms(),
             lag_threshold_ms=self._context.spec.pipeline.backlog.watermark_lag_threshold_ms,
         )
-
-    @property
-    def watermark_us(self) -> int | None:
-        """The job's watermark: the smallest over its sources, None as long as there is none."""
-        if self.latest is None:
-            return None
-        known = [p.watermark_us for p in self.latest.sources.values() if p.watermark_us is not None]
-        return min(known, default=None)
 
     def _commit(self, manifest: Manifest) -> Manifest:
         log = self._context.log
@@ -166,9 +191,18 @@ class EpochRunner:
                 assert_never(outcome)
 
     def _manifest(
-        self, epoch: Epoch, path: EpochPath, settings: StageSettings, offsets: str, result: EpochResult
+        self,
+        epoch: Epoch,
+        path: EpochPath,
+        settings: StageSettings,
+        timing: Timing,
+        result: EpochResult,
+        *,
+        offsets: str,
+        is_final: bool,
     ) -> Manifest:
         context = self._context
+        watermark_us = timing.after(result.progress).watermark_us
         return Manifest(
             job=context.spec.name,
             epoch=epoch,
@@ -179,11 +213,18 @@ class EpochRunner:
             path=path.path,
             parallelism=settings.parallelism,
             max_parallelism=settings.max_parallelism,
-            sources=progress(context.spec, None if self.latest is None else self.latest.sources, result),
+            sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
+            watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
+            clock_ms=timing.clock_ms,
+            is_final=is_final,
             offsets=offsets,
             operators=result.operators,
             outputs=result.outputs,
-            records_in=result.records_in,
+            output_names=tuple(context.sinks.by_name),
+            records_in=result.progress.records,
+            records_late=result.progress.late,
+            records_ahead=result.progress.ahead,
+            records_skipped=result.skipped,
             rows_out=result.rows_out,
             pairs=result.pairs,
         )
@@ -206,26 +247,7 @@ class EpochRunner:
         return None if manifest is None else manifest.offsets
 
 
-def progress(
-    spec: JobSpec, before: Mapping[str, SourceProgress] | None, result: EpochResult
-) -> dict[str, SourceProgress]:
-    """How far the sources are after an epoch. The rows of several sources are one input here, and progress together."""
-    name = "+".join(spec.sources)
-    none = SourceProgress(records=0, max_event_time_us=None, watermark_us=None)
-    old = next(iter((before or {}).values()), none)  # under whatever name: a renamed source goes on where it was
-    newest = max((t for t in (old.max_event_time_us, result.max_time_us) if t is not None), default=None)
-    bound_us = 1000 * max(source.watermark.out_of_orderness_ms for source in spec.sources.values())
-    return {
-        name: SourceProgress(
-            records=old.records + result.records_in,
-            max_event_time_us=newest,
-            watermark_us=None if newest is None else newest - bound_us,
-        )
-    }
-
-
 def _committed(manifest: Manifest, result: EpochResult, seconds: float) -> EpochCommitted:
-    known = [p.watermark_us for p in manifest.sources.values() if p.watermark_us is not None]
     return EpochCommitted(
         epoch=manifest.epoch,
         is_backlog=manifest.is_backlog,
@@ -236,6 +258,9 @@ def _committed(manifest: Manifest, result: EpochResult, seconds: float) -> Epoch
         state_bytes=sum(run.bytes for operator in manifest.operators for run in operator.runs),
         spilled_runs=result.spilled_runs,
         migration_seconds=result.migration_seconds,
-        watermark_us=min(known, default=None),
+        watermark_us=manifest.watermark_us,
+        records_late=manifest.records_late,
+        records_ahead=manifest.records_ahead,
+        records_skipped=manifest.records_skipped,
         seconds=seconds,
     )

@@ -23,7 +23,8 @@ class EpochCommitted:
     """An epoch is committed and published.
 
     `seconds` is the time from its start to its publication; `migration_seconds` is the part of it in which the slowest
-    subtask wrote and stored the epoch's `pairs` of key and state.
+    subtask wrote and stored the epoch's `pairs` of key and state. `records_late` came too late for every window;
+    `records_ahead` are too far ahead of the clock to move the watermark; on `records_skipped` a function failed.
     """
 
     epoch: Epoch
@@ -36,6 +37,9 @@ class EpochCommitted:
     spilled_runs: int
     migration_seconds: float
     watermark_us: int | None
+    records_late: int
+    records_ahead: int
+    records_skipped: int
     seconds: float
 
 

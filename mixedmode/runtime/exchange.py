@@ -1,102 +1,145 @@
 """The exchange before a keyed stage: columns in blocks, not rows.
 
-Map side: take as large a slice of the input as memory allows, fold it into one partial per key if the operator can,
-encode keys, sort by (key group, key), cut at subtask borders, and ship each piece as one Arrow IPC block: a row of a
-(subtask, records, max_time_us, block) frame that Spark moves to the partition of that number.
+Map side: take as large a slice of the input as memory allows, let the operator fold it, sort by (key group, key), cut
+at subtask borders, and ship each piece as one Arrow IPC block: a row of a (subtask, kind, block) frame that Spark moves
+to the partition of that number. What the task has seen of the sources goes to every subtask: it takes all of it to know
+how far the watermark comes in this epoch.
 
 Everything here runs in Spark's Python workers and touches no Spark API.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mixedmode.errors import InvalidJobError
 from mixedmode.job.plan import KeyedStage
-from mixedmode.keys import encode_keys, group_codes, key_groups, subtask_of_group
+from mixedmode.keys import group_codes
 from mixedmode.runtime.failures import report_failures
+from mixedmode.runtime.progress import Progress
+from mixedmode.runtime.timing import Timing
 from mixedmode.sort import sort_table
-from operators.aggregate import WEIGHT_COLUMN, AggregateOperator, argument_name
-from operators.aggregate.operator import KEY_COLUMN, KEY_GROUP_COLUMN
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Rows
-from operators.aggregate.values import Argument
+from mixedmode.time import Seen, within_reach
+from operators.aggregate import argument_name
+from operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
+from operators.running import checked_event_times, pieces_by_subtask
 
-TIME_COLUMN = "_time"
 KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
+ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
+SOURCE_COLUMN = "_source"  # number of the record's source, where there are several
+PARTITION_COLUMN = "_partition"
 BLOCK_BYTES = 8 * 1024 * 1024
 
-#: the frame that Spark shuffles; `failure` carries an error instead of a block
+#: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
-    [
-        pa.field("subtask", pa.int32()),
-        pa.field("records", pa.int64()),
-        pa.field("max_time_us", pa.int64()),
-        pa.field("block", pa.binary()),
-        pa.field("failure", pa.binary()),
-    ]
+    [pa.field("subtask", pa.int32()), pa.field("kind", pa.string()), pa.field("block", pa.binary())]
 )
-BLOCK_DDL = "subtask int, records long, max_time_us long, block binary, failure binary"
+BLOCK_DDL = "subtask int, kind string, block binary"
+
+
+class BlockKind(StrEnum):
+    """What is in a block."""
+
+    ROWS = "rows"  # keyed, sorted, for the operator
+    LATE = "late"  # records of the input that are too late for every window
+    PROGRESS = "progress"  # what the map task has seen of the sources
+    FAILURE = "failure"  # an error instead of anything else
 
 
 @dataclass(frozen=True, slots=True)
 class MapSide:
-    """What a map task needs to know. Called by Spark with the task's record batches."""
+    """What a map task needs to know. Called by Spark with the task's record batches. `sources` are by their number."""
 
     stage: KeyedStage
+    sources: tuple[str, ...]
     parallelism: int
     max_parallelism: int
     slice_bytes: int
+    timing: Timing
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blocks of one map task: none for an empty input. Every block goes to the subtask that owns its key groups."""
         return report_failures(self._blocks(batches), _failure_batch)
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        progress = Progress()
         for rows in _slices(batches, self.slice_bytes):
-            max_time_us = _max_time_us(rows, self.stage)
-            yield from self._ship(self._keyed(rows), rows.num_rows, max_time_us)
+            batch = self._batch(rows)
+            folded = self.stage.operator.fold(
+                batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
+            )
+            progress = progress.merged(self._seen(rows, batch, folded))
+            yield from self._ship(sort_table(folded.table))
+            if self.stage.late_fields and len(folded.late_rows):
+                late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
+                names = [field.name for field in self.stage.late_fields]
+                for piece in _pieces(late.take(pa.array(folded.late_rows)).rename_columns(names)):
+                    yield _block(0, BlockKind.LATE, piece)
+        if progress.records:
+            for subtask in range(self.parallelism):
+                yield _block(subtask, BlockKind.PROGRESS, progress.encode())
 
-    def _keyed(self, rows: pa.Table) -> pa.Table:
-        """Rows of the input -> a sorted table of the operator's input."""
-        stage = self.stage
-        keys = [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(stage.key_schema.fields)]
-        arguments = [_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)]
-        payload = list(arguments)
-        if stage.is_change_log:
-            payload.append(_cast(rows, WEIGHT_COLUMN, pa.int64()))
-        if isinstance(stage.operator, AggregateOperator):
-            keys, payload = _folded(stage.operator, rows, keys, arguments)
-        encoded = encode_keys(keys, stage.key_schema)
-        groups = pa.array(key_groups(encoded, max_parallelism=self.max_parallelism))
-        names = [KEY_GROUP_COLUMN, KEY_COLUMN, *(field.name for field in stage.operator.input_fields)]
-        return sort_table(pa.table([groups, encoded, *payload], names=names))
+    def _batch(self, rows: pa.Table) -> Batch:
+        stage, times_us = self.stage, None
+        if stage.event_time is not None:
+            times_us = checked_event_times(_cast(rows, TIME_COLUMN, pa.int64()), column=stage.event_time)
+        return Batch(
+            keys=[_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(stage.key_fields)],
+            arguments=[_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)],
+            times_us=times_us,
+            weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_change_log else None,
+        )
 
-    def _ship(self, table: pa.Table, records: int, max_time_us: int | None) -> Iterator[pa.RecordBatch]:
-        """One batch per block; the slice's record count and greatest time go with its first block."""
-        groups = table.column(KEY_GROUP_COLUMN).to_numpy()
-        owners = subtask_of_group(groups, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
-        borders = np.searchsorted(owners, np.arange(self.parallelism + 1))
-        for subtask, (start, end) in enumerate(zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True)):
-            for piece in _pieces(table.slice(start, end - start)):
-                yield pa.record_batch([[subtask], [records], [max_time_us], [piece], [None]], schema=BLOCK_SCHEMA)
-                records, max_time_us = 0, None
+    def _seen(self, rows: pa.Table, batch: Batch, folded: Folded) -> Progress:
+        """What this slice says of each split. A record too far ahead of the clock is counted, and moves nothing."""
+        if self.stage.is_change_log:
+            return Progress(records=rows.num_rows)
+        splits, codes = self._splits(rows)
+        records = np.bincount(codes, minlength=len(splits))
+        newest: list[int | None] = [None] * len(splits)
+        ahead = 0
+        if batch.times_us is not None:
+            for number, (source, _) in enumerate(splits):
+                own = batch.times_us if len(splits) == 1 else batch.times_us[codes == number]
+                strategy = self.timing.strategies.get(source)
+                if strategy is not None:
+                    reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
+                    ahead += len(own) - int(reach.sum())
+                    newest[number] = int(own[reach].max()) if reach.any() else None
+        seen = {split: Seen(int(records[i]), newest[i]) for i, split in enumerate(splits)}
+        return Progress(rows.num_rows, len(folded.late_rows), ahead, seen)
+
+    def _splits(self, rows: pa.Table) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32]]:
+        """The splits in a slice, and the number of each record's split (n,)."""
+        columns = [name for name in (SOURCE_COLUMN, PARTITION_COLUMN) if name in rows.column_names]
+        if not columns:
+            return [(self.sources[0], "")], np.zeros(rows.num_rows, np.int32)
+        groups = group_codes([_cast(rows, name, rows.schema.field(name).type) for name in columns])
+        distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
+        return [(self.sources[one.get(SOURCE_COLUMN, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct], (
+            groups.codes
+        )
+
+    def _ship(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """One batch per block."""
+        pieces = pieces_by_subtask(table, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
+        for subtask, rows in enumerate(pieces):
+            for piece in _pieces(rows):
+                yield _block(subtask, BlockKind.ROWS, piece)
 
 
 def decode_block(block: pa.Buffer | bytes) -> pa.Table:
-    """The sorted table in one block."""
+    """The table in one block of rows."""
     return pa.ipc.open_stream(block).read_all()
 
 
 def _slices(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     held_bytes = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
+    for batch in (part for whole in batches for part in _parts(whole, slice_bytes)):
         held.append(batch)
         held_bytes += batch.nbytes
         if held_bytes >= slice_bytes:
@@ -106,33 +149,13 @@ def _slices(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.
         yield pa.Table.from_batches(held).combine_chunks()
 
 
-def _folded(
-    operator: AggregateOperator, rows: pa.Table, keys: list[pa.Array], arguments: list[pa.Array]
-) -> tuple[list[pa.Array], list[pa.Array]]:
-    """One partial per distinct key of the slice: key columns, register columns."""
-    groups = group_codes(keys)
-    weights = _cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if operator.is_change_log else None
-    times = _cast(rows, TIME_COLUMN, pa.int64()).to_numpy() if TIME_COLUMN in rows.column_names else None
-    grouping = Grouping(groups.codes, len(groups.first_row), weights)
-    columns = {i: Argument(column) for i, column in enumerate(arguments)}
-    partials = operator.aggregator.partials(grouping, Rows(columns, times))
-    first = pa.array(groups.first_row)
-    return [key.take(first) for key in keys], partials
-
-
-def _max_time_us(rows: pa.Table, stage: KeyedStage) -> int | None:
-    """Greatest event time of a slice. Raises InvalidJobError when a record has none."""
-    if TIME_COLUMN not in rows.column_names:
-        return None
-    times = rows.column(TIME_COLUMN)
-    if times.null_count:
-        msg = (
-            "a record has no event time, so it has no place in time. Set the column for every record, filter such "
-            "records out in a sql step, or remove `event-time` from the source. "
-            f"column={stage.event_time}, records_affected={times.null_count}, records_looked_at={rows.num_rows}"
-        )
-        raise InvalidJobError(msg)
-    return int(pc.max(times.cast(pa.int64())).as_py())
+def _parts(batch: pa.RecordBatch, part_bytes: int) -> Iterator[pa.RecordBatch]:
+    """A batch in parts of at most about `part_bytes`, or of one row; none for an empty one."""
+    if batch.num_rows == 0:
+        return
+    rows = max(1, part_bytes * batch.num_rows // max(batch.nbytes, 1))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def _pieces(table: pa.Table) -> Iterator[bytes]:
@@ -154,5 +177,9 @@ def _cast(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array:
     return array if array.type == data_type else array.cast(data_type)
 
 
+def _block(subtask: int, kind: BlockKind, block: bytes) -> pa.RecordBatch:
+    return pa.record_batch([[subtask], [kind.value], [block]], schema=BLOCK_SCHEMA)
+
+
 def _failure_batch(failure: bytes) -> pa.RecordBatch:
-    return pa.record_batch([[0], [0], [None], [None], [failure]], schema=BLOCK_SCHEMA)
+    return _block(0, BlockKind.FAILURE, failure)

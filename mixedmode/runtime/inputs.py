@@ -12,6 +12,7 @@ from mixedmode.runtime.session import cores
 from mixedmode.runtime.stages import StageSettings, input_frame
 from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, list_files_batch, list_files_stream, read_batch, read_stream
+from mixedmode.sources.heartbeat import with_heartbeat
 
 
 class Inputs:
@@ -19,33 +20,37 @@ class Inputs:
 
     def __init__(self, session: SparkSession, spec: JobSpec, plan: JobPlan, schemas: Mapping[str, StructType]) -> None:
         """`schemas` are those of the sources, by name."""
-        self._session = session
+        self.session = session
         self._spec = spec
         self._plan = plan
         self._schemas = schemas
         self._parallelism = spec.parallelism or min(cores(session), spec.pipeline.max_parallelism)
 
-    def batch(self, settings: StageSettings) -> DataFrame:
+    def batch(self) -> DataFrame:
         """Everything that is there now, once."""
         sources = self._spec.sources.items()
         if self._plan.reads:
-            return list_files_batch(self._session, next(iter(self._spec.sources.values())))
-        frames = {name: read_batch(self._session, source, self._schemas[name]) for name, source in sources}
-        return input_frame(self._session, self._plan, frames, settings)
+            return list_files_batch(self.session, next(iter(self._spec.sources.values())))
+        frames = {name: read_batch(self.session, source, self._schemas[name]) for name, source in sources}
+        return input_frame(self.session, self._plan, frames)
 
-    def stream(self, settings: StageSettings, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
+    def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         """What is there and what comes, in micro-batches of at most `admission` per source."""
+        frame = self._stream(admission)
+        return with_heartbeat(self.session, frame) if self._plan.uses_clock else frame
+
+    def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         if self._plan.reads:
             source = next(iter(self._spec.sources.values()))
-            return list_files_stream(self._session, source, admission(source))
+            return list_files_stream(self.session, source, admission(source))
         frames = {
-            name: read_stream(self._session, source, self._schemas[name], admission(source))
+            name: read_stream(self.session, source, self._schemas[name], admission(source))
             for name, source in self._spec.sources.items()
         }
-        return input_frame(self._session, self._plan, frames, settings)
+        return input_frame(self.session, self._plan, frames)
 
     def settings(
-        self, sink: SinkTask, checkpoint_url: str | None, generation: Generation, *, is_backlog: bool
+        self, sinks: Mapping[str, SinkTask], checkpoint_url: str | None, generation: Generation, *, is_backlog: bool
     ) -> StageSettings:
         """Stage settings; a backlog may have a parallelism of its own. `checkpoint_url` is None in batch mode."""
         backlog_parallelism = self._spec.execution.backlog.parallelism if is_backlog else None
@@ -55,5 +60,6 @@ class Inputs:
             sort_memory_bytes=self._spec.state.backlog.sort_memory_bytes,
             checkpoint_url=checkpoint_url,
             generation=generation,
-            sink=sink,
+            sinks=sinks,
+            gives_every_value=self._spec.execution.backlog.emit == "all",
         )

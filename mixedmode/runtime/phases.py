@@ -72,31 +72,25 @@ class Phases:
         while self._catch_up(is_first=False) and not self._stop.is_set():
             pass  # what arrived meanwhile is another pass, until a pass finds nothing
         if until is Until.DRAINED and not self._stop.is_set():
-            self._end_input()
+            self._runner.run_final(self._inputs.session, self._settings(is_backlog=False))
 
     def _catch_up(self, *, is_first: bool) -> bool:
         """Everything present now, then return; whether there was anything."""
-        before = self._runner.epochs_run
+        before = self._runner.inputs_taken
         settings = self._settings(is_backlog=is_first and self._runner.latest is None)
-        frame = self._inputs.stream(settings, self._admission)
+        frame = self._inputs.stream(self._admission)
         self._query(frame, settings, is_catching_up=is_first, trigger={"availableNow": True})
-        return self._runner.epochs_run > before
+        return self._runner.inputs_taken > before
 
     def _go_live(self) -> None:
         settings = self._settings(is_backlog=False)
-        frame = self._inputs.stream(settings, lambda _source: Admission())
+        frame = self._inputs.stream(lambda _source: Admission())
         interval_ms = self._policy.live_interval_ms
         self._query(frame, settings, is_catching_up=False, trigger={"processingTime": f"{interval_ms} milliseconds"})
 
-    def _end_input(self) -> None:
-        """The final watermark: the input of this job is over for good."""
-        latest = self._runner.latest
-        epoch = "none" if latest is None else str(latest.epoch)
-        self._context.log.store.put_new(paths.ENDED, f"last_epoch={epoch}\n".encode())
-
     def _settings(self, *, is_backlog: bool) -> StageSettings:
         return self._inputs.settings(
-            self._context.sink.task,
+            self._context.sinks.tasks,
             self._context.log.store.url,
             self._context.generation,
             is_backlog=is_backlog,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from mixedmode.config import JobSpec
+from mixedmode.job.keyed_operators import Where
 from mixedmode.job.plan import JobPlan
-from mixedmode.runtime.analysis import Where, analyse
+from mixedmode.runtime.analysis import analyse
 from mixedmode.runtime.session import cores, open_session
 
 

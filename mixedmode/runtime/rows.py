@@ -14,20 +14,22 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.crash_points import reach
 from mixedmode.runtime.failures import report_failures
-from mixedmode.runtime.subtask import REPORT_COLUMN, SubtaskReport
+from mixedmode.runtime.progress import Progress
+from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.sinks.files import OutputWriter, SinkTask
-from operators.aggregate import OP_COLUMN
-from operators.aggregate.changes import INSERT, OP_TYPE
+from mixedmode.time import Seen
+from operators.interface import AppendedRows
 
 
 @dataclass(frozen=True, slots=True)
 class RowsTask:
-    """Writes the rows of one partition. Called by Spark."""
+    """Writes the rows of one partition. Called by Spark. `source` is the name under which its records are counted."""
 
     sink: SinkTask
     epoch: Epoch
     generation: Generation
     fields: tuple[pa.Field, ...]
+    source: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One report."""
@@ -48,13 +50,12 @@ class RowsTask:
                 writer.write(self._rows(batch))
             outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
             reach("runs-stored", self.epoch)
-            report = SubtaskReport(context.partitionId(), records=records, rows_out=records, outputs=outputs)
+            progress = Progress(records, splits={(self.source, ""): Seen(records, None)})
+            report = SubtaskReport(context.partitionId(), progress, rows_out=records, outputs=outputs)
             yield _report_batch(report.encode())
 
     def _rows(self, batch: pa.RecordBatch) -> pa.Table:
-        table = pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))
-        operation = pa.repeat(pa.scalar(INSERT, OP_TYPE), batch.num_rows)
-        return table.append_column(OP_COLUMN, operation)
+        return AppendedRows(pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))).upserts()
 
 
 def _report_batch(report: bytes) -> pa.RecordBatch:

@@ -15,26 +15,27 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.decide import Damaged, Fresh, Refused, Resume, decide_start
+from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
 from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
-from mixedmode.config import JobSpec, ModePolicy, resolve_mode
+from mixedmode.config import JobSpec, ModePolicy, SinkSpec, resolve_mode
 from mixedmode.crash_points import arm
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.job.plan import JobPlan
-from mixedmode.runtime.analysis import Analysis, Where, analyse
+from mixedmode.job.keyed_operators import Where
+from mixedmode.job.plan import LATE, MAIN, JobPlan
+from mixedmode.runtime.analysis import Analysis, analyse
 from mixedmode.runtime.epochs import EpochContext, EpochRunner
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer, Silent
 from mixedmode.runtime.inputs import Inputs
 from mixedmode.runtime.phases import Phases, Until
 from mixedmode.runtime.session import LOG_FILE, open_session
 from mixedmode.runtime.spark_errors import explained
-from mixedmode.runtime.stages import run_stages
-from mixedmode.sinks import ConsoleSink, FileSink, Sink, print_rows, staging_folder
+from mixedmode.runtime.stages import EpochTask, run_stages
+from mixedmode.runtime.timing import timing_at
+from mixedmode.sinks import ConsoleSink, FileSink, OutputSchema, Sink, Sinks, print_rows, staging_folder
 
 __all__ = ["RunOptions", "Until", "run_job"]
 
@@ -88,27 +89,32 @@ class _Run:
     def run_batch(self) -> None:
         """Everything present, once: no state is kept, nothing is checkpointed, a failure starts over."""
         with tempfile.TemporaryDirectory(prefix="mixedmode-batch-") as folder:
-            sink = self._open_sink(folder)
-            sink.prepare(self._plan.output_fields, self._plan.key_columns, is_fresh=True)
-            settings = self._inputs.settings(sink.task, None, _NO_GENERATION, is_backlog=True)
+            sinks = self._open_sinks(folder)
+            sinks.prepare(output_schemas(self._plan), known=())
+            settings = self._inputs.settings(sinks.tasks, None, _NO_GENERATION, is_backlog=True)
             observer, clock = self._options.observer, self._options.clock
             started = clock.seconds()
             observer.on_epoch_started(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
-            frame = self._inputs.batch(settings)
-            result = run_stages(self._session, frame, self._plan, settings, epoch=Epoch(0), path="sorted", state=())
-            sink.publish(result.outputs)
+            now_ms = clock.now_ms()
+            timing = timing_at(self._plan.strategies, None, now_ms, started_ms=now_ms, is_backlog=True, fires_all=True)
+            task = EpochTask(Epoch(0), "sorted", timing.at_the_end())
+            result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
+            sinks.publish(result.outputs)
             observer.on_epoch_committed(
                 EpochCommitted(
                     epoch=Epoch(0),
                     is_backlog=True,
                     path="sorted",
-                    records=result.records_in,
+                    records=result.progress.records,
                     rows_out=result.rows_out,
                     pairs=0,
                     state_bytes=0,
                     spilled_runs=result.spilled_runs,
                     migration_seconds=0.0,
                     watermark_us=None,
+                    records_late=0,
+                    records_ahead=result.progress.ahead,
+                    records_skipped=result.skipped,
                     seconds=clock.seconds() - started,
                 )
             )
@@ -119,22 +125,22 @@ class _Run:
         assert folder is not None, "only batch mode has no checkpoint folder"
         store = ObjectStore(folder)
         log = CheckpointLog(store)
-        if store.exists(paths.ENDED):
+        generation = log.claim_generation()
+        sinks = self._open_sinks(store.url)
+        retained = self._check_start(log)
+        sinks.prepare(output_schemas(self._plan), known=retained[-1].output_names if retained else ())
+        if retained:
+            sinks.publish(retained[-1].outputs)
+        collect_orphans(log, sinks=sinks.stores)
+        if retained and retained[-1].is_final:
             self._options.observer.on_phase("over")
             return
-        generation = log.claim_generation()
-        sink = self._open_sink(staging_folder(store.url))
-        retained = self._check_start(log)
-        sink.prepare(self._plan.output_fields, self._plan.key_columns, is_fresh=not retained)
-        if retained:
-            sink.publish(retained[-1].outputs)
-        collect_orphans(log, sink=sink.store)
         context = EpochContext(
             spec=self._spec,
             plan=self._plan,
             log=log,
             generation=generation,
-            sink=sink,
+            sinks=sinks,
             mode=self.policy.mode,
             clock=self._options.clock,
             observer=self._options.observer,
@@ -144,30 +150,65 @@ class _Run:
         is_bounded = all(source.bounded for source in self._spec.sources.values())
         phases.run(Until.DRAINED if is_bounded else self._options.until)
 
-    def _open_sink(self, console_folder: str) -> Sink:
-        sink = self._spec.sink
+    def _open_sinks(self, base: str) -> Sinks:
+        """`base` is where outputs wait that are printed."""
+        specs = {MAIN: self._spec.sink, **self._plan.side_sinks}
+        return Sinks({name: self._open_sink(name, spec, base) for name, spec in specs.items()})
+
+    def _open_sink(self, name: str, sink: SinkSpec, base: str) -> Sink:
         if sink.format == "console":
-            return ConsoleSink(console_folder, print_rows)
+            return ConsoleSink(staging_folder(base, name), print_rows, name)
         assert sink.path is not None, "file sinks have a path"
         return FileSink(self._spec.name, sink.path, sink.format, replaces=self.policy.mode == "batch")
+
+    def _check_state(self, latest: Manifest) -> None:
+        """Raises InvalidJobError when a function cannot read what an earlier version of it has stored."""
+        stored = {operator.operator_id: operator.state_schema for operator in latest.operators}
+        for stage in self._plan.stages:
+            problems = stage.unreadable(stored.get(stage.operator_id, {}))
+            if problems:
+                msg = (
+                    f"the state of step {stage.operator_id!r} was stored with other types, and this version of the "
+                    f"function cannot read it: {'; '.join(problems)}. Put the types back (a new field needs a "
+                    "default), or give the job a new execution.checkpointing.dir and output (it then starts from the "
+                    f"beginning of its sources). latest_epoch={latest.epoch}"
+                )
+                raise InvalidJobError(msg)
 
     def _check_start(self, log: CheckpointLog) -> list[Manifest]:
         """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one."""
         wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, self._plan.fingerprints)
         epochs = log.epochs()
-        decision = decide_start(wanted, log.read_identity(), latest=epochs[-1] if epochs else None)
+        retained = _retained(log, epochs) if epochs else []
+        decision = decide_start(
+            wanted,
+            log.read_identity(),
+            latest=epochs[-1] if epochs else None,
+            is_final=bool(retained) and retained[-1].is_final,
+        )
         match decision:
             case Fresh():
                 log.create_identity(wanted)
                 return []
-            case Resume():
-                return _retained(log, epochs)
+            case Resume() | Over():
+                self._check_state(retained[-1])
+                return retained
             case Refused(reason):
                 raise InvalidJobError(reason)
             case Damaged(reason):
                 raise CorruptStateError(reason)
             case _:
                 assert_never(decision)
+
+
+def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
+    """{name of an output: its columns}, "" for the main one. Pure."""
+    schemas = {MAIN: OutputSchema(plan.output_fields, plan.key_columns)}
+    for stage in plan.stages:
+        if stage.late_fields:
+            schemas[LATE] = OutputSchema(stage.late_fields)
+        schemas |= {tag: OutputSchema(fields) for tag, fields in stage.operator.side_outputs.items()}
+    return schemas
 
 
 def _retained(log: CheckpointLog, epochs: Sequence[Epoch]) -> list[Manifest]:

@@ -1,6 +1,7 @@
 """The one place that reads Spark's exceptions and says what they mean for the person at the screen."""
 
 import re
+from collections.abc import Sequence
 
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -102,3 +103,11 @@ def _innermost(text: str) -> str:
     """The last line of the innermost Python or Java exception in a text full of stack traces."""
     causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Error|Exception)\b: .*)$", text, flags=re.MULTILINE)
     return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]
+
+
+def refused(where: str, error: PySparkException, *, readable: Sequence[str] = ()) -> InvalidJobError:
+    """SQL that Spark refuses, as an error of the job at `where`; `readable` are the names that it may read."""
+    hint = ""
+    if condition(error).startswith("TABLE_OR_VIEW_NOT_FOUND") and readable:
+        hint = f" This step can read: {', '.join(readable)}."
+    return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")

@@ -1,52 +1,78 @@
 """The frames of an epoch: what Spark is asked to do, stage by stage.
 
-    source rows -> sql -> [map side] => [subtask] -> change log -> sql -> [map side] => ... => [subtask] -> sink
+    source rows -> sql -> columns of a stage -> [map side] => [subtask] -> change log -> sql -> ... => [subtask] -> sink
 
-The first map side belongs to the streaming query itself, so that Spark prunes columns and pushes filters into the scan;
-where a stage needs nothing from Spark SQL, the query gives files instead, and the map side reads them (direct.py).
-Everything after it is built in `foreachBatch`, once per epoch.
+Up to the columns of the first stage, the frame belongs to the streaming query, so that Spark prunes columns and pushes
+filters into the scan; where that stage needs nothing from Spark SQL, the query gives files instead, and the map side
+reads them (direct.py). Everything after it is built in `foreachBatch`, once per epoch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import zip_longest
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
 from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile, StagedFile
-from mixedmode.job.plan import JobPlan, KeyedStage
-from mixedmode.runtime.analysis import apply_sql, quoted, spark_schema, views
+from mixedmode.job.plan import MAIN, JobPlan, KeyedStage
 from mixedmode.runtime.direct import DirectMapSide, assign_slices
-from mixedmode.runtime.exchange import BLOCK_DDL, KEY_PREFIX, TIME_COLUMN, MapSide
+from mixedmode.runtime.exchange import (
+    BLOCK_DDL,
+    KEY_PREFIX,
+    PARTITION_COLUMN,
+    ROW_PREFIX,
+    SOURCE_COLUMN,
+    MapSide,
+)
+from mixedmode.runtime.frames import apply_sql, quoted, spark_schema, views
+from mixedmode.runtime.memory import path_for, share_memory
+from mixedmode.runtime.progress import Progress
+from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.runtime.rows import RowsTask
 from mixedmode.runtime.session import cores
-from mixedmode.runtime.subtask import REPORT_COLUMN, StateTask, SubtaskReport, SubtaskTask, decode_report
+from mixedmode.runtime.subtask import SubtaskTask
+from mixedmode.runtime.task_state import StateTask
+from mixedmode.runtime.timing import Timing
 from mixedmode.sinks.files import SinkTask
-from operators.aggregate import WEIGHT_COLUMN, argument_name
+from operators.aggregate import argument_name
+from operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """What holds for every epoch of a run. `checkpoint_url` is None in batch mode."""
+    """What holds for every epoch of a run. `checkpoint_url` is None in batch mode; `sinks` are by output name."""
 
     parallelism: int
     max_parallelism: int
     sort_memory_bytes: int
     checkpoint_url: str | None
     generation: Generation
-    sink: SinkTask | None
+    sinks: Mapping[str, SinkTask]
+    gives_every_value: bool = False  # in backlog
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTask:
+    """One epoch to run: its number, its path, its place in time, and the state that the epoch before left."""
+
+    epoch: Epoch
+    path: PathTaken
+    timing: Timing
+    state: Sequence[OperatorState] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
     """What the tasks of one epoch did, ready for a manifest. `migration_seconds` is that of the slowest subtask."""
 
-    records_in: int
-    max_time_us: int | None
+    progress: Progress
     rows_out: int
+    skipped: int
     pairs: int
     spilled_runs: int
     migration_seconds: float
@@ -54,107 +80,142 @@ class EpochResult:
     outputs: tuple[StagedFile, ...]
 
 
-def input_frame(
-    session: SparkSession, plan: JobPlan, sources: dict[str, DataFrame], settings: StageSettings
-) -> DataFrame:
-    """The frame that an epoch begins with: blocks for the first keyed stage, or rows in a job without one."""
+def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
+    """The frame that an epoch begins with: columns of the first keyed stage, or rows in a job without one."""
     if not plan.stages:
-        return _apply_first_sql(session, plan.sql, sources)
+        return _first_sql(session, plan.sql, sources)
     stage = plan.stages[0]
-    return _blocks(_apply_first_sql(session, stage.sql, sources), stage, settings)
+    if len(plan.sources_read) == 1:
+        return _columns(_first_sql(session, stage.sql, sources), stage)
+    frames = [
+        _first_sql(session, stage.sql, _only(name, sources)).withColumn(SOURCE_COLUMN, F.lit(number))
+        for number, name in enumerate(plan.sources_read)
+    ]
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return _columns(whole, stage)
 
 
 def run_stages(
-    session: SparkSession,
-    frame: DataFrame,
-    plan: JobPlan,
-    settings: StageSettings,
-    *,
-    epoch: Epoch,
-    path: PathTaken,
-    state: Sequence[OperatorState],
+    session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
 ) -> EpochResult:
-    """Run one epoch over `frame` (see `input_frame`) and the state that the epoch before left."""
+    """Run one epoch over `frame` (see `input_frame`); None for an epoch without input."""
     if not plan.stages:
-        assert settings.sink is not None
-        rows = RowsTask(settings.sink, epoch, settings.generation, plan.output_fields)
-        reports = _reports(frame.mapInArrow(rows, _ddl(pa.schema([REPORT_FIELD]))))
-        return _result(plan, [reports], state)
-    if plan.reads:
-        frame = _read_directly(session, frame, plan, settings)
-    runs_before = {operator.operator_id: operator.runs for operator in state}
+        reports = _write_rows(frame, plan, settings, task)
+        return _result(plan, [reports], task.state)
+    blocks = _first_blocks(session, frame, plan, settings, task)
+    runs_before = {operator.operator_id: operator.runs for operator in task.state}
     all_reports = []
     held: list[DataFrame] = []
     try:
-        for stage in plan.stages:
-            is_last = stage is plan.stages[-1]
-            task = _task(stage, settings, epoch, path, runs_before, is_last=is_last)
-            output = frame.repartitionById(settings.parallelism, F.col("subtask")).mapInArrow(
-                task, _ddl(task.output_schema)
+        for stage, following in zip(plan.stages, [*plan.stages[1:], None], strict=True):
+            is_inner = following is not None or bool(plan.sql)
+            subtask = _subtask_task(stage, settings, task, runs_before, is_inner=is_inner)
+            output = blocks.repartitionById(settings.parallelism, F.col("subtask")).mapInArrow(
+                subtask, spark_schema(list(subtask.output_schema))
             )
-            if not is_last:
+            if is_inner:
                 # A stage writes runs, so it runs once: its rows are kept for the next stage to read twice.
                 output = output.persist()
                 held.append(output)
             all_reports.append(_reports(output.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN)))
-            if not is_last:
-                following = plan.stages[plan.stages.index(stage) + 1]
-                frame = _blocks(_change_log(session, output, following), following, settings)
+            if _waits_for_end(stage, task):
+                break  # no row for the stages after it, which keep their state
+            if following is not None:
+                rows = _columns(_change_log(session, output, following), following)
+                blocks = rows.mapInArrow(_map_side(following, plan, settings, task), BLOCK_DDL)
+        if plan.sql and not _waits_for_end(plan.stages[-1], task):
+            rows = output.where(F.col(REPORT_COLUMN).isNull()).drop(REPORT_COLUMN, WEIGHT_COLUMN)
+            all_reports.append(_write_rows(apply_sql(session, rows, plan.sql), plan, settings, task))
     finally:
         for output in held:
             output.unpersist()
-    return _result(plan, all_reports, state)
+    return _result(plan, all_reports, task.state)
 
 
-def _read_directly(session: SparkSession, files: DataFrame, plan: JobPlan, settings: StageSettings) -> DataFrame:
-    """Blocks of the first keyed stage from (path, length) of the epoch's files."""
-    found = [(row.path, row.length) for row in files.collect()]
-    tasks = assign_slices(found, cores(session))
-    map_side = _map_side(plan.stages[0], settings)
+def _write_rows(
+    frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
+) -> list[SubtaskReport]:
+    if frame is None:
+        return []
+    name = plan.progress_names[0]
+    rows = RowsTask(settings.sinks[MAIN], task.epoch, settings.generation, plan.output_fields, name)
+    return _reports(frame.mapInArrow(rows, spark_schema([REPORT_FIELD])))
+
+
+def _first_blocks(
+    session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
+) -> DataFrame:
+    map_side = _map_side(plan.stages[0], plan, settings, task)
+    if frame is not None and not plan.reads:
+        return frame.mapInArrow(map_side, BLOCK_DDL)
+    files = [] if frame is None else [(row.path, row.length) for row in frame.collect()]
+    tasks = assign_slices(files, cores(session))
     numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
     return numbers.mapInArrow(DirectMapSide(map_side, plan.reads, tuple(tasks)), BLOCK_DDL)
 
 
-def _task(
-    stage: KeyedStage,
-    settings: StageSettings,
-    epoch: Epoch,
-    path: PathTaken,
-    runs_before: dict[str, tuple[RunFile, ...]],
-    *,
-    is_last: bool,
-) -> SubtaskTask:
-    state = None
-    if settings.checkpoint_url is not None:
-        state = StateTask(settings.checkpoint_url, runs_before.get(stage.operator_id, ()))
-    rows = () if is_last else (*stage.output_fields, pa.field(WEIGHT_COLUMN, pa.int64()))
-    return SubtaskTask(
-        stage=stage,
-        epoch=epoch,
-        generation=settings.generation,
-        path=path,
+def _map_side(stage: KeyedStage, plan: JobPlan, settings: StageSettings, task: EpochTask) -> MapSide:
+    return MapSide(
+        stage=_in_this_epoch(stage, settings, task),
+        sources=plan.sources_read,
         parallelism=settings.parallelism,
         max_parallelism=settings.max_parallelism,
-        sort_memory_bytes=settings.sort_memory_bytes,
+        slice_bytes=max(1, settings.sort_memory_bytes // stage.operator.attributes.rows_per_record),
+        timing=task.timing,
+    )
+
+
+def _subtask_task(
+    stage: KeyedStage,
+    settings: StageSettings,
+    task: EpochTask,
+    runs_before: Mapping[str, tuple[RunFile, ...]],
+    *,
+    is_inner: bool,
+) -> SubtaskTask:
+    attributes, state = stage.operator.attributes, None
+    if settings.checkpoint_url is not None:
+        state = StateTask(settings.checkpoint_url, runs_before.get(stage.operator_id, ()))
+    rows = () if not is_inner else (*stage.operator.output_fields, pa.field(WEIGHT_COLUMN, pa.int64()))
+    return SubtaskTask(
+        stage=_in_this_epoch(stage, settings, task),
+        epoch=task.epoch,
+        generation=settings.generation,
+        path=path_for(attributes, task.path),
+        timing=task.timing,
+        parallelism=settings.parallelism,
+        max_parallelism=settings.max_parallelism,
+        memory=share_memory(settings.sort_memory_bytes, attributes, task.path),
         state=state,
-        sink=settings.sink if is_last else None,
+        sinks={name: sink for name, sink in settings.sinks.items() if name != MAIN or not is_inner},
         output_schema=pa.schema([*rows, REPORT_FIELD]),
     )
 
 
-def _blocks(frame: DataFrame, stage: KeyedStage, settings: StageSettings) -> DataFrame:
-    """The map side of a keyed stage over its input rows."""
-    columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_schema.fields)]
+def _waits_for_end(stage: KeyedStage, task: EpochTask) -> bool:
+    return stage.operator.attributes.output_only_after_end_of_stream and not task.timing.is_final
+
+
+def _in_this_epoch(stage: KeyedStage, settings: StageSettings, task: EpochTask) -> KeyedStage:
+    return stage.giving_every_value() if settings.gives_every_value and task.timing.is_backlog else stage
+
+
+def _columns(frame: DataFrame, stage: KeyedStage) -> DataFrame:
+    """What the map side of a stage reads, under the names that it expects."""
+    columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
         columns.append(F.expr(f"unix_micros(CAST({quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
     if stage.is_change_log:
         columns.append(F.col(WEIGHT_COLUMN))
-    return frame.select(*columns).mapInArrow(_map_side(stage, settings), BLOCK_DDL)
-
-
-def _map_side(stage: KeyedStage, settings: StageSettings) -> MapSide:
-    return MapSide(stage, settings.parallelism, settings.max_parallelism, slice_bytes=settings.sort_memory_bytes)
+    if SOURCE_COLUMN in frame.columns:
+        columns.append(F.col(SOURCE_COLUMN))
+    if stage.partition_column is not None:
+        columns.append(F.col(quoted(stage.partition_column)).cast("string").alias(PARTITION_COLUMN))
+    columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
+    return frame.select(*columns) if columns else frame.select(F.lit(0).alias("_none"))
 
 
 def _change_log(session: SparkSession, output: DataFrame, following: KeyedStage) -> DataFrame:
@@ -171,7 +232,7 @@ def _change_log(session: SparkSession, output: DataFrame, following: KeyedStage)
     return sides[0].unionByName(sides[1])
 
 
-def _apply_first_sql(session: SparkSession, steps: Sequence, sources: dict[str, DataFrame]) -> DataFrame:  # type: ignore[type-arg]
+def _first_sql(session: SparkSession, steps: Sequence, sources: Mapping[str, DataFrame]) -> DataFrame:  # type: ignore[type-arg]
     if not steps:
         return next(iter(sources.values()))
     first, *rest = steps
@@ -180,35 +241,52 @@ def _apply_first_sql(session: SparkSession, steps: Sequence, sources: dict[str, 
     return apply_sql(session, frame, rest)
 
 
+def _only(wanted: str, sources: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """The sources with the records of one of them.
+
+    sql that takes one record at a time gives, over all sources, what it gives over each of them: so each record's
+    source is known without a column for it that the sql would have to keep.
+    """
+    return {name: frame if name == wanted else frame.where("false") for name, frame in sources.items()}
+
+
 def _reports(frame: DataFrame) -> list[SubtaskReport]:
     return [decode_report(bytes(row[0])) for row in frame.collect()]
 
 
 def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Sequence[OperatorState]) -> EpochResult:
-    first = reports[0]
-    times = [report.max_time_us for report in first if report.max_time_us is not None]
     every = [report for stage_reports in reports for report in stage_reports]
+    state_before = {operator.operator_id: operator for operator in before}
     runs_before = {operator.operator_id: operator.runs for operator in before}
     operators = []
-    for stage, stage_reports in zip(plan.stages, reports, strict=False):
+    for stage, stage_reports in zip_longest(plan.stages, reports[: len(plan.stages)]):
         if not stage.operator.states:
             continue
+        if stage_reports is None:  # it was not run, so that its state is what it was
+            operators += [state_before[stage.operator_id]] if stage.operator_id in state_before else []
+            continue
         new = [run for report in sorted(stage_reports, key=lambda r: r.subtask) for run in report.runs]
-        schema = {"states": [dict(descriptor.as_json()) for descriptor in stage.operator.states]}
         kept = list(runs_before.get(stage.operator_id, ()))
         for merged in (run for report in stage_reports for run in report.merged):
             kept = put_in_place(kept, merged)
-        operators.append(OperatorState(stage.operator_id, schema, (*kept, *new)))
+        operators.append(OperatorState(stage.operator_id, stage.state_schema(), (*kept, *new)))
     return EpochResult(
-        records_in=sum(report.records for report in first),
-        max_time_us=max(times, default=None),
+        progress=_progress(plan, reports[0]),
         rows_out=sum(report.rows_out for report in reports[-1]),
+        skipped=sum(report.skipped for report in every),
         pairs=sum(report.pairs for report in every),
         spilled_runs=sum(report.spilled_runs for report in every),
         migration_seconds=max((report.migration_seconds for report in every), default=0.0),
         operators=tuple(operators),
-        outputs=tuple(output for report in sorted(reports[-1], key=lambda r: r.subtask) for output in report.outputs),
+        outputs=tuple(output for report in sorted(every, key=lambda r: r.subtask) for output in report.outputs),
     )
+
+
+def _progress(plan: JobPlan, reports: Sequence[SubtaskReport]) -> Progress:
+    """Every subtask has heard of all of it; a task that only writes rows knows its own."""
+    if plan.stages:
+        return reports[0].progress
+    return reduce(Progress.merged, (report.progress for report in reports), Progress())
 
 
 def put_in_place(runs: Sequence[RunFile], merged: RunFile) -> list[RunFile]:
@@ -220,7 +298,3 @@ def put_in_place(runs: Sequence[RunFile], merged: RunFile) -> list[RunFile]:
         for position, run in enumerate(runs)
         if position == newest or run.path not in replaced
     ]
-
-
-def _ddl(schema: pa.Schema):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    return spark_schema(list(schema))

@@ -4,9 +4,18 @@ from mixedmode.sources.files import (
     Admission,
     list_files_batch,
     list_files_stream,
+    parse_ddl,
     read_batch,
     read_stream,
     source_schema,
 )
 
-__all__ = ["Admission", "list_files_batch", "list_files_stream", "read_batch", "read_stream", "source_schema"]
+__all__ = [
+    "Admission",
+    "list_files_batch",
+    "list_files_stream",
+    "parse_ddl",
+    "read_batch",
+    "read_stream",
+    "source_schema",
+]

@@ -41,7 +41,7 @@ def source_schema(session: SparkSession, source: SourceSpec, *, where: str) -> S
     _check_path(source, where=where)
     _check_options(source, where=where)
     if source.schema_ddl is not None:
-        return _parse_ddl(source.schema_ddl, where=where)
+        return parse_ddl(source.schema_ddl, where=where)
     try:
         return session.read.format(source.format).options(**source.options).load(source.path).schema
     except AnalysisException as error:
@@ -98,7 +98,8 @@ def _check_options(source: SourceSpec, *, where: str) -> None:
         raise InvalidJobError(msg)
 
 
-def _parse_ddl(ddl: str, *, where: str) -> StructType:
+def parse_ddl(ddl: str, *, where: str) -> StructType:
+    """Columns written as Spark DDL. Raises InvalidJobError, beginning with `where`, when they are not."""
     try:
         schema = StructType.fromDDL(ddl)
     except (ParseException, AnalysisException) as error:

@@ -5,7 +5,7 @@ NULLs anywhere, files and histories without a row. Sizes are for the sorter's ow
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -16,7 +16,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mixedmode.job import Source
-from tests.differential.oracle import Call
+from tests.differential.oracle import Call, Where
 from tests.differential.stories import Mode, Piece, Story
 from tests.harness import write_parquet
 
@@ -100,7 +100,31 @@ AGGREGATES: dict[str, tuple[str, Call]] = {
     "stddev_samp_m": ("stddev(d)", Call("stddev_samp", "d")),
     "every_b": ("bool_and(b)", Call("bool_and", "b")),
     "some_b": ("bool_or(b)", Call("bool_or", "b")),
+    **{f"distinct_{c}": (f"count(distinct {c})", Call("count_distinct", c)) for c in ("n", "d", "w", "s", "u")},
+    **{f"about_{c}": (f"approx_count_distinct({c})", Call("approx_count_distinct", c)) for c in ("i", "d", "s")},
+    **{f"half_{c}": (f"approx_percentile({c}, 0.5)", Call("approx_percentile", c, number=0.5)) for c in "indmu"},
+    "most_n": ("approx_percentile(n, 0.95, 1000)", Call("approx_percentile", "n", number=0.95)),
+    **{
+        f"{f}_{c}_{y}": (f"{f}({c}, {y})", Call(f, c, by=y))
+        for f in ("min_by", "max_by")
+        for c, y in ("si", "ds", "wd")
+    },
+    **{f"list_{c}": (f"collect_list({c}, 3)", Call("collect_list", c, number=3)) for c in "ndsbu"},
+    **{f"set_{c}": (f"collect_set({c}, 3)", Call("collect_set", c, number=3)) for c in "ndmsx"},
 }
+_FILTERS = {
+    "if_b": Where("b", lambda row: row["b"]),
+    "if_n": Where("n > 0 OR s = 'a'", lambda row: (row["n"] is not None and row["n"] > 0) or row["s"] == "a"),
+}
+AGGREGATES.update(
+    {
+        f"{name}_{suffix}": (f"{sql} filter (where {where.sql})", replace(call, where=where))
+        for suffix, where in _FILTERS.items()
+        for name, (sql, call) in list(AGGREGATES.items())
+        if name
+        in {"all", "sum_i", "max_s", "first_d", "last_s", "avg_w", "distinct_s", "half_n", "max_by_s_i", "list_n"}
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ The one idea: keep every value of a key in a list, and compute each answer from 
 is, with Python's own integers, decimals and exact sums of doubles. Where doubles leave room in the last bits, the
 answer is an `Approx` that says how much.
 
-Rules: SQL's for NULL (passed over by every function but count(*), first and last); NaN is one value and the greatest
-double; first and last go by (event time, value) with NULL as the smallest value.
+Rules: SQL's for NULL (passed over by every function but count(*), first and last; min_by and max_by pass over rows in
+which the value to order by is NULL); NaN is one value and the greatest double, and both zeros are one value of a set;
+first and last go by (event time, value) with NULL as the smallest value, a list by (event time, value) without NULL.
+Sketches are exact for the few rows that a random case has.
 """
 
 import math
@@ -40,16 +42,32 @@ class Approx:
 
 
 @dataclass(frozen=True)
+class Where:
+    """The condition of a filter, as SQL and as what it says of a row; None is not true."""
+
+    sql: str
+    holds: Callable[[Row], bool | None]
+
+
+@dataclass(frozen=True)
 class Call:
-    """One aggregate: `argument` is a column, None for count(*); `scale` the decimal places of a decimal average."""
+    """One aggregate: `argument` is a column, None for count(*); `scale` the decimal places of a decimal average.
+
+    `by` is the column that min_by and max_by order by; `number` is the limit of a list, or the share of a percentile.
+    """
 
     function: str
     argument: str | None = None
     scale: int | None = None
+    by: str | None = None
+    number: float = 0
+    where: Where | None = None
 
 
 def canonical(value: Any) -> Any:
     """A value that Python's == and hash group as Spark does: one NaN, one zero, and no bool that equals an int."""
+    if isinstance(value, list):
+        return tuple(map(canonical, value))
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, bool):
@@ -111,23 +129,38 @@ def same(expected: Any, found: Any) -> bool:
 
 
 def _answer(call: Call, members: Sequence[Row], event_time: str | None) -> Any:
-    if call.argument is None:
+    if call.where is not None:
+        members = [row for row in members if call.where.holds(row)]
+    argument = call.argument
+    if argument is None:
         return len(members)
-    values = [row[call.argument] for row in members]
     if call.function in {"first", "last"}:
         assert event_time is not None
-        pick = min if call.function == "first" else max
-        return _edge(members, event_time, call.argument, pick)
-    seen = [value for value in values if value is not None]
-    if call.function == "count":
-        return len(seen)
-    if not seen:
+        return _edge(members, event_time, argument, min if call.function == "first" else max)
+    if call.by is not None:
+        known = [row for row in members if row[call.by] is not None]
+        return _edge(known, call.by, argument, min if call.function == "min_by" else max)
+    present = [row for row in members if row[argument] is not None]
+    if call.function == "collect_list":  # by value alone where there is no event time
+        present = sorted(present, key=lambda row: (row[event_time] if event_time else 0, _order(row[argument])))
+    seen = [row[argument] for row in present]
+    if call.function in _OF_NOTHING:
+        return _OF_NOTHING[call.function](seen, call)
+    return _FUNCTIONS[call.function](seen, call) if seen else None
+
+
+def _edge(members: Sequence[Row], by: str, argument: str, pick: Callable[..., Row]) -> Any:
+    if not members:
         return None
-    return _FUNCTIONS[call.function](seen, call)
+    return pick(members, key=lambda row: (_order(row[by]), _nullable_order(row[argument])))[argument]
 
 
-def _edge(members: Sequence[Row], event_time: str, argument: str, pick: Callable[..., Row]) -> Any:
-    return pick(members, key=lambda row: (row[event_time], _nullable_order(row[argument])))[argument]
+def _distinct(values: list[Any], call: Call) -> list[Any]:
+    return sorted({canonical(value): value for value in values}.values(), key=_order)
+
+
+def _percentile(values: list[Any], call: Call) -> Any:
+    return sorted(values, key=_order)[max(math.ceil(len(values) * call.number), 1) - 1]
 
 
 def _sum(values: list[Any], call: Call) -> Any:
@@ -198,7 +231,16 @@ def _nullable_order(value: Any) -> tuple[bool, Any]:
     return (False, 0) if value is None else (True, _order(value))
 
 
+#: functions that are not NULL without a value
+_OF_NOTHING: Mapping[str, Callable[[list[Any], Call], Any]] = {
+    "count": lambda values, _: len(values),
+    "count_distinct": lambda values, call: len(_distinct(values, call)),
+    "approx_count_distinct": lambda values, call: len(_distinct(values, call)),
+    "collect_list": lambda values, call: values[: int(call.number)],
+    "collect_set": lambda values, call: _distinct(values, call)[: int(call.number)],
+}
 _FUNCTIONS: Mapping[str, Callable[[list[Any], Call], Any]] = {
+    "approx_percentile": _percentile,
     "sum": _sum,
     "avg": _avg,
     "min": _smallest,

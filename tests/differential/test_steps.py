@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.job import Job, Source
 from tests.differential.cases import Rows, parquet_piece
-from tests.differential.oracle import Call, Table, aggregate, differences, keyed
+from tests.differential.oracle import Call, Table, Where, aggregate, differences, keyed
 from tests.differential.stories import Mode, Story, epochs_of, play, table_after
 from tests.harness import SPARK_CASES, output_rows
 
@@ -115,11 +115,48 @@ def _three_steps_answer(rows: Rows) -> Table:
     return {key: row for key, row in third.items() if row["ks"] < 3}
 
 
+def _kept(job: Job) -> Job:
+    job = job.key_by("k", "j").aggregate(
+        s="sum(v)", vs="collect_list(v, 3)", ds="count(distinct d) filter (where v > 0)"
+    )
+    job = job.sql("SELECT size(vs) AS bucket, vs, ds, s, k FROM previous")
+    job = job.key_by("bucket").aggregate(
+        ks="count(distinct k)",
+        names="collect_set(k, 2)",
+        best="max_by(k, s) filter (where ds > 0)",
+        half="approx_percentile(s, 0.5)",
+        about="approx_count_distinct(s)",
+        sums="collect_list(s, 4)",
+    )
+    return job.sql("SELECT *, size(sums) AS many FROM previous")
+
+
+def _kept_answer(rows: Rows) -> Table:
+    positive = Where("v > 0", lambda row: row["v"] is not None and row["v"] > 0)
+    first = {
+        "s": Call("sum", "v"),
+        "vs": Call("collect_list", "v", number=3),
+        "ds": Call("count_distinct", "d", where=positive),
+    }
+    pairs = [{**row, "bucket": len(row["vs"])} for row in _rows_of(aggregate(rows, ["k", "j"], first))]
+    calls = {
+        "ks": Call("count_distinct", "k"),
+        "names": Call("collect_set", "k", number=2),
+        "best": Call("max_by", "k", by="s", where=Where("ds > 0", lambda row: row["ds"] > 0)),
+        "half": Call("approx_percentile", "s", number=0.5),
+        "about": Call("approx_count_distinct", "s"),
+        "sums": Call("collect_list", "s", number=4),
+    }
+    table = aggregate(pairs, ["bucket"], calls)
+    return {key: {**row, "many": len(row["sums"])} for key, row in table.items()}
+
+
 CHAINS = {
     "invertible": Chain(_invertible, _invertible_answer, ["bucket"]),
     "multiset": Chain(_multiset, _multiset_answer, ["bucket"]),
     "filtered after": Chain(_filtered_after, _filtered_after_answer, ["k"]),
     "three steps": Chain(_three_steps, _three_steps_answer, ["js"]),
+    "kept values": Chain(_kept, _kept_answer, ["bucket"]),
 }
 
 

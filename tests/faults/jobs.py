@@ -120,7 +120,7 @@ class FaultJob:
         published = {path.name for path in self.out.iterdir() if not path.name.startswith("_")}
         assert published == {file.final_path for manifest in committed for file in manifest.outputs}
         log = checkpoint_log(self.checkpoints)
-        collect_orphans(log, sink=ObjectStore(str(self.out)))
+        collect_orphans(log, sinks=[ObjectStore(str(self.out))])
         named = {run.path for manifest in committed for operator in manifest.operators for run in operator.runs}
         assert {path for path, _ in log.store.list(paths.RUNS)} == named
         assert not ObjectStore(str(self.out)).list(paths.STAGING)

@@ -284,13 +284,12 @@ def test_sql_before_the_first_key_by_may_change_at_a_restart(spark: SparkSession
     assert output_rows(folder.out) == [{"k": "a", "n": 2, "s": 1001}, {"k": "b", "n": 1, "s": 2}]
 
 
-def test_a_renamed_source_keeps_its_watermark(spark: SparkSession, folder: Folder) -> None:
+def test_the_watermark_stays_where_it_is_when_a_source_gets_another_name(spark: SparkSession, folder: Folder) -> None:
     folder.add_history()
     run(folder.job(), spark)
     write_json(folder.inputs, "early.json", [{"k": "a", "v": 10, "at": "1999-01-01 00:00:00"}])
     run(folder.job(sources={"renamed": folder.source()}), spark)
-    (progress,) = manifests(folder.checkpoints)[-1].sources.values()
-    assert (progress.records, progress.watermark_us) == (3, micros(1, 30))
+    assert manifests(folder.checkpoints)[-1].watermark_us == micros(1, 30)
 
 
 def test_other_sources_than_those_of_the_checkpoint_are_refused(spark: SparkSession, folder: Folder) -> None:
@@ -305,7 +304,7 @@ def test_other_sources_than_those_of_the_checkpoint_are_refused(spark: SparkSess
 
     run(reading("SELECT * FROM a UNION ALL SELECT * FROM b", "a", "b"), spark)
     assert output_rows(folder.out) == AFTER_LIVE
-    swapped = reading("SELECT * FROM b UNION ALL SELECT * FROM a", "a", "b")
+    swapped = reading("SELECT * FROM a UNION ALL SELECT * FROM b", "b", "a")
     assert refused(spark, swapped) == (
         f"{REFUSED}step 'sources' was changed (stored 'read a, b', now 'read b, a'){WAY_OUT}"
     )
@@ -346,19 +345,19 @@ def test_another_output_folder_or_another_job_s_is_refused(spark: SparkSession, 
     fresh = folder.job(checkpoint_dir=folder.base / "new")
     assert refused(spark, fresh) == (
         "the output folder holds the output of an earlier run whose checkpoints are not here, and the two would be "
-        "mixed. Set `sink.path` to a new folder, empty this one, or put the old checkpointing.dir back. "
+        "mixed. Give this output a new path, empty the folder, or put the old checkpointing.dir back. "
         f"folder={folder.out}"
     )
     other = folder.job(name="other", checkpoint_dir=folder.base / "other")
     assert refused(spark, other) == (
         "the output folder holds the output of another job, or of this one with other columns, and files of both would "
-        "be mixed: job was 'epochs' and is 'other'. Set `sink.path` to a new folder, or put the setting back. "
+        "be mixed: job was 'epochs' and is 'other'. Give this output a new path, or put the setting back. "
         f"folder={folder.out}"
     )
     moved = folder.settings().key_by("k").aggregate(n="count(*)", s="sum(v)").write(Sink.parquet(folder.base / "moved"))
     assert refused(spark, moved) == (
         "the job goes on from a checkpoint, and the output it has written so far is not in this folder. Put the old "
-        "`sink.path` back, or move the whole output folder to the new path. "
+        "path of this output back, or move its whole folder to the new path. "
         f"folder={folder.base / 'moved'}"
     )
 
@@ -462,7 +461,7 @@ def test_a_run_that_meets_a_newer_start_stops_without_committing(spark: SparkSes
     assert output_rows(folder.out) == []
     run(folder.job(), spark)
     assert output_rows(folder.out) == AFTER_HISTORY
-    collect_orphans(checkpoint_log(folder.checkpoints), sink=None)
+    collect_orphans(checkpoint_log(folder.checkpoints), sinks=[])
     named = {run.path for run in manifests(folder.checkpoints)[-1].operators[0].runs}
     assert runs_of(folder) == named, "what the fenced run left is gone"
 

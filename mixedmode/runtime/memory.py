@@ -1,0 +1,39 @@
+"""How the managed memory of a subtask is shared out between its sorter and the block cache of its RocksDB. Pure.
+
+The one idea: a stage runs alone in its subtask, so each has all of it, and what the operator declares says for what. In
+backlog, an operator that takes sorted input gives nearly all of it to the sorter, because a key that is read is new;
+live, and where an operator does not want its input sorted, half of it keeps blocks of the state.
+
+Source: the managed memory of FLIP-327; the attributes of FLIP-331.
+Invariants (tests/runtime/test_memory.py):
+  I1  the parts are positive, and together no more than there is
+  I2  sorted input never gets less for sorting than other input
+"""
+
+from dataclasses import dataclass
+
+from mixedmode.checkpoint.types import PathTaken
+from operators.interface import OperatorAttributes
+
+_CACHE_PART_SORTED = 8  # of the memory: over a state that precedes the backlog, a few blocks are read
+_CACHE_PART_STREAMING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryShares:
+    """Bytes for the sorter, and for blocks of the state."""
+
+    sort_bytes: int
+    cache_bytes: int
+
+
+def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:
+    """The path that a stage takes in an epoch of `path`: only who supports sorted input leaves RocksDB out."""
+    return path if attributes.internal_sorter_supported else "streaming"
+
+
+def share_memory(managed_bytes: int, attributes: OperatorAttributes, path: PathTaken) -> MemoryShares:
+    """The shares of one stage. Each is 1 at least, whatever there is."""
+    is_sorted = path_for(attributes, path) == "sorted"
+    cache_bytes = max(1, managed_bytes // (_CACHE_PART_SORTED if is_sorted else _CACHE_PART_STREAMING))
+    return MemoryShares(max(1, managed_bytes - cache_bytes), cache_bytes)

@@ -1,0 +1,30 @@
+"""Managed memory: by example what each path gives to whom, by property that no more is given than there is."""
+
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.checkpoint.types import PathTaken
+from mixedmode.runtime.memory import MemoryShares, path_for, share_memory
+from operators.interface import OperatorAttributes
+
+SORTS, DOES_NOT = OperatorAttributes(), OperatorAttributes(internal_sorter_supported=False)
+
+
+def test_in_backlog_the_sorter_has_nearly_everything_and_live_half() -> None:
+    assert share_memory(800, SORTS, "sorted") == MemoryShares(sort_bytes=700, cache_bytes=100)
+    assert share_memory(800, SORTS, "streaming") == MemoryShares(sort_bytes=400, cache_bytes=400)
+
+
+def test_an_operator_that_does_not_take_sorted_input_is_as_live_in_backlog() -> None:
+    assert path_for(DOES_NOT, "sorted") == "streaming"
+    assert share_memory(800, DOES_NOT, "sorted") == share_memory(800, DOES_NOT, "streaming")
+
+
+@given(managed_bytes=st.integers(2, 2**40), path=st.sampled_from(get_args(PathTaken)), supported=st.booleans())
+def test_the_parts_are_positive_and_together_all_there_is(managed_bytes: int, path: PathTaken, supported: bool) -> None:
+    shares = share_memory(managed_bytes, OperatorAttributes(internal_sorter_supported=supported), path)
+    assert min(shares.sort_bytes, shares.cache_bytes) > 0
+    assert shares.sort_bytes + shares.cache_bytes == managed_bytes
+    assert share_memory(managed_bytes, SORTS, "sorted").sort_bytes >= shares.sort_bytes
