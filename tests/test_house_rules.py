@@ -33,6 +33,7 @@ NEVER_FROM = {
     "mixedmode/state/": (*UPPER_LAYERS, "operators"),
     "mixedmode/checkpoint/": (*UPPER_LAYERS, "operators"),
     "operators/": UPPER_LAYERS,
+    "mixedmode/testing/": tuple(f"mixedmode.{name}" for name in ("runtime", "sources", "sinks", "checkpoint", "cli")),
     "mixedmode/": ("tests", "bench", "pytest"),
 }
 # Pure layers are given the time and the randomness that they need.

@@ -1,0 +1,31 @@
+"""Tests of a job's keyed steps without Spark, in milliseconds: records, watermark, clock, flip, snapshot, restore.
+
+    from mixedmode.process import KeyedProcessFunction, ValueState
+    from mixedmode.testing import FunctionHarness
+
+    class Totals(KeyedProcessFunction):
+        total = ValueState(int, default=0)
+
+        def process_element(self, record, context):
+            self.total.value += record["v"]
+            yield {"k": record["k"], "total": self.total.value}
+
+    harness = FunctionHarness(
+        Totals, key_by="k", schema="k string, v bigint", output="k string, total bigint", backlog=True
+    )
+    harness.feed([{"k": "a", "v": 1}, {"k": "a", "v": 2}])      # collected, until
+    harness.flip()                                              # the backlog is run, and its state moves on
+    assert harness.take() == [{"k": "a", "total": 1}, {"k": "a", "total": 3}]
+    restored = harness.restore(harness.snapshot(), parallelism=2)
+    restored.feed([{"k": "a", "v": 4}])                         # a live epoch
+    assert restored.take() == [{"k": "a", "total": 7}]
+
+It needs no test framework, and runs the engine's own operators. docs/testing.md is the guide.
+"""
+
+from mixedmode.testing.aggregates import AggregateHarness, OperatorHarness
+from mixedmode.testing.functions import FunctionHarness
+from mixedmode.testing.harness import Harness
+from mixedmode.testing.settings import HarnessArguments
+
+__all__ = ["AggregateHarness", "FunctionHarness", "Harness", "HarnessArguments", "OperatorHarness"]

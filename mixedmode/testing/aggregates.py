@@ -1,0 +1,124 @@
+"""A keyed aggregate under test, with windows or without; and any operator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Unpack
+
+import pyarrow as pa
+
+from mixedmode.config import AggregateCall, KeyedAggregateStep
+from mixedmode.config.calls import is_column
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Source
+from mixedmode.job.keyed import WindowArguments
+from mixedmode.job.keyed_operators import StepColumns, aggregate_operator, description, expressions_of
+from mixedmode.testing.harness import Harness
+from mixedmode.testing.schemas import SchemaLike, schema_of
+from mixedmode.testing.settings import HarnessArguments
+from mixedmode.testing.step import Step, check_event_time, column_type, columns_of, key_fields
+from operators.interface import WEIGHT_COLUMN, KeyedOperator
+
+_WHERE = "AggregateHarness"
+
+
+class AggregateHarness(Harness):
+    """`job.key_by(...).window(...).aggregate(...)`, with the same arguments.
+
+    key_by: one column or several; none is for windows only. schema: the columns of the records, as Spark DDL, {column:
+    type}, or a pyarrow.Schema. aggregate: {output: call}, such as `{"n": "count(*)", "total": "sum(v)"}`; arguments and
+    conditions of calls are columns. window: the arguments of Job.window, such as `{"tumbling": "1h",
+    "allowed_lateness": "5m"}`. event_time: a timestamp column. See HarnessArguments for the rest.
+
+    Raises InvalidJobError for all that a job is refused for at its start.
+    """
+
+    def __init__(
+        self,
+        *,
+        aggregate: Mapping[str, str | AggregateCall],
+        schema: SchemaLike,
+        key_by: str | Sequence[str] = (),
+        window: WindowArguments | None = None,
+        event_time: str | None = None,
+        **settings: Unpack[HarnessArguments],
+    ) -> None:
+        records, keys = schema_of(schema, where=f"{_WHERE}: schema"), columns_of(key_by)
+        spec = _step(keys, window, aggregate)
+        if event_time is not None:
+            check_event_time(records, event_time, where=f"{_WHERE}: event_time")
+        given = StepColumns(
+            keys=key_fields(records, keys, where=f"{_WHERE}: key_by") if keys else (),
+            arguments={text: _argument_type(records, text) for text in expressions_of(spec)},
+            has_event_time=event_time is not None,
+            is_change_log=WEIGHT_COLUMN in records.names,
+        )
+        operator = aggregate_operator(spec, given, _where)
+        step = Step.checked(
+            operator,
+            records,
+            key_by=keys,
+            arguments=tuple(given.arguments),
+            event_time=event_time,
+            description=description(spec, given, operator),
+            where=_WHERE,
+        )
+        super().__init__(step, settings)
+
+
+class OperatorHarness(Harness):
+    """Any operators.interface.KeyedOperator: for who writes one.
+
+    key_by and arguments: columns of `schema`, in the order in which the operator takes them in a batch. A column
+    `_weight` makes the input a change log.
+    """
+
+    def __init__(
+        self,
+        operator: KeyedOperator,
+        *,
+        key_by: str | Sequence[str],
+        schema: SchemaLike,
+        arguments: Sequence[str] = (),
+        event_time: str | None = None,
+        **settings: Unpack[HarnessArguments],
+    ) -> None:
+        step = Step.checked(
+            operator,
+            schema_of(schema, where="OperatorHarness: schema"),
+            key_by=columns_of(key_by),
+            arguments=arguments,
+            event_time=event_time,
+            description=type(operator).__name__,
+            where="OperatorHarness",
+        )
+        super().__init__(step, settings)
+
+
+def _step(
+    keys: tuple[str, ...], window: WindowArguments | None, aggregate: Mapping[str, str | AggregateCall]
+) -> KeyedAggregateStep:
+    """The step as a job has it, with the job's own checks."""
+    job = Job("harness", sources={"rows": Source.parquet("rows")}, mode="batch")  # reads nothing: it is never run
+    if window is None:
+        job = job.key_by(*keys).aggregate(aggregate)
+    elif keys:
+        job = job.key_by(*keys).window(**window).aggregate(aggregate)
+    else:
+        job = job.window(**window).aggregate(aggregate)
+    step = job.steps[-1]
+    assert isinstance(step, KeyedAggregateStep), step
+    return step
+
+
+def _argument_type(schema: pa.Schema, text: str) -> pa.DataType:
+    if not is_column(text):
+        msg = (
+            f"{_WHERE}: aggregate: `{text}` is an SQL expression, which Spark computes, and the harness runs without "
+            "Spark. Name a column, and give the rows of the test the value that the expression would have."
+        )
+        raise InvalidJobError(msg)
+    return column_type(schema, text, where=f"{_WHERE}: aggregate")
+
+
+def _where(*path: str) -> str:
+    """A place in the step, for messages."""
+    return ": ".join([_WHERE, *path])

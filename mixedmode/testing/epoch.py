@@ -1,0 +1,141 @@
+"""One epoch of a step, in one process: what Spark's tasks do, with the same functions, and nothing stored on disk.
+
+The map side folds and sorts, pieces go to the subtasks of their key groups, each subtask sorts and processes. State is
+one sorted dictionary, of which a subtask sees its own key groups; it changes when all of them are done, or not at all.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from sortedcontainers import SortedDict
+
+from mixedmode.errors import InternalError
+from mixedmode.keys import KeyGroupRange, group_range
+from mixedmode.sort import sort_table
+from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows, SingleKeyBackend, StateRange
+from mixedmode.testing.settings import Settings
+from mixedmode.testing.step import Step
+from mixedmode.time import EpochTime
+from operators.interface import KeyedOperator, SideRows, SubtaskContext
+from operators.running import outputs_of, pieces_by_subtask, sorter_for
+
+
+@dataclass(frozen=True, slots=True)
+class EpochOutput:
+    """Tables of an epoch: rows of the main output with `_op`, of each side output by tag, and late records."""
+
+    main: list[pa.Table] = field(default_factory=list)
+    sides: dict[str, list[pa.Table]] = field(default_factory=dict)
+    late: list[pa.Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an epoch finds and leaves its state.
+
+    `is_sorted`: nothing is read, because there is no state yet (the backlog). `is_kept`: what it writes can be read
+    afterwards; not in batch.
+    """
+
+    entries: SortedDict
+    is_sorted: bool
+    is_kept: bool = True
+
+
+def run_epoch(
+    step: Step, operator: KeyedOperator, table: pa.Table, time: EpochTime, settings: Settings, place: Place
+) -> EpochOutput:
+    """Run an epoch over the records of `table`. Whatever is raised, the state is as it was."""
+    output = EpochOutput()
+    pieces = _map_side(step, operator, table, time, settings, output)
+    memories = []
+    for subtask in range(settings.parallelism):
+        groups = group_range(subtask, parallelism=settings.parallelism, max_parallelism=settings.max_parallelism)
+        memory = MemoryBackend(place.entries)
+        memories.append(memory)
+        backend: KeyedStateBackend = memory
+        if place.is_sorted:
+            backend = SingleKeyBackend(memory if place.is_kept else None)
+        context = SubtaskContext(_OwnGroups(backend, groups), time, groups)
+        _run_subtask(operator, pieces[subtask], context, settings, output)
+    for memory in memories:
+        memory.commit()
+    return output
+
+
+def _map_side(
+    step: Step, operator: KeyedOperator, table: pa.Table, time: EpochTime, settings: Settings, output: EpochOutput
+) -> list[list[pa.Table]]:
+    """Pieces of each subtask, sorted each; late records go to the output."""
+    pieces: list[list[pa.Table]] = [[] for _ in range(settings.parallelism)]
+    rows = -(-table.num_rows // settings.slices)
+    for start in range(0, table.num_rows, max(rows, 1)):
+        part = table.slice(start, rows).combine_chunks()
+        folded = operator.fold(step.batch(part), late_us=time.late_us, max_parallelism=settings.max_parallelism)
+        if len(folded.late_rows):
+            output.late.append(part.take(pa.array(folded.late_rows)))
+        cut = pieces_by_subtask(
+            sort_table(folded.table), parallelism=settings.parallelism, max_parallelism=settings.max_parallelism
+        )
+        for subtask, piece in enumerate(cut):
+            if piece.num_rows:
+                pieces[subtask].append(piece)
+    return pieces
+
+
+def _run_subtask(
+    operator: KeyedOperator,
+    pieces: Sequence[pa.Table],
+    context: SubtaskContext,
+    settings: Settings,
+    output: EpochOutput,
+) -> None:
+    spill_dir = Path(tempfile.gettempdir())  # where the sorter makes a folder of its own, if it has to
+    with sorter_for(operator, budget_bytes=settings.sort_memory_bytes, spill_dir=spill_dir) as sorter:
+        for piece in pieces:
+            sorter.add_sorted(piece)
+        for given in outputs_of(operator, sorter, context):
+            if isinstance(given, SideRows):
+                output.sides.setdefault(given.tag, []).append(given.rows)
+            else:
+                output.main.append(given.upserts())
+
+
+class _OwnGroups:
+    """A backend through which a subtask reaches its own key groups only: others belong to other machines."""
+
+    def __init__(self, backend: KeyedStateBackend, groups: KeyGroupRange) -> None:
+        self._backend = backend
+        self._first = groups.start.to_bytes(2, "big")
+        self._end = groups.end.to_bytes(2, "big")
+
+    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See KeyedStateBackend."""
+        self._check(keys)
+        return self._backend.read(state_id, keys)
+
+    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+        """See KeyedStateBackend."""
+        self._check([start])
+        return self._backend.scan(state_id, start, end)
+
+    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+        """See KeyedStateBackend."""
+        self._check(prefixes)
+        return self._backend.scan_prefixes(state_id, prefixes)
+
+    def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """See KeyedStateBackend."""
+        self._check(keys)
+        self._backend.write(state_id, keys, values)
+
+    def _check(self, keys: Sequence[bytes]) -> None:
+        if keys and (keys[0] < self._first or keys[-1][:2] >= self._end):  # they are sorted
+            msg = (
+                "a subtask asked for state of another one's key groups. This is a defect of the operator; report it. "
+                f"first_key={keys[0].hex()}, last_key={keys[-1].hex()}, groups={self._first.hex()}..{self._end.hex()}"
+            )
+            raise InternalError(msg)

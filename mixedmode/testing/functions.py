@@ -1,0 +1,112 @@
+"""A process function under test."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack, get_args
+
+import pyarrow as pa
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema
+from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
+from mixedmode.testing.harness import Harness
+from mixedmode.testing.schemas import SchemaLike, schema_of
+from mixedmode.testing.settings import HarnessArguments, one_of
+from mixedmode.testing.step import Step, columns_of, key_fields
+from operators.interface import OperatorAttributes
+from operators.process import FunctionReference, FunctionSource, LocalFunction, OnError, ProcessOperator
+
+_WHERE = "FunctionHarness"
+AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction
+
+
+class FunctionHarness(Harness):
+    """`job.key_by(...).process(...)`, with the same arguments where a job has them.
+
+    function: a class; or `package.module:Class`, imported as in a job; or an object, of which each subtask has a copy
+    in each epoch. key_by: one column or several. schema: the columns of the records; output, and outputs by tag:
+    those of the rows that it gives, as Spark DDL, {column: type}, or a pyarrow.Schema. event_time: a timestamp column.
+    See HarnessArguments for the rest.
+
+    Raises InvalidJobError for all that a job is refused for at its start.
+    """
+
+    def __init__(  # one argument per setting, by keyword
+        self,
+        function: type[AnyFunction] | AnyFunction | str,
+        *,
+        key_by: str | Sequence[str],
+        schema: SchemaLike,
+        output: SchemaLike,
+        args: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, SchemaLike] | None = None,
+        on_error: OnError = "fail",
+        event_time: str | None = None,
+        **settings: Unpack[HarnessArguments],
+    ) -> None:
+        one_of(on_error, get_args(OnError), where=f"{_WHERE}: on_error")
+        records, keys = schema_of(schema, where=f"{_WHERE}: schema"), columns_of(key_by)
+        fields = key_fields(records, keys, where=f"{_WHERE}: key_by")
+        operator = ProcessOperator(
+            operator_id="process-1",  # as in a job that does not name its step
+            function=_source(function, args),
+            key_schema=KeySchema(fields),
+            record_fields=tuple(records),
+            output_fields=_output(output, f"{_WHERE}: output"),
+            function_outputs={
+                tag: _output(columns, f"{_WHERE}: outputs: {tag}") for tag, columns in (outputs or {}).items()
+            },
+            on_error=on_error,
+            has_event_time=event_time is not None,
+        )
+        step = Step.checked(
+            operator,
+            records,
+            key_by=keys,
+            arguments=records.names,
+            event_time=event_time,
+            description=f"process by ({', '.join(f'{field.name} {field.type}' for field in fields)})",
+            where=_WHERE,
+        )
+        operator.state_schema()  # makes the function, which is a check
+        super().__init__(step, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """A FunctionSource of copies of an object, so that nothing but state outlives an epoch."""
+
+    function: AnyFunction
+
+    @property
+    def label(self) -> str:
+        return f"{type(self.function).__module__}:{type(self.function).__qualname__}"
+
+    @property
+    def attributes(self) -> OperatorAttributes:
+        return self.function.attributes
+
+    def create(self) -> AnyFunction:
+        return copy.deepcopy(self.function)
+
+
+def _output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
+    """The columns of an output."""
+    schema = schema_of(given, where=where)
+    taken = [name for name in schema.names if name.startswith("_")]
+    if taken:
+        msg = f"{where}: names that start with _ are kept for columns such as _op. Choose another. column={taken[0]}"
+        raise InvalidJobError(msg)
+    return tuple(schema)
+
+
+def _source(function: type[AnyFunction] | AnyFunction | str, args: Mapping[str, Any] | None) -> FunctionSource:
+    if isinstance(function, str):
+        return FunctionReference.parse(function, args)
+    if isinstance(function, type):
+        return LocalFunction(function, dict(args or {}))
+    if args:
+        msg = f"{_WHERE}: an object has its arguments already. Give its class, or leave `args` out. args={dict(args)}"
+        raise InvalidJobError(msg)
+    return _Copies(function)

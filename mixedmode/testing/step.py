@@ -1,0 +1,163 @@
+"""A keyed step under test: its operator, and how the rows of a test become the batches that it takes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema
+from operators.interface import WEIGHT_COLUMN, Batch, KeyedOperator
+from operators.running import checked_event_times
+
+#: records: {column: value} each, a column that is left out being NULL; or a table with the columns of the schema
+Rows: TypeAlias = "Iterable[Mapping[str, Any]] | pa.Table"
+
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`schema` is that of the rows; the others name columns of it. `description` is the identity of the state."""
+
+    operator: KeyedOperator
+    schema: pa.Schema
+    key_by: tuple[str, ...]
+    arguments: tuple[str, ...]
+    event_time: str | None
+    description: str
+    where: str  #: the call that made it, for messages
+
+    @classmethod
+    def checked(
+        cls,
+        operator: KeyedOperator,
+        schema: pa.Schema,
+        *,
+        key_by: Sequence[str],
+        arguments: Sequence[str],
+        event_time: str | None,
+        description: str,
+        where: str,
+    ) -> Self:
+        """Raises InvalidJobError for columns that are not there."""
+        for name in (*key_by, *arguments):
+            column_type(schema, name, where=where)
+        if event_time is not None:
+            check_event_time(schema, event_time, where=f"{where}: event_time")
+        return cls(operator, schema, tuple(key_by), tuple(arguments), event_time, description, where)
+
+    def table(self, rows: Rows) -> pa.Table:
+        """Rows as a table of the schema. Raises InvalidJobError for a row that does not fit it."""
+        if isinstance(rows, pa.Table):
+            return self._conformed(rows)
+        held = list(rows)
+        try:
+            columns = [pa.array([row.get(field.name) for row in held], field.type) for field in self.schema]
+        except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+            raise self._misfit(held) from error
+        known = frozenset(self.schema.names)
+        if any(not known.issuperset(row) for row in held):
+            raise self._misfit(held)
+        return pa.table(columns, schema=self.schema)
+
+    def batch(self, table: pa.Table) -> Batch:
+        """A slice of the records as the map side gives it to the operator. Raises InvalidJobError for a NULL time."""
+        has_weights = WEIGHT_COLUMN in self.schema.names
+        return Batch(
+            keys=[_one_array(table, name) for name in self.key_by],
+            arguments=[_one_array(table, name) for name in self.arguments],
+            times_us=self.times_us(table),
+            weights=_one_array(table, WEIGHT_COLUMN).to_numpy().astype(np.int64) if has_weights else None,
+        )
+
+    def times_us(self, table: pa.Table) -> npt.NDArray[np.int64] | None:
+        """Event times of records (n,), None where the step has none. Raises InvalidJobError for a NULL."""
+        if self.event_time is None:
+            return None
+        times = _one_array(table, self.event_time).cast(_INSTANT).cast(pa.int64())
+        return checked_event_times(times, column=self.event_time)
+
+    def _conformed(self, table: pa.Table) -> pa.Table:
+        try:
+            return table.select(self.schema.names).cast(self.schema)
+        except (KeyError, pa.ArrowException) as error:
+            msg = (
+                f"{self.where}: the table does not have the columns of `schema`: {error}. Give one that can be cast to "
+                f"them. schema={_shown(self.schema)}, found={_shown(table.schema)}"
+            )
+            raise InvalidJobError(msg) from error
+
+    def _misfit(self, rows: Sequence[Mapping[str, Any]]) -> InvalidJobError:
+        """What is wrong with the first row that does not fit."""
+        for number, row in enumerate(rows):
+            problem = _problem(row, self.schema)
+            if problem is not None:
+                return InvalidJobError(f"{self.where}: row {number} does not fit `schema`: {problem}. row={row!r:.200}")
+        return InvalidJobError(f"{self.where}: the rows do not fit `schema`. schema={_shown(self.schema)}")
+
+
+def columns_of(names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name, or several."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def key_fields(schema: pa.Schema, names: Sequence[str], *, where: str) -> tuple[pa.Field, ...]:
+    """The key columns. Raises InvalidJobError, beginning with `where`, for one that cannot be a key."""
+    for name in names:
+        column_type(schema, name, where=where)
+    fields = tuple(schema.field(name) for name in names)
+    try:
+        KeySchema(fields)
+    except InvalidJobError as error:
+        msg = f"{where}: {error}"
+        raise InvalidJobError(msg) from error
+    return fields
+
+
+def column_type(schema: pa.Schema, name: str, *, where: str) -> pa.DataType:
+    """The type of a column. Raises InvalidJobError, beginning with `where`, when there is none of this name."""
+    if name not in schema.names:
+        hint = did_you_mean(name, schema.names)
+        msg = f"{where}: there is no column {name}.{hint} Columns here: {', '.join(schema.names)}."
+        raise InvalidJobError(msg)
+    return schema.field(name).type
+
+
+def check_event_time(schema: pa.Schema, name: str, *, where: str) -> None:
+    """Raises InvalidJobError, beginning with `where`, unless the column is one of times."""
+    found = column_type(schema, name, where=where)
+    if not (pa.types.is_timestamp(found) or pa.types.is_date32(found)):
+        msg = (
+            f"{where}: event time must be a timestamp. Give the column the type timestamp in `schema`; its values may "
+            f"still be ints, of microseconds since 1970. column={name}, type={found}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _problem(row: object, schema: pa.Schema) -> str | None:
+    if not isinstance(row, Mapping):
+        return f"a row is a mapping of column to value, and this is a {type(row).__name__}"
+    for name in row:
+        if name not in schema.names:
+            hint = did_you_mean(str(name), schema.names)
+            return f"there is no column {name}.{hint} Columns here: {', '.join(schema.names)}"
+    for field in schema:
+        try:
+            pa.array([row.get(field.name)], field.type)
+        except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+            return f"the column `{field.name}` is {field.type}: {error}"
+    return None
+
+
+def _one_array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
