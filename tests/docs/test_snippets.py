@@ -22,10 +22,11 @@ from mixedmode import Job, errors
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config import AGGREGATE_FUNCTIONS, JobSpec, format_bytes, format_duration_ms, load_job, resolve_mode
 from mixedmode.config.fields import Section, key_of
-from mixedmode.config.spec import KeyedAggregateStep, SqlStep
+from mixedmode.config.steps import STEP_KINDS
 from mixedmode.crash_points import CrashPoint
 from mixedmode.errors import MixedmodeError
-from mixedmode.job import Sink, Source
+from mixedmode.job import SideOutput, Sink, Source
+from mixedmode.job.keyed import WindowArguments
 from mixedmode.runtime.run import RunOptions
 from mixedmode.runtime.session import _DEFAULTS
 from mixedmode.sinks import FileSink
@@ -40,7 +41,7 @@ WHOLE_JOB = {"name", "sources", "steps", "sink"}
 AROUND_A_PART = """\
 name: around-a-part
 execution.checkpointing.dir: ./run/checkpoints
-sources: {events: {format: parquet, path: data/events}}
+sources: {events: {format: parquet, path: data/events, event-time: at}}
 steps: [{sql: SELECT * FROM events}]
 sink: {format: console}
 """
@@ -211,7 +212,7 @@ def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Fiel
     for name, field in model.model_fields.items():
         path = prefix + key_of(name)
         if path == "steps":
-            for step in (SqlStep, KeyedAggregateStep):
+            for step in STEP_KINDS.values():
                 yield from settings(step, "steps[].")
             continue
         inner = section_of(field.annotation)
@@ -241,15 +242,16 @@ def default_of(path: str, field: FieldInfo) -> str:
     kind = str(field.metadata)
     if isinstance(value, int) and "format_bytes" in kind:
         return format_bytes(value)
-    if isinstance(value, int) and "format_duration_ms" in kind:
+    if isinstance(value, int) and ("format_duration_ms" in kind or "_duration_or_none" in kind):
         return format_duration_ms(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def test_the_reference_lists_every_setting_once_with_its_default() -> None:
     rows = rows_of_tables(document("docs/job-file.md"), "setting")
-    documented = {code_in(row[0])[0]: row[1].strip("`") for row in rows}
-    assert len(documented) == len(rows), "a setting stands in two rows"
+    named = [(setting, row[1].strip("`")) for row in rows for setting in code_in(row[0])]
+    documented = dict(named)
+    assert len(documented) == len(named), "a setting stands in two rows"
     actual = {path: default_of(path, field) for path, field in settings(JobSpec)}
     for path, default in actual.items():
         assert path in documented, f"docs/job-file.md does not list {path}"
@@ -265,7 +267,10 @@ def test_the_reference_lists_every_argument_of_the_python_api() -> None:
     assert arguments, "the signature is annotated"
     for argument in sorted(arguments):
         assert f"`{argument}=`" in text, argument
-    for call in (Source.parquet, Source.json, Source.csv, Sink.parquet, Sink.json, Sink.console):
+    for argument in WindowArguments.__annotations__:
+        assert f"`{argument}=`" in text, argument
+    sources, sinks = (Source.parquet, Source.json, Source.csv), (Sink.parquet, Sink.json, Sink.console)
+    for call in (*sources, *sinks, SideOutput.parquet, SideOutput.json, SideOutput.console):
         assert f"{call.__qualname__}(" in text, call.__qualname__
 
 

@@ -1,0 +1,120 @@
+"""The example of docs/process-functions.md without Spark: its class, its job file, its records, the rows it shows."""
+
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mixedmode.config import ProcessStep, load_job_spec
+from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
+from mixedmode.testing import FunctionHarness
+from tests.docs.test_snippets import blocks, document, the_block
+
+NAME = "docs/process-functions.md"
+HERE_DOCUMENT = re.compile(r"<<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FunctionHarness]:
+    """The step of the job file, with the class beside it, in backlog."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    Path("functions.py").write_text(the_block("python", NAME).text, encoding="utf-8")
+    Path("job.yaml").write_text(the_block("yaml", NAME).text, encoding="utf-8")
+    spec = load_job_spec("job.yaml")
+    (step,), (source,) = spec.steps, spec.sources.values()
+    assert isinstance(step, ProcessStep)
+    assert source.schema_ddl is not None
+    yield FunctionHarness(
+        step.process,
+        key_by=step.key_by,
+        schema=source.schema_ddl,
+        output=step.output,
+        args=step.args,
+        outputs={tag: output.schema_ddl for tag, output in step.outputs.items()},
+        event_time=source.event_time,
+        out_of_orderness=f"{source.watermark.out_of_orderness_ms}ms",
+        backlog=True,
+    )
+    sys.modules.pop("functions")
+
+
+def fed() -> list[list[dict[str, Any]]]:
+    """The records of each file that the document writes."""
+    texts = HERE_DOCUMENT.findall(document(NAME))
+    records = [[yaml.safe_load(line) for line in text.splitlines()] for text in texts]
+    return [[{**record, "at": datetime.fromisoformat(record["at"])} for record in file] for file in records]
+
+
+def shown(rows: list[dict[str, Any]]) -> list[list[str]]:
+    return [[str(value) for value in row.values()] for row in rows]
+
+
+def tables() -> list[list[list[str]]]:
+    """The cells of each table that the document shows as printed."""
+    texts = [block.text.splitlines() for block in blocks("text") if block.path.name == Path(NAME).name]
+    return [[re.split(r"\s{2,}", line.strip()) for line in lines[1:-1]] for lines in texts]
+
+
+def test_the_example_gives_the_rows_that_the_document_shows(harness: FunctionHarness) -> None:
+    history, later = fed()
+    harness.feed(history)
+    harness.flip()
+    first, second = tables()
+    assert shown(harness.table()) == first
+    assert harness.side("unknown") == [{"order_id": 3, "what": "asked"}]
+    harness.feed(later)
+    assert shown(harness.table()) == second
+    harness.end()
+    assert [row["order_id"] for row in harness.table()] == [2, 3, 4]
+
+
+def test_the_other_classes_of_the_document_do_what_it_says() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("python"):
+        if block.path.name == Path(NAME).name:
+            exec(compile(block.text, str(block), "exec"), names)
+    assert issubclass(names["InEuros"], KeyedProcessFunction)
+    euros = FunctionHarness(
+        names["InEuros"],
+        key_by="order_id",
+        schema="order_id long, amount double, currency string",
+        output="order_id long, amount double",
+    )
+    euros.feed([{"order_id": 1, "amount": 10.0, "currency": "USD"}])
+    assert euros.take() == [{"order_id": 1, "amount": 9.0}]
+    assert issubclass(names["Largest"], KeyedBatchProcessFunction)
+    largest = FunctionHarness(
+        names["Largest"],
+        key_by="customer",
+        schema="customer string, amount double",
+        output="customer string, amount double",
+    )
+    for amounts, expected in (([3.0, 5.0], [5.0]), ([4.0], []), ([6.0, 1.0], [6.0])):
+        largest.feed([{"customer": "a", "amount": amount} for amount in amounts])
+        assert [row["amount"] for row in largest.take()] == expected
+
+
+def test_the_function_of_the_readme_alerts_once_per_airport_and_day() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("python"):
+        if block.path.name == "README.md" and "KeyedProcessFunction" in block.text:
+            exec(compile(block.text, str(block), "exec"), names)
+    harness = FunctionHarness(
+        names["Alerts"],
+        key_by="origin",
+        schema="origin string, delay long, date timestamp",
+        output="origin string, day date",
+        args={"limit": 600},
+    )
+    delays = [(1, 500), (2, 300), (1, -5), (1, 101), (1, 600)]
+    harness.feed(
+        [{"origin": "SFO", "delay": delay, "date": datetime(2024, 1, day, tzinfo=UTC)} for day, delay in delays]
+    )
+    harness.feed([{"origin": "SFO", "delay": 301, "date": datetime(2024, 1, 2, tzinfo=UTC)}])
+    assert [row["day"] for row in harness.take()] == [date(2024, 1, 1), date(2024, 1, 2)]
