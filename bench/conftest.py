@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.ours import make_job
+from bench.ours import aggregate_job
 from bench.peers import STATE_STORE
 from bench.report import RESULTS, Report
-from bench.workload import FULL, PARALLELISM, Scale, write_each_key_once, write_history
+from bench.workload import FULL, PARALLELISM, Scale, write_each_key_once, write_history, write_timed_history
 from mixedmode.runtime.session import open_session
 
 _REPORT = pytest.StashKey[Report]()
@@ -90,7 +90,7 @@ def scratch() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def session(scratch: Path) -> Iterator[SparkSession]:
     """The session that every measured query runs on."""
-    spec = make_job(scratch, scratch).spec
+    spec = aggregate_job(scratch, scratch).spec
     settings = {f"spark.{key}": value for key, value in STATE_STORE.items()}
     session = open_session(spec.model_copy(update={"spark": {**spec.spark, **settings}}), log_folder=scratch / "logs")
     yield session
@@ -107,6 +107,18 @@ def history(scratch: Path, scale: Scale) -> Path:
 def each_key_once(scratch: Path, scale: Scale) -> Path:
     """The state before the live epochs."""
     return write_each_key_once(scratch / "each-key-once", keys=scale.live_keys)
+
+
+@pytest.fixture(scope="session")
+def timed_history(scratch: Path, scale: Scale) -> Path:
+    """The backlog of windows."""
+    return write_timed_history(scratch / "timed-history", events=scale.events, keys=scale.window_keys)
+
+
+@pytest.fixture(scope="session")
+def process_history(scratch: Path, scale: Scale) -> Path:
+    """The backlog of the process function."""
+    return write_history(scratch / "process-history", events=scale.process_events, keys=scale.process_keys)
 
 
 @pytest.fixture

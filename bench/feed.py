@@ -36,6 +36,7 @@ class Feed:
         self._waiting = deque(sorted(waiting.glob("*.parquet")))
         self._folder = folder
         self._records = 0
+        self._is_awaited = False  # a file was let in, and its result is not there yet
         self._done: dict[int, tuple[int, float]] = {}  # {epoch: (records, when it was published, in epoch seconds)}
 
     def let_in(self) -> bool:
@@ -45,11 +46,18 @@ class Feed:
         file = self._waiting.popleft()
         self._records = pq.read_metadata(file).num_rows
         file.rename(self._folder / file.name)
+        self._is_awaited = True
         return True
 
     def published(self, epoch: int) -> bool:
-        """The file that was let in last is processed and its result is there. Lets the next one in, as `let_in`."""
+        """The file that was let in last is processed and its result is there. Lets the next one in, as `let_in`.
+
+        A micro-batch without a file, which Spark runs to drop old state, changes nothing.
+        """
+        if not self._is_awaited:
+            return False
         self._done[epoch] = self._records, time.time()
+        self._is_awaited = False
         return self.let_in()
 
     def epochs(self, progress: Iterable[StreamingQueryProgress]) -> list[LiveEpoch]:

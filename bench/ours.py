@@ -1,4 +1,4 @@
-"""The job under test, as a user would write it, run in this process on the session that its peers use, too."""
+"""The jobs under test, as a user would write them, run in this process on the session that their peers use, too."""
 
 import threading
 import time
@@ -11,7 +11,9 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.feed import Feed, LiveEpoch
-from bench.workload import KEY, PARALLELISM, VALUE
+from bench.function import OUTPUT_DDL, CountAndSum
+from bench.workload import DISORDER_S, KEY, PARALLELISM, TIME, VALUE, WINDOW_S
+from mixedmode.config import SourceSpec
 from mixedmode.job import Job, Sink, Source
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
 from mixedmode.runtime.run import RunOptions, Until, run_job
@@ -38,26 +40,28 @@ class BacklogRun:
     epoch: EpochCommitted
 
 
-def make_job(source: Path, work: Path) -> Job:
-    """count(*) and sum(double) per key. Everything that it writes goes to `work`."""
-    return (
-        Job(
-            "bench",
-            sources={"events": Source.parquet(source)},
-            mode="mixed",
-            parallelism=PARALLELISM,
-            checkpoint_dir=work / "checkpoints",
-            spark=SPARK,
-        )
-        .key_by(KEY)
-        .aggregate(n="count(*)", total=f"sum({VALUE})")
-        .write(Sink.parquet(work / "out"))
-    )
+def aggregate_job(source: Path, work: Path) -> Job:
+    """count(*) and sum(double) per key. Everything that a job writes goes to `work`."""
+    job = _job(Source.parquet(source), work).key_by(KEY).aggregate(n="count(*)", total=f"sum({VALUE})")
+    return _written(job, work)
 
 
-def run_backlog(session: SparkSession, source: Path, work: Path) -> BacklogRun:
+def window_job(source: Path, work: Path) -> Job:
+    """The same per key and tumbling window, of timed events."""
+    events = Source.parquet(source, event_time=TIME, out_of_orderness=f"{DISORDER_S}s")
+    windows = _job(events, work).key_by(KEY).window(tumbling=f"{WINDOW_S}s")
+    return _written(windows.aggregate(n="count(*)", total=f"sum({VALUE})"), work)
+
+
+def process_job(source: Path, work: Path) -> Job:
+    """The same per key, by a process function, which gives its new values at each record."""
+    job = _job(Source.parquet(source), work).key_by(KEY).process(CountAndSum, output=OUTPUT_DDL)
+    return _written(job, work)
+
+
+def run_backlog(session: SparkSession, job: Job) -> BacklogRun:
     """Mixed mode on a fresh checkpoint, until there is nothing new."""
-    job, watch = make_job(source, work), _Watch(session)
+    watch = _Watch(session)
     started = time.perf_counter()
     run_job(job.spec, job.where, RunOptions(until=Until.IDLE, observer=watch, session=session))
     run_seconds = time.perf_counter() - started
@@ -66,9 +70,9 @@ def run_backlog(session: SparkSession, source: Path, work: Path) -> BacklogRun:
     return BacklogRun(run_seconds, watch.flipped_at - started, epoch)
 
 
-def run_live(session: SparkSession, source: Path, work: Path, feed: Feed) -> list[LiveEpoch]:
-    """Mixed mode over what `source` holds, then live, one epoch for each file of the feed, then stop."""
-    job, watch = make_job(source, work), _Watch(session, feed)
+def run_live(session: SparkSession, job: Job, feed: Feed) -> list[LiveEpoch]:
+    """Mixed mode over what its source holds, then live, one epoch for each file of the feed, then stop."""
+    watch = _Watch(session, feed)
     guard = threading.Timer(LIVE_SECONDS_MAX, watch.stop.set)
     guard.start()
     try:
@@ -77,6 +81,26 @@ def run_live(session: SparkSession, source: Path, work: Path, feed: Feed) -> lis
         guard.cancel()
     assert watch.is_fed, f"the live run was stopped after {LIVE_SECONDS_MAX} s, with files that it had not taken"
     return feed.epochs(watch.progress)
+
+
+def output_of(work: Path) -> Path:
+    """Where a job writes its rows."""
+    return work / "out"
+
+
+def _job(events: SourceSpec, work: Path) -> Job:
+    return Job(
+        "bench",
+        sources={"events": events},
+        mode="mixed",
+        parallelism=PARALLELISM,
+        checkpoint_dir=work / "checkpoints",
+        spark=SPARK,
+    )
+
+
+def _written(job: Job, work: Path) -> Job:
+    return job.write(Sink.parquet(output_of(work)))
 
 
 @dataclass

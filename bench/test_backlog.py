@@ -4,7 +4,6 @@ The first runs are shown apart: mixed mode's is the first query of the session, 
 After them come the rounds, in each of which the three take turns in another order.
 """
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +11,9 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from bench.conftest import Say
-from bench.ours import BacklogRun, run_backlog
-from bench.peers import run_batch, run_streaming
+from bench.folders import emptied, first_file_of
+from bench.ours import BacklogRun, aggregate_job, output_of, run_backlog
+from bench.peers import GROUP_BY, Peer, run_batch, run_streaming
 from bench.report import Figure, Report
 from bench.workload import Scale
 from mixedmode.sinks.table import current_table
@@ -35,11 +35,11 @@ def test_backlog_against_spark(
     folders = {"ours": work(), "batch": work(), "streaming": work()}
 
     def run_ours() -> None:
-        ours.append(run_backlog(session, history, _emptied(folders["ours"])))
+        ours.append(run_backlog(session, aggregate_job(history, emptied(folders["ours"]))))
         say(f"mixed      {ours[-1].run_seconds:6.2f} s, of which the epoch {ours[-1].epoch.seconds:.2f} s")
 
-    def run_peer(name: str, run: Callable[[SparkSession, Path, Path], float], times: list[float]) -> None:
-        times.append(run(session, history, _emptied(folders[name])))
+    def run_peer(name: str, run: Callable[[SparkSession, Peer, Path, Path], float], times: list[float]) -> None:
+        times.append(run(session, GROUP_BY, history, emptied(folders[name])))
         say(f"{name:10} {times[-1]:6.2f} s")
 
     runs: list[Callable[[], None]] = [
@@ -50,7 +50,8 @@ def test_backlog_against_spark(
     say("first runs")
     run_ours()
     run_peer("batch", run_batch, batch)
-    _warm_streaming(session, history, work())
+    # one micro-batch of the streaming query, so that none of its rounds loads and compiles what it needs
+    run_streaming(session, GROUP_BY, first_file_of(history, work()), work())
     for number in range(scale.rounds):
         say(f"round {number + 1} of {scale.rounds}")
         turn = number % len(runs)
@@ -81,18 +82,10 @@ def _warm_figures(ours: list[BacklogRun], batch: list[float], streaming: list[fl
     ]
 
 
-def _warm_streaming(session: SparkSession, history: Path, work: Path) -> None:
-    """One micro-batch of the streaming query, so that none of its rounds loads and compiles what it needs."""
-    part = work / "history"
-    part.mkdir(parents=True)
-    shutil.copy(min(history.iterdir()), part)
-    run_streaming(session, part, work)
-
-
 def _check_answers(folders: dict[str, Path]) -> None:
     """The last results of all three are the same table."""
     with duckdb.connect() as database:
-        found = current_table(str(folders["ours"] / "out"))
+        found = current_table(str(output_of(folders["ours"])))
         assert found is not None, "mixed mode wrote no output"
         database.register("ours", found.rows)
         database.read_parquet(f"{folders['batch']}/out/*.parquet").create_view("batch")
@@ -101,9 +94,3 @@ def _check_answers(folders: dict[str, Path]) -> None:
         for name, table in (("mixed mode", "ours"), ("streaming", f"({_NEWEST_OF_STREAM})")):
             row = database.execute(_DIFFERENCES.format(found=table)).fetchone()
             assert row == (0,), f"{name} and Spark's batch query disagree on some keys: {row}"
-
-
-def _emptied(folder: Path) -> Path:
-    """The folder without what an earlier run left in it; a checkpoint must be fresh."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder

@@ -7,8 +7,9 @@ from pyspark.sql import SparkSession
 
 from bench.conftest import Say
 from bench.feed import Feed, LiveEpoch
-from bench.ours import run_live
-from bench.peers import run_streaming_live
+from bench.folders import linked
+from bench.ours import aggregate_job, run_live
+from bench.peers import GROUP_BY, run_streaming, run_streaming_live
 from bench.report import Figure, Report
 from bench.workload import Scale, write_feed
 
@@ -22,10 +23,10 @@ def test_live_epochs(
     session: SparkSession, each_key_once: Path, work: Callable[[], Path], scale: Scale, report: Report, say: Say
 ) -> None:
     section = f"Live, {scale.live_keys:,} keys of state: from trigger to publication"
-    first, *rest = _live(run_live, session, each_key_once, work(), scale, (LARGE_EPOCHS, SMALL_EPOCHS))
+    first, *rest = _live(_run_ours, session, each_key_once, work(), scale, (LARGE_EPOCHS, SMALL_EPOCHS))
     large, small = rest[:LARGE_EPOCHS], rest[LARGE_EPOCHS:]
     say(f"mixed      {', '.join(f'{epoch.seconds:.2f}' for epoch in (first, *rest))} s")
-    _, *peer = _live(run_streaming_live, session, each_key_once, work(), scale, (PEER_LARGE_EPOCHS, PEER_SMALL_EPOCHS))
+    _, *peer = _live(_run_peer, session, each_key_once, work(), scale, (PEER_LARGE_EPOCHS, PEER_SMALL_EPOCHS))
     peer_large, peer_small = peer[:PEER_LARGE_EPOCHS], peer[PEER_LARGE_EPOCHS:]
     say(f"streaming  {', '.join(f'{epoch.seconds:.2f}' for epoch in peer)} s")
     large_name, small_name = f"{scale.large_epoch:,} events an epoch", f"{scale.small_epoch:,} events an epoch"
@@ -38,6 +39,15 @@ def test_live_epochs(
     )
 
 
+def _run_ours(session: SparkSession, source: Path, work: Path, feed: Feed) -> list[LiveEpoch]:
+    return run_live(session, aggregate_job(source, work), feed)
+
+
+def _run_peer(session: SparkSession, source: Path, work: Path, feed: Feed) -> list[LiveEpoch]:
+    run_streaming(session, GROUP_BY, source, work)
+    return run_streaming_live(session, GROUP_BY, source, work, feed)
+
+
 def _live(
     run: Run, session: SparkSession, state: Path, work: Path, scale: Scale, epochs: tuple[int, int]
 ) -> list[LiveEpoch]:
@@ -45,10 +55,7 @@ def _live(
     large, small = epochs
     sizes = [scale.large_epoch] * (1 + large) + [scale.small_epoch] * small
     waiting = write_feed(work / "waiting", sizes, keys=scale.live_keys)
-    source = work / "source"
-    source.mkdir()
-    for file in state.iterdir():
-        (source / file.name).hardlink_to(file)
+    source = linked(list(state.iterdir()), work / "source")
     return run(session, source, work / "job", Feed(waiting, source))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.conftest import Say
-from bench.ours import BacklogRun, run_backlog
+from bench.ours import BacklogRun, aggregate_job, run_backlog
 from bench.report import Figure, Report
 from bench.workload import PARALLELISM, Scale
 
@@ -15,7 +15,7 @@ def test_migration(
     session: SparkSession, each_key_once: Path, work: Callable[[], Path], scale: Scale, report: Report, say: Say
 ) -> None:
     section = f"Migration, {scale.live_keys:,} pairs in {PARALLELISM} subtasks"
-    runs = [run_backlog(session, each_key_once, work()) for _ in range(1 + scale.rounds)][1:]
+    runs = [run_backlog(session, aggregate_job(each_key_once, work())) for _ in range(1 + scale.rounds)][1:]
     assert all(run.epoch.pairs == scale.live_keys for run in runs), [run.epoch for run in runs]
     rates = [_pairs_per_second(run) for run in runs]
     say(f"migration  {', '.join(f'{rate:,.0f}' for rate in rates)} pairs/s per subtask")

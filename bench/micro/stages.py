@@ -1,35 +1,73 @@
 """A keyed stage as the plan of bench/ours.py holds it, and its input as Spark hands it over, both without Spark."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
+from bench.function import CountAndSum
 from bench.workload import KEY, VALUE
 from mixedmode.job.plan import KeyedStage
 from mixedmode.keys import KeySchema
-from mixedmode.runtime.exchange import KEY_PREFIX
-from operators.aggregate import AggregateOperator, aggregate_function, aggregator_for, argument_name
+from mixedmode.runtime.exchange import KEY_PREFIX, BlockKind, MapSide
+from mixedmode.runtime.timing import Timing
+from mixedmode.time import WatermarkState
+from operators.aggregate import AggregateOperator, Aggregator, aggregate_function, aggregator_for, argument_name
+from operators.process import LocalFunction, ProcessOperator
 
 MAX_PARALLELISM = 128  # the default of pipeline.max-parallelism
+KEY_SCHEMA = KeySchema((pa.field(KEY, pa.int64()),))
+SOURCE = "events"
+
+
+def aggregator() -> Aggregator:
+    """count(*) and sum(double)."""
+    count = aggregate_function("count", None, None, has_event_time=False, where="n")
+    total = aggregate_function("sum", 0, pa.float64(), has_event_time=False, where="total")
+    return aggregator_for({"n": count, "total": total}, arguments=1, counts_rows=False)
 
 
 def count_and_sum() -> KeyedStage:
     """count(*) and sum(double) per int64 key."""
-    count = aggregate_function("count", None, None, has_event_time=False, where="n")
-    total = aggregate_function("sum", 0, pa.float64(), has_event_time=False, where="total")
-    aggregator = aggregator_for({"n": count, "total": total}, arguments=1, counts_rows=False)
-    schema = KeySchema((pa.field(KEY, pa.int64()),))
     return KeyedStage(
         operator_id="aggregate-1",
         sql=(),
-        key_schema=schema,
+        key_fields=KEY_SCHEMA.fields,
         arguments=(VALUE,),
         argument_types=(pa.float64(),),
         event_time=None,
         is_change_log=False,
-        operator=AggregateOperator(aggregator, schema, is_change_log=False, needs_previous=False),
-        result_fields=(pa.field("n", pa.int64()), pa.field("total", pa.float64())),
+        operator=AggregateOperator(aggregator(), KEY_SCHEMA, is_change_log=False, needs_previous=False),
         description="count and sum",
     )
+
+
+def counting(function: type[CountAndSum]) -> ProcessOperator:
+    """The operator of the process step; its batches need no event time."""
+    value = pa.field(VALUE, pa.float64())
+    fields = (pa.field("n", pa.int64()), pa.field("total", pa.float64()))
+    return ProcessOperator(
+        "process-1",
+        LocalFunction(function),
+        KEY_SCHEMA,
+        (*KEY_SCHEMA.fields, value),
+        (*KEY_SCHEMA.fields, *fields),
+        has_event_time=False,
+    )
+
+
+def map_side(stage: KeyedStage, *, parallelism: int, slice_bytes: int) -> MapSide:
+    """The map side of a stage over one source, in a backlog."""
+    timing = Timing(
+        before=WatermarkState.initial([], 0),
+        strategies={},
+        clock_ms=0,
+        clock_before_ms=None,
+        is_backlog=True,
+        was_backlog=None,
+        fires_all=False,
+    )
+    return MapSide(stage, (SOURCE,), parallelism, MAX_PARALLELISM, slice_bytes, timing)
 
 
 def input_batches(*, rows: int, rows_per_batch: int, keys: int) -> list[pa.RecordBatch]:
@@ -38,3 +76,12 @@ def input_batches(*, rows: int, rows_per_batch: int, keys: int) -> list[pa.Recor
     columns = {f"{KEY_PREFIX}0": pa.array(rng.integers(0, keys, rows)), argument_name(0): pa.array(rng.random(rows))}
     batches: list[pa.RecordBatch] = pa.table(columns).to_batches(max_chunksize=rows_per_batch)
     return batches
+
+
+def blocks_of(kind: BlockKind, shipped: Sequence[pa.RecordBatch]) -> list[bytes]:
+    """The blocks of one kind among those that a map side has shipped."""
+    return [batch["block"][row].as_py() for batch in shipped for row in _rows_of(kind, batch)]
+
+
+def _rows_of(kind: BlockKind, batch: pa.RecordBatch) -> list[int]:
+    return [row for row, found in enumerate(batch["kind"].to_pylist()) if found == kind]

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.micro.stages import MAX_PARALLELISM, count_and_sum, input_batches
-from mixedmode.runtime.exchange import MapSide
+from bench.micro.stages import blocks_of, count_and_sum, input_batches, map_side
+from mixedmode.runtime.exchange import BlockKind
+from mixedmode.runtime.progress import Progress
 
 ROWS = 1_000_000
 ROWS_PER_BATCH = 200_000  # spark.sql.execution.arrow.maxRecordsPerBatch of the embedded Spark
@@ -20,10 +21,9 @@ pytestmark = pytest.mark.benchmark(group="exchange, 1 M rows", min_rounds=3, max
 @pytest.mark.parametrize("keys", [2**62, 100_000, 100], ids=["all keys differ", "100,000 keys", "100 keys"])
 def test_map_side(benchmark: BenchmarkFixture, keys: int) -> None:
     batches = input_batches(rows=ROWS, rows_per_batch=ROWS_PER_BATCH, keys=keys)
-    blocks = benchmark(_ship, batches)
-    assert sum(block.column("records")[0].as_py() for block in blocks) == ROWS
+    shipped = benchmark(_ship, batches)
+    assert [Progress.decode(block).records for block in blocks_of(BlockKind.PROGRESS, shipped)] == [ROWS, ROWS]
 
 
 def _ship(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    map_side = MapSide(count_and_sum(), parallelism=2, max_parallelism=MAX_PARALLELISM, slice_bytes=SLICE_BYTES)
-    return list(map_side(iter(batches)))
+    return list(map_side(count_and_sum(), parallelism=2, slice_bytes=SLICE_BYTES)(iter(batches)))

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.micro.stages import MAX_PARALLELISM, count_and_sum, input_batches
+from bench.micro.stages import MAX_PARALLELISM, blocks_of, count_and_sum, input_batches, map_side
 from mixedmode.keys import KeySchema, encode_keys, key_groups
-from mixedmode.runtime.exchange import MapSide, decode_block
+from mixedmode.runtime.exchange import BlockKind, decode_block
 from mixedmode.sort import KEY, KEY_GROUP, TIME, ExternalSorter, SortStats, sort_table
 from mixedmode.sort.tables import Combine
 from operators.aggregate import AggregateOperator
@@ -42,8 +42,8 @@ def test_external_sort_with_a_combiner(benchmark: BenchmarkFixture, tmp_path: Pa
     stage = count_and_sum()
     assert isinstance(stage.operator, AggregateOperator)
     batches = input_batches(rows=ROWS, rows_per_batch=ROWS_PER_TABLE, keys=ROWS // 10)
-    blocks = MapSide(stage, parallelism=1, max_parallelism=MAX_PARALLELISM, slice_bytes=1)(iter(batches))
-    tables = [decode_block(block.column("block")[0].as_buffer()) for block in blocks]
+    shipped = list(map_side(stage, parallelism=1, slice_bytes=batches[0].nbytes)(iter(batches)))
+    tables = [decode_block(block) for block in blocks_of(BlockKind.ROWS, shipped)]
     stats = benchmark(_sort, tables, SMALL_BUDGET, tmp_path, stage.operator.combine)
     assert stats.rows_out <= ROWS // 10
 

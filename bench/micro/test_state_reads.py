@@ -1,6 +1,7 @@
 """State of 100,000 keys in RocksDB: point reads against a range scan, and how fast runs are written and taken over.
 
 `ENTRIES_SCANNED_PER_POINT_READ` comes from here: both plans cost the same where keys wanted times it are keys stored.
+So does `ENTRIES_WALKED_BEFORE_SEEK`: 0 seeks every prefix, and 64 walks all the way to it.
 """
 
 import itertools
@@ -13,11 +14,12 @@ import pyarrow as pa
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.micro.stages import MAX_PARALLELISM, count_and_sum
+from bench.micro.stages import KEY_SCHEMA, MAX_PARALLELISM, count_and_sum
 from mixedmode.keys import encode_keys, key_groups
 from mixedmode.state import RowCodec
 from mixedmode.state.keys import stored_keys
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
+from mixedmode.state.rocksdb import backend as backend_module
 from mixedmode.state.rocksdb.replica import WantedRun
 
 KEYS = 100_000
@@ -34,7 +36,7 @@ pytestmark = pytest.mark.benchmark(min_rounds=3, max_time=0.3)
 def entries() -> dict[bytes, bytes]:
     """The state of count and sum for every key, in stored order."""
     stage = count_and_sum()
-    encoded = encode_keys([pa.array(np.arange(KEYS))], stage.key_schema)
+    encoded = encode_keys([pa.array(np.arange(KEYS))], KEY_SCHEMA)
     keys = stored_keys(key_groups(encoded, max_parallelism=MAX_PARALLELISM), encoded, 0)
     (descriptor,) = stage.operator.states
     columns = [pa.array(np.arange(KEYS)).cast(field.type) for field in descriptor.fields]
@@ -69,6 +71,25 @@ def test_read(benchmark: BenchmarkFixture, backend: RocksDBBackend, entries: dic
     keys = list(entries)[::fraction]
     values = benchmark(backend.read, 0, keys)
     assert values == [entries[key] for key in keys]
+
+
+@pytest.mark.parametrize("fraction", FRACTIONS)
+@pytest.mark.parametrize("walked", [0, backend_module.ENTRIES_WALKED_BEFORE_SEEK, 64])
+def test_scan_prefixes(
+    benchmark: BenchmarkFixture,
+    runs: list[WantedRun],
+    entries: dict[bytes, bytes],
+    fraction: int,
+    walked: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    benchmark.group = f"state of {KEYS:,} keys, one in {fraction} as a prefix"
+    monkeypatch.setattr(backend_module, "ENTRIES_WALKED_BEFORE_SEEK", walked)
+    keys = list(entries)[::fraction]
+    with open_replica(tmp_path / "r", runs, attempt="a") as replica, RunWriter(tmp_path / "new") as writer:
+        found = benchmark(RocksDBBackend(replica.database, writer, {}).scan_prefixes, 0, keys)
+    assert found.keys == keys
 
 
 @pytest.mark.benchmark(group=f"runs, {KEYS:,} pairs")

@@ -115,13 +115,15 @@ class _Chain:
             return ()
         stage, schema = self._stages[0], next(iter(self._sources.values())).schema
         types = {field.name.lower(): field.dataType for field in schema}
-        named = all(is_column(text) and text.lower() in types for text in stage.arguments)
+        columns = [_column_in(text) for text in stage.arguments]
+        named = all(column is not None and column.lower() in types for column in columns)
+        named = named and not any(map(pa.types.is_nested, stage.argument_types))
         has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
         if not (named and has_instants):
             return ()
         reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_fields)]
-        arguments = zip(stage.arguments, stage.argument_types, strict=True)
-        reads += [ReadColumn(text, data_type, argument_name(i)) for i, (text, data_type) in enumerate(arguments)]
+        arguments = zip(columns, stage.argument_types, strict=True)
+        reads += [ReadColumn(str(name), data_type, argument_name(i)) for i, (name, data_type) in enumerate(arguments)]
         if stage.event_time is not None:
             reads.append(ReadColumn(stage.event_time, pa.timestamp("us", "UTC"), TIME_COLUMN))
         return tuple(reads)
@@ -275,6 +277,13 @@ def _check_columns(frame: DataFrame, where: str) -> None:
         if name.startswith("_"):
             msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={name}"
             raise InvalidJobError(msg)
+
+
+def _column_in(text: str) -> str | None:
+    """The column that an expression is, if it is no more than one: `name`, quoted or not."""
+    if text.startswith("`") and text.endswith("`"):
+        return text[1:-1].replace("``", "`")
+    return text if is_column(text) else None
 
 
 def _strategy(source: SourceSpec) -> Strategy:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,6 +27,9 @@ TIME = "_time"
 
 #: rows (m,) int64 -> (m,) uint64: a new array, which the caller may change. Only words of one call compare.
 Word = Callable[[I64], U64]
+
+#: rows [lo, hi), lo < hi -> (hi - lo,) uint64
+RangeWord = Callable[[int, int], U64]
 
 _BLOCK_ROWS = 2**16  # working arrays of a block stay in the cache, and add nothing to speak of to the peak memory
 _WORDS_MAX = 16  # rows still equal after so many words have long keys: comparing those whole is cheaper
@@ -72,6 +76,27 @@ class SortColumns:
             words.append(self._time_word)
         return words
 
+    def range_words(self, *, with_time: bool = True) -> list[RangeWord]:
+        """As `words`, for neighbouring rows: keys of one width are read with a stride, without an index."""
+        words: list[RangeWord] = [_over_range(word) for word in self.words(with_time=with_time)]
+        words[0] = lambda lo, hi: self.groups[lo:hi].astype(np.uint64)
+        if pa.types.is_fixed_size_binary(self.keys.type) and self.keys.type.byte_width >= 8:
+            for word in range(min(-(-self.keys.type.byte_width // 8), _WORDS_MAX)):
+                words[1 + word] = self._strided_word(word, self.keys.type.byte_width)
+        return words
+
+    def _strided_word(self, word: int, width: int) -> RangeWord:
+        """Word number `word` of keys of `width` bytes; a last one that is not whole ends with zeros."""
+        lacking = max(0, 8 * (word + 1) - width)
+
+        def read(lo: int, hi: int) -> U64:
+            first = int(self.key_rows.starts[lo]) + 8 * word - lacking
+            shape, strides = (hi - lo,), (width,)
+            view: npt.NDArray[Any] = np.ndarray(shape, ">u8", self.key_rows.data, offset=first, strides=strides)
+            return view.astype(np.uint64) << np.uint64(8 * lacking)
+
+        return read
+
     def _group_word(self, rows: I64) -> U64:
         return self.groups[rows].astype(np.uint64)
 
@@ -102,6 +127,10 @@ class SortColumns:
         rank[order] = np.arange(len(order), dtype=np.uint64)
         codes: I64 = encoded.indices.to_numpy()
         return rank[codes]
+
+
+def _over_range(word: Word) -> RangeWord:
+    return lambda lo, hi: word(np.arange(lo, hi))
 
 
 def sort_columns(table: pa.Table) -> SortColumns:

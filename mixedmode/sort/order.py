@@ -65,21 +65,22 @@ def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | 
 
     With `once_per_key` time is left out, and a row with the key of the row above it is found, too.
     """
-    words = columns.words(with_time=not once_per_key)
+    if len(columns) < 2:
+        return None
+    words = columns.range_words(with_time=not once_per_key)
     for lo in range(1, len(columns), _BLOCK_ROWS):
-        rows = np.arange(lo, min(lo + _BLOCK_ROWS, len(columns)))
-        found = len(columns)
+        hi = min(lo + _BLOCK_ROWS, len(columns))
+        is_wrong, is_equal = np.zeros(hi - lo, np.bool_), np.ones(hi - lo, np.bool_)
         for word in words:
-            above, here = np.split(word(np.concatenate([rows - 1, rows])), 2)
-            wrong = rows[here < above]
-            found = min(found, int(wrong[0])) if len(wrong) else found
-            rows = rows[here == above]
-            if len(rows) == 0:
+            values = word(lo - 1, hi)
+            is_wrong |= is_equal & (values[1:] < values[:-1])
+            is_equal &= values[1:] == values[:-1]
+            if not is_equal.any():
                 break
-        if once_per_key and len(rows):
-            found = min(found, int(rows[0]))
-        if found < len(columns):
-            return found
+        if once_per_key:
+            is_wrong |= is_equal
+        if is_wrong.any():
+            return lo + int(is_wrong.argmax())
     return None
 
 

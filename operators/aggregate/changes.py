@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from operators.interface import DELETE, INSERT, OP_COLUMN, OP_TYPE, UPDATE, WEIGHT_COLUMN
 
+_OPERATIONS = pa.array([INSERT, UPDATE, DELETE], OP_TYPE)
+
 
 @dataclass(frozen=True, slots=True)
 class KeyedChanges:
@@ -34,8 +36,8 @@ class KeyedChanges:
         """One row per changed key: key columns, results, `_op`. A deleted key has NULL results."""
         changed = self.existed | self.exists
         results = [_null_where(column, ~self.exists) for column in self.results]
-        operations = np.where(self.exists, np.where(self.existed, UPDATE, INSERT), DELETE)
-        columns = [*self.keys, *results, pa.array(operations, OP_TYPE)]
+        operations = np.where(self.exists, self.existed, np.int8(2)).astype(np.int8)
+        columns = [*self.keys, *results, _OPERATIONS.take(pa.array(operations))]
         table = pa.table(columns, names=[*self.names, OP_COLUMN])
         return table if changed.all() else table.filter(pa.array(changed))
 

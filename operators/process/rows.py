@@ -47,7 +47,9 @@ class RowCollector:
 
         Rows are copied, because a function may go on with the one that it gave.
         """
-        if result.__class__ is not GeneratorType:
+        if result.__class__ is dict:
+            result = (result,)
+        elif result.__class__ is not GeneratorType:
             result = (result,) if isinstance(result, Mapping) else _several(result)
         try:
             self.rows.extend(map(dict, result))

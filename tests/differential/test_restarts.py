@@ -89,7 +89,8 @@ def test_every_start_goes_on_where_the_one_before_ended(
         key_by = CHAINS[chain].key_by
         assert not differences(CHAINS[chain].answer(rows), fold(output_changes(base / "out"), key_by))
         assert not observer.committed or len(manifests(base / "checkpoints")) <= start.retained
-        assert all(event.path == "sorted" for event in observer.committed) or clock.time_ms == AT_MS
+        lagging = [event for event in observer.committed if event.epoch > 0]  # the first one has no watermark to lag
+        assert all(event.path == "sorted" for event in lagging) or clock.time_ms == AT_MS
 
 
 def job(base: Path, chain: str, start: Start, *, is_mixed: bool) -> Job:

@@ -5,6 +5,7 @@ Many keys are read by point reads, or by one range scan where the keys wanted ar
 is near and seeks where it is not.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
@@ -86,11 +87,13 @@ class RocksDBBackend:
     def _read_by_scan(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         # Group by group: between the entries of one state lie those of the operator's other states.
         stored: dict[bytes, bytes] = {}
-        first, after_last = keys[0], keys[-1] + b"\x00"
-        for group in range(_key_group(first), _key_group(after_last) + 1):
-            start, end = range_of_group(group, state_id)
-            found = self._scan(max(start, first), min(end, after_last))
+        at = 0
+        while at < len(keys):
+            _, group_end = range_of_group(_key_group(keys[at]), state_id)
+            after = bisect_left(keys, group_end, at)
+            found = self._scan(keys[at], keys[after - 1] + b"\x00")
             stored.update(zip(found.keys, found.values, strict=True))
+            at = after
         return [stored.get(key) for key in keys]
 
     def _scan(self, start: bytes, end: bytes) -> StateRange:
