@@ -245,7 +245,12 @@ def _closing(text: str, start: int, found: str | None = None) -> int:
         if depth == 0:
             return start + position
     if not text.rstrip().endswith(")"):
-        raise _not_a_call(found)
+        msg = (
+            "the call is cut short: its parenthesis is never closed. Between { and }, YAML ends a value at a comma, so "
+            "put the call in quotes there, or each output on a line of its own. "
+            f"found={found}"
+        )
+        raise InvalidJobError(msg)
     msg = f"a parenthesis is never closed. Close it before the end of the argument. found={found}"
     raise InvalidJobError(msg)
 
