@@ -1,6 +1,7 @@
 """Windows and watermarks in jobs on Spark: across the flip, restarts and rescaling; several sources; the end."""
 
 import json
+import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +14,13 @@ from pyspark.sql import SparkSession
 from mixedmode.config import SourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.run import Until
+from mixedmode.runtime.events import EpochCommitted
+from mixedmode.runtime.run import RunOptions, Until, run_job
 from tests.harness import (
     SPARK,
     Feed,
     ManualClock,
+    Recording,
     Row,
     manifests,
     output_changes,
@@ -298,6 +301,29 @@ def test_with_emit_all_the_backlog_gives_every_running_value(spark: SparkSession
     folder.add(record("a", 1, 1), record("a", 1, 2))
     folder.run(job, spark)
     assert [row["n"] for row in output_changes(folder.out) if row["_epoch"] == 1] == [22], "live: once per changed key"
+
+
+def test_early_results_of_open_windows_come_by_the_clock(spark: SparkSession, folder: Folder) -> None:
+    """No record comes after the first two files; the clock goes forward by four seconds an epoch."""
+    stop = threading.Event()
+
+    def later(event: EpochCommitted) -> None:
+        folder.clock.time_ms += 4_000
+        if event.epoch == 1:
+            folder.add(record("a", 4, 0.75))
+        if (event.epoch > 1 and event.rows_out) or event.epoch > 20:
+            stop.set()
+
+    folder.add(record("a", 1, 0.25), record("a", 2, 0.5))
+    steps = folder.job().key_by("k").window(tumbling="1h", early_results_every="10s").aggregate(s="sum(v)")
+    job = steps.write(Sink.parquet(folder.out))
+    observer = Recording(on_commit=later)
+    run_job(job.spec, job.where, RunOptions(observer=observer, clock=folder.clock, stop=stop, session=spark))
+    early = [(3, "insert"), (7, "update")]
+    assert [(row["s"], row["_op"]) for row in output_changes(folder.out)] == early
+    folder.run(steps, spark, until=Until.DRAINED)
+    assert [(row["s"], row["_op"]) for row in output_changes(folder.out)] == early, "it has not changed since"
+    assert windows(output_rows(folder.out), "s") == [(0, 1, 7)]
 
 
 def test_the_backlog_of_the_reference_gives_all_windows_but_the_last_one(spark: SparkSession, folder: Folder) -> None:
