@@ -131,6 +131,11 @@ class JobPlan:
         return self.sources_read if self.stages else ("+".join(self.sources_read),)
 
     @property
+    def is_partitioned(self) -> bool:
+        """Whether records tell the partition of the source that they come from."""
+        return bool(self.stages) and self.stages[0].partition_column is not None
+
+    @property
     def uses_clock(self) -> bool:
         """Whether something may be due when no record comes, so that there are epochs without any."""
         has_timeout = any(strategy.idle_timeout_ms is not None for strategy in self.strategies.values())

@@ -96,7 +96,15 @@ class _Run:
             started = clock.seconds()
             observer.on_epoch_started(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
             now_ms = clock.now_ms()
-            timing = timing_at(self._plan.strategies, None, now_ms, started_ms=now_ms, is_backlog=True, fires_all=True)
+            timing = timing_at(
+                self._plan.strategies,
+                None,
+                now_ms,
+                started_ms=now_ms,
+                is_partitioned=self._plan.is_partitioned,
+                is_backlog=True,
+                fires_all=True,
+            )
             task = EpochTask(Epoch(0), "sorted", timing.at_the_end())
             result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
             sinks.publish(result.outputs)

@@ -94,7 +94,7 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
-    return _columns(whole, stage)
+    return _columns(whole, stage, tells_source=True)
 
 
 def run_stages(
@@ -202,20 +202,23 @@ def _in_this_epoch(stage: KeyedStage, settings: StageSettings, task: EpochTask) 
     return stage.giving_every_value() if settings.gives_every_value and task.timing.is_backlog else stage
 
 
-def _columns(frame: DataFrame, stage: KeyedStage) -> DataFrame:
-    """What the map side of a stage reads, under the names that it expects."""
+def _columns(frame: DataFrame, stage: KeyedStage, *, tells_source: bool = False) -> DataFrame:
+    """What the map side of a stage reads, under the names that it expects.
+
+    `tells_source`: the frame says which source a row is of. A file may have a column of that name, which is its own.
+    """
     columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
         columns.append(F.expr(f"unix_micros(CAST({quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
     if stage.is_change_log:
         columns.append(F.col(WEIGHT_COLUMN))
-    if SOURCE_COLUMN in frame.columns:
+    if tells_source:
         columns.append(F.col(SOURCE_COLUMN))
     if stage.partition_column is not None:
         columns.append(F.col(quoted(stage.partition_column)).cast("string").alias(PARTITION_COLUMN))
     columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
-    return frame.select(*columns) if columns else frame.select(F.lit(0).alias("_none"))
+    return frame.select(*columns)
 
 
 def _change_log(session: SparkSession, output: DataFrame, following: KeyedStage) -> DataFrame:

@@ -66,12 +66,16 @@ def timing_at(
     clock_ms: int,
     *,
     started_ms: int,
+    is_partitioned: bool,
     is_backlog: bool,
     fires_all: bool,
 ) -> Timing:
-    """The timing of the epoch after `latest`. started_ms: the clock at this start of the job."""
+    """The timing of the epoch after `latest`.
+
+    started_ms: the clock at this start of the job. is_partitioned: whether records tell the partition they come from.
+    """
     return Timing(
-        before=_watermarks(strategies, latest, started_ms),
+        before=_watermarks(strategies, latest, started_ms, is_partitioned=is_partitioned),
         strategies=strategies,
         clock_ms=clock_ms,
         clock_before_ms=None if latest is None or latest.is_backlog else latest.clock_ms,
@@ -102,16 +106,26 @@ def source_progress(
     return found
 
 
-def _watermarks(strategies: Mapping[str, Strategy], latest: Manifest | None, started_ms: int) -> WatermarkState:
+def _watermarks(
+    strategies: Mapping[str, Strategy], latest: Manifest | None, started_ms: int, *, is_partitioned: bool
+) -> WatermarkState:
     """What the epoch before left. No split is idle before it was silent while the job ran, also one that is new."""
     state = WatermarkState.initial(strategies, started_ms)
     if latest is None:
         return state
     splits = dict(state.splits)
     for name, source in latest.sources.items():
-        if name in strategies and source.splits:
+        known = _still_told_apart(source.splits, is_partitioned=is_partitioned)
+        if name in strategies and known:
             del splits[name, ""]
-            for partition, split in source.splits.items():
+            for partition, split in known.items():
                 splits[name, partition] = SplitProgress(split.max_time_us, max(split.active_ms, started_ms))
     known_us = MIN_TIME_US if latest.watermark_us is None else latest.watermark_us
     return WatermarkState(splits, known_us if strategies else MIN_TIME_US)
+
+
+def _still_told_apart(splits: Mapping[str, SplitProgress], *, is_partitioned: bool) -> Mapping[str, SplitProgress]:
+    """The splits that will have records: one from before `partition-column` came or went would wait for ever."""
+    if is_partitioned:
+        return {} if splits.keys() == {""} else splits
+    return {"": splits[""]} if "" in splits else {}

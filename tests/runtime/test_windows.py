@@ -240,6 +240,28 @@ def test_partitions_of_a_source_have_watermarks_of_their_own(spark: SparkSession
     assert set(manifests(folder.checkpoints)[-1].sources["t"].splits) == {"0", "1"}
 
 
+def test_a_partition_column_may_come_and_go_without_holding_the_watermark_back(
+    spark: SparkSession, folder: Folder
+) -> None:
+    def job(**watermark: Any) -> Job:
+        source = folder.source(schema=f"{DDL}, p int", **watermark)
+        return folder.job(sources={"t": source}).key_by("k").window(tumbling="1h").aggregate(n="count(*)")
+
+    settings: list[dict[str, Any]] = [{}, {"partition_column": "p"}, {}]
+    for hour, watermark in enumerate(settings, 1):
+        folder.add({**record("a", 1, hour), "p": hour})
+        folder.run(job(**watermark), spark)
+        assert folder.watermark == at(hour), "what is no longer told apart is not waited for"
+
+
+def test_a_file_may_have_a_column_of_any_name(spark: SparkSession, folder: Folder) -> None:
+    """Among them those that the program uses between Spark and its tasks."""
+    source = folder.source(schema=f"{DDL}, _source string, _partition string, _time int")
+    folder.add({**record("a", 1, 1), "_source": "kafka", "_partition": "x", "_time": 5}, record("b", 1, 3))
+    folder.run(folder.job(sources={"t": source}).key_by("k").window(tumbling="1h").aggregate(n="count(*)"), spark)
+    assert windows(output_rows(folder.out), "k", "n") == [(1, 2, "a", 1)]
+
+
 def test_a_record_far_ahead_of_the_clock_does_not_move_the_watermark(spark: SparkSession, folder: Folder) -> None:
     folder.add(record("a", 1, 0.5), {**record("a", 1, 0), "at": "9999-12-31 00:00:00"}, record("a", 1, 2))
     folder.run(hourly(folder), spark)
