@@ -2,34 +2,25 @@
 
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall
 from mixedmode.config.dump import job_spec_to_yaml
-from mixedmode.config.load import LoadedJob, job_spec_from_mapping, load_job, load_job_spec
-from mixedmode.config.modes import ModePolicy, resolve_mode
-from mixedmode.config.spec import (
+from mixedmode.config.execution import (
     CheckpointingSpec,
-    CumulatingSpec,
     ExecutionBacklogSpec,
     ExecutionSpec,
-    GlobalSpec,
-    JobSettings,
-    JobSpec,
-    KeyedAggregateStep,
     PipelineBacklogSpec,
     PipelineSpec,
-    ProcessStep,
     RuntimeMode,
-    SessionSpec,
-    SideOutputSpec,
-    SinkSpec,
-    SlidingSpec,
-    SourceSpec,
-    SqlStep,
     StateBacklogSpec,
     StateSpec,
-    TumblingSpec,
-    WatermarkSpec,
-    WindowSpec,
 )
-from mixedmode.config.values import format_bytes, format_duration_ms, parse_bytes, parse_duration_ms
+from mixedmode.config.load import LoadedJob, job_spec_from_mapping, load_job, load_job_spec
+from mixedmode.config.modes import ModePolicy, resolve_mode
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sources import SourceSpec, WatermarkSpec
+from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.config.steps import KeyedAggregateStep, ProcessStep, SqlStep
+from mixedmode.config.values import format_bytes, parse_bytes
+from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
+from mixedmode.durations import format_duration_ms, parse_duration_ms
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mixedmode.config.fields import Count, DurationMs, PositiveBytes, PositiveDurationMs, Section, Text, refusal
-from mixedmode.config.values import format_duration_ms
+from mixedmode.durations import format_duration_ms
 
 #: key groups; the number of one is stored in 16 bits; the same number as in keys/groups.py
 MAX_PARALLELISM_LIMIT = 2**15

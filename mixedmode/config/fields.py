@@ -6,8 +6,8 @@ path in a job file or as an argument in Python.
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
@@ -16,7 +16,8 @@ from pydantic_core import PydanticCustomError
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import Path
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.values import format_bytes, format_duration_ms, parse_bytes, parse_duration_ms
+from mixedmode.config.values import format_bytes, parse_bytes
+from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -49,6 +50,17 @@ class Section(BaseModel):
             return data
         known = {key_of(name) for name in cls.model_fields}
         return {key: value for key, value in data.items() if value is not None or key not in known}
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        findings = list(self._findings())
+        if findings:
+            raise refusal(*findings)
+        return self
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        """What is wrong with the fields taken together, each of which is right: see `refusal`. Nothing by default."""
+        yield from ()
 
 
 def refusal(*findings: tuple[Path, str]) -> PydanticCustomError:

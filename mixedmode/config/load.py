@@ -18,7 +18,8 @@ from mixedmode.config.document import Document, Mark, Path, Problem, path_text
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.reader import read_document
-from mixedmode.config.spec import JobSettings, JobSpec, KeyedAggregateStep, ProcessStep
+from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.config.steps import KeyedAggregateStep, ProcessStep
 from mixedmode.errors import InvalidJobError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")

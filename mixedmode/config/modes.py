@@ -11,7 +11,8 @@ Invariants (tests/config/test_modes.py):
 from dataclasses import dataclass
 from typing import Literal
 
-from mixedmode.config.spec import JobSpec, RuntimeMode
+from mixedmode.config.execution import RuntimeMode
+from mixedmode.config.spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """What a job reads, and how event time moves in it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
@@ -17,7 +17,6 @@ from mixedmode.config.fields import (
     Section,
     Text,
     key_of,
-    refusal,
 )
 
 _DAY_MS = 86_400_000
@@ -65,13 +64,6 @@ class SourceSpec(Section):
     max_bytes_per_epoch: PositiveBytes | None = Field(
         default=None, description="most bytes in one epoch when a backlog takes the streaming path; not given: no limit"
     )
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
-        findings = list(self._findings())
-        if findings:
-            raise refusal(*findings)
-        return self
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if self.schema_ddl is None and self.format != "parquet":

@@ -22,57 +22,15 @@ from pydantic import Field, field_validator, model_validator
 
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.execution import (
-    MAX_PARALLELISM_LIMIT,
-    CheckpointingSpec,
-    ExecutionBacklogSpec,
     ExecutionSpec,
-    PipelineBacklogSpec,
     PipelineSpec,
     RuntimeMode,
-    StateBacklogSpec,
     StateSpec,
 )
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text, refusal
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
-from mixedmode.config.sources import SourceSpec, WatermarkSpec
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.config.steps import KeyedAggregateStep, ProcessStep, SqlStep, Step, repeated
-from mixedmode.config.windows import (
-    CumulatingSpec,
-    GlobalSpec,
-    SessionSpec,
-    SlidingSpec,
-    TumblingSpec,
-    WindowSpec,
-)
-
-__all__ = [
-    "MAX_PARALLELISM_LIMIT",
-    "SPARK_DEFAULTS",
-    "CheckpointingSpec",
-    "CumulatingSpec",
-    "ExecutionBacklogSpec",
-    "ExecutionSpec",
-    "GlobalSpec",
-    "JobSettings",
-    "JobSpec",
-    "KeyedAggregateStep",
-    "PipelineBacklogSpec",
-    "PipelineSpec",
-    "ProcessStep",
-    "RuntimeMode",
-    "SessionSpec",
-    "SideOutputSpec",
-    "SinkSpec",
-    "SlidingSpec",
-    "SourceSpec",
-    "SqlStep",
-    "StateBacklogSpec",
-    "StateSpec",
-    "Step",
-    "TumblingSpec",
-    "WatermarkSpec",
-    "WindowSpec",
-]
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
 

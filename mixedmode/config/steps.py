@@ -1,9 +1,9 @@
 """What a job computes: sql steps, keyed aggregates with or without windows, process functions."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
@@ -18,7 +18,6 @@ from mixedmode.config.fields import (
     TableName,
     TagName,
     Text,
-    refusal,
 )
 from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.config.spelling import nearest
@@ -51,13 +50,6 @@ class KeyedInput(Section):
     late: SinkSpec | None = Field(
         default=None, description="where records go that come too late for their windows; not given: they are counted"
     )
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
-        findings = list(self._findings())
-        if findings:
-            raise refusal(*findings)
-        return self
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _key_findings(self.key_by)
@@ -121,13 +113,6 @@ class ProcessStep(Section):
     dead_letter: SinkSpec | None = Field(
         default=None, description="where records go on which the function raised; needs on-error: dead-letter"
     )
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
-        findings = list(self._findings())
-        if findings:
-            raise refusal(*findings)
-        return self
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _key_findings(self.key_by)

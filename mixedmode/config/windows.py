@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Count, DurationMs, Section, SpanMs, TimeZone, key_of, refusal
-from mixedmode.config.values import format_duration_ms
+from mixedmode.durations import format_duration_ms
 
 #: columns that the windows of a step add to its result
 WINDOW_COLUMNS = ("window_start", "window_end", "window_number")
@@ -51,13 +51,6 @@ class _RepeatedWindows(_MainSetting):
         default=None,
         description="windows of whole days begin at midnight here, such as Europe/Berlin; not given: UTC",
     )
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        findings = list(self._findings())
-        if findings:
-            raise refusal(*findings)
-        return self
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if self.offset_ms >= self.size_ms:

@@ -28,14 +28,10 @@ from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.fields import key_of
 from mixedmode.config.load import LoadedJob, checked_section, load_job, resolve_paths
-from mixedmode.config.spec import (
-    JobSettings,
-    JobSpec,
-    SinkSpec,
-    SourceSpec,
-    SqlStep,
-    Step,
-)
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sources import SourceSpec
+from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.config.steps import SqlStep, Step
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, FileName, Mode, Size, SparkValue, argument, nested
 from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from mixedmode.config.document import Path
-from mixedmode.config.spec import RuntimeMode
+from mixedmode.config.execution import RuntimeMode
 
 FileName = str | os.PathLike[str]
 Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode

@@ -8,7 +8,8 @@ from pathlib import Path as FilePath
 from typing import Any, Literal, TypeVar
 
 from mixedmode.config.load import checked_section, resolve_field
-from mixedmode.config.spec import SideOutputSpec, SinkSpec, SourceSpec
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.job.arguments import Duration, FileName, Size, SparkValue, argument, nested
 
 AnyFiles = TypeVar("AnyFiles", SourceSpec, SinkSpec, SideOutputSpec)

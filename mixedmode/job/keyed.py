@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
-from mixedmode.config.spec import KeyedAggregateStep, ProcessStep, SideOutputSpec, SinkSpec
-from mixedmode.config.steps import KeyedInput
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.steps import KeyedAggregateStep, KeyedInput, ProcessStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, FileName, PlainValue, argument, nested
 

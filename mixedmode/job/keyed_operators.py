@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.config import AggregateCall, KeyedAggregateStep, WindowSpec
-from mixedmode.config.values import format_duration_ms
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec
+from mixedmode.durations import format_duration_ms
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, TypedDict
 
-from mixedmode.config.values import parse_bytes, parse_duration_ms
+from mixedmode.config.values import parse_bytes
+from mixedmode.durations import parse_duration_ms
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, Size
 from mixedmode.keys.groups import check_parallelism

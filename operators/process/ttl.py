@@ -4,16 +4,12 @@ The one idea: expired state is never returned, so a function cannot tell whether
 sweep's business (operators/process/due.py), and has no deadline.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from mixedmode.durations import DURATION_MS_MAX, parse_duration_ms
 from mixedmode.errors import InvalidJobError
-
-_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}  # largest first, as in a job file
-_TEXT = re.compile("".join(f"(?:([0-9]+){unit})?" for unit in _UNITS_MS))
-_MS_MAX = (2**63 - 1) // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +24,7 @@ class Ttl:
     refresh: Literal["write", "read-and-write"] = "write"
 
     def __post_init__(self) -> None:
-        if not 0 < self.duration_ms <= _MS_MAX:
+        if not 0 < self.duration_ms <= DURATION_MS_MAX:
             raise InvalidJobError(_not_a_duration(self.duration))
         if self.refresh not in ("write", "read-and-write"):
             msg = f"this is no way to refresh a Ttl. Choose `write` or `read-and-write`. refresh={self.refresh}"
@@ -39,10 +35,10 @@ class Ttl:
         """The duration in milliseconds."""
         if isinstance(self.duration, timedelta):
             return self.duration // timedelta(milliseconds=1)
-        match = _TEXT.fullmatch(str(self.duration))
-        if match is None or match.lastindex is None:
-            raise InvalidJobError(_not_a_duration(self.duration))
-        return sum(int(count or 0) * unit for count, unit in zip(match.groups(), _UNITS_MS.values(), strict=True))
+        try:
+            return parse_duration_ms(self.duration)
+        except InvalidJobError as error:
+            raise InvalidJobError(_not_a_duration(self.duration)) from error
 
 
 def _not_a_duration(found: object) -> str:

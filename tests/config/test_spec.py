@@ -9,18 +9,12 @@ from pydantic import ValidationError
 
 from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
+from mixedmode.config.execution import MAX_PARALLELISM_LIMIT, ExecutionSpec, RuntimeMode
 from mixedmode.config.fields import Section
-from mixedmode.config.spec import (
-    MAX_PARALLELISM_LIMIT,
-    ExecutionSpec,
-    JobSpec,
-    KeyedAggregateStep,
-    RuntimeMode,
-    SinkSpec,
-    SourceSpec,
-    SqlStep,
-    WatermarkSpec,
-)
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sources import SourceSpec, WatermarkSpec
+from mixedmode.config.spec import JobSpec
+from mixedmode.config.steps import KeyedAggregateStep, SqlStep
 from tests.config.refusals import SMALLEST_JOB, messages
 
 

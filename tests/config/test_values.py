@@ -7,14 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mixedmode.config import calls, values
-from mixedmode.config.values import (
-    DURATION_MS_MAX,
-    SIZE_BYTES_MAX,
-    format_bytes,
-    format_duration_ms,
-    parse_bytes,
-    parse_duration_ms,
-)
+from mixedmode.config.values import SIZE_BYTES_MAX, format_bytes, parse_bytes
+from mixedmode.durations import DURATION_MS_MAX, format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
 

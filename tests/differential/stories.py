@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
-from mixedmode.config.spec import SourceSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.job import Job, Sink
 from tests.differential.oracle import Row, Table, key_of
 from tests.harness import SPARK, Recording, output_changes, run

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.config.spec import SourceSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.job import Job, Sink, Source
 from mixedmode.keys import group_range
 from tests.differential.cases import Rows

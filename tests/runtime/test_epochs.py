@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.gc import collect_orphans
-from mixedmode.config.spec import SourceSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.runtime.events import EpochStarted

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.config.spec import SourceSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.runtime.analysis import analyse

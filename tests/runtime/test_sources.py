@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.config.spec import SourceSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.job import Job, Sink, Source
 from tests.harness import SPARK, manifests, output_rows, run, write_json, write_parquet, write_text
 
