@@ -97,7 +97,7 @@ def _windowed(
 ) -> KeyedOperator:
     kind = window.kind
     if isinstance(kind, GlobalSpec):
-        return CountWindowAggregateOperator(aggregator, schema, kind.count, needs_previous=False)
+        return CountWindowAggregateOperator(aggregator, schema, kind.count)
     lateness_us, early_ms = 1000 * step.allowed_lateness_ms, step.early_results_every_ms
     if isinstance(kind, SessionSpec):
         return SessionAggregateOperator(

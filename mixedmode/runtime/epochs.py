@@ -88,9 +88,7 @@ class EpochRunner:
             case RunEpoch():
                 path = self._path(is_catching_up=is_catching_up)
                 timing = self._timing(path)
-                self._run_and_commit(
-                    frame.sparkSession, frame, epoch, settings, path, timing, offsets=offsets, is_final=False
-                )
+                self._run_and_commit(frame.sparkSession, frame, epoch, settings, path, timing, offsets=offsets)
             case Republish():
                 assert latest is not None
                 self._context.sinks.publish(latest.outputs)
@@ -107,7 +105,7 @@ class EpochRunner:
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
         path = EpochPath(is_backlog=False, path="streaming")
         timing = self._timing(path).at_the_end()
-        self._run_and_commit(session, None, epoch, settings, path, timing, offsets="", is_final=True)
+        self._run_and_commit(session, None, epoch, settings, path, timing, offsets="")
 
     def _run_and_commit(  # what an epoch is made of
         self,
@@ -119,7 +117,6 @@ class EpochRunner:
         timing: Timing,
         *,
         offsets: str,
-        is_final: bool,
     ) -> None:
         context, latest = self._context, self.latest
         started = context.clock.seconds()
@@ -130,7 +127,7 @@ class EpochRunner:
         except Exception:
             self._discard(epoch)
             raise
-        manifest = self._manifest(epoch, path, settings, timing, result, offsets=offsets, is_final=is_final)
+        manifest = self._manifest(epoch, path, settings, timing, result, offsets=offsets)
         reach("before-manifest", epoch)
         manifest = self._commit(manifest)
         self._retained.append(manifest)
@@ -200,7 +197,6 @@ class EpochRunner:
         result: EpochResult,
         *,
         offsets: str,
-        is_final: bool,
     ) -> Manifest:
         context = self._context
         watermark_us = timing.after(result.progress).watermark_us
@@ -217,7 +213,7 @@ class EpochRunner:
             sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
             watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
             clock_ms=timing.clock_ms,
-            is_final=is_final,
+            is_final=timing.is_final,
             offsets=offsets,
             operators=result.operators,
             outputs=result.outputs,

@@ -120,12 +120,12 @@ def run_stages(
                 output = output.persist()
                 held.append(output)
             all_reports.append(_reports(output.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN)))
-            if _waits_for_end(stage, task):
+            if subtask.waits_for_end:
                 break  # no row for the stages after it, which keep their state
             if following is not None:
                 rows = _columns(_change_log(session, output, following), following)
                 blocks = rows.mapInArrow(_map_side(following, plan, settings, task), BLOCK_DDL)
-        if plan.sql and not _waits_for_end(plan.stages[-1], task):
+        if plan.sql and not subtask.waits_for_end:
             rows = output.where(F.col(REPORT_COLUMN).isNull()).drop(REPORT_COLUMN, WEIGHT_COLUMN)
             all_reports.append(_write_rows(apply_sql(session, rows, plan.sql), plan, settings, task))
     finally:
@@ -190,6 +190,7 @@ def _subtask_task(
         memory=share_memory(settings.sort_memory_bytes, attributes, task.path),
         state=state,
         sinks={name: sink for name, sink in settings.sinks.items() if name != MAIN or not is_inner},
+        waits_for_end=_waits_for_end(stage, task),
         output_schema=pa.schema([*rows, REPORT_FIELD]),
     )
 

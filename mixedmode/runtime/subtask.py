@@ -38,7 +38,8 @@ class SubtaskTask:
     """Everything that a subtask needs in one epoch. `state` is None in batch mode.
 
     `sinks` are by the name of the output; an inner stage has none for its main output, whose rows go to the next one.
-    `output_schema` is the inner stage's frame: its rows, and the report in the last column.
+    `waits_for_end`: the operator says that it gives no rows yet. `output_schema` is the inner stage's frame: its rows,
+    and the report in the last column.
     """
 
     stage: KeyedStage
@@ -51,6 +52,7 @@ class SubtaskTask:
     memory: MemoryShares
     state: StateTask | None
     sinks: Mapping[str, SinkTask]
+    waits_for_end: bool
     output_schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -111,7 +113,7 @@ class _SubtaskRun:
                 self._skipped += output.rows.num_rows
             elif isinstance(output, SideRows):
                 self._outputs[output.tag].write(output.rows)
-            elif self._waits_for_end:
+            elif self._task.waits_for_end:
                 self._check_waits(output)
             elif MAIN in self._outputs:
                 rows = output.upserts()
@@ -121,11 +123,6 @@ class _SubtaskRun:
                 rows = output.change_log()
                 self._rows_out += rows.num_rows
                 yield _with_report_column(rows, self._task.output_schema)
-
-    @property
-    def _waits_for_end(self) -> bool:
-        declares = self._task.stage.operator.attributes.output_only_after_end_of_stream
-        return declares and not self._task.timing.is_final
 
     def _check_waits(self, output: Changes) -> None:
         rows = output.change_log().num_rows

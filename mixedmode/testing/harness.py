@@ -21,8 +21,8 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration
 from mixedmode.keys.groups import check_parallelism
 from mixedmode.testing.epoch import Place, run_epoch
+from mixedmode.testing.moment import Moment
 from mixedmode.testing.outputs import Outputs, Row
-from mixedmode.testing.progress import Progress
 from mixedmode.testing.settings import HarnessArguments, Instant, Settings, duration_ms, instant_us
 from mixedmode.testing.snapshot import Snapshot, decode_table, encode_state_schema, encode_table
 from mixedmode.testing.step import Rows, Step
@@ -48,17 +48,17 @@ class Harness:
                 "none. Set event_time to a column of the schema, or remove it."
             )
             raise InvalidJobError(msg)
-        self._begin(Progress.initial(self._settings.clock_ms), is_backlog=self._settings.is_backlog)
+        self._begin(Moment.initial(self._settings.clock_ms), is_backlog=self._settings.is_backlog)
 
     def _begin(
         self,
-        progress: Progress,
+        moment: Moment,
         *,
         is_backlog: bool,
         entries: Iterable[tuple[bytes, bytes]] = (),
         table: Sequence[Row] = (),
     ) -> None:
-        self._progress = progress
+        self._moment = moment
         self._entries = SortedDict(entries)  #: {stored key: value}, of all subtasks
         self._is_over = False
         self._is_backlog = is_backlog
@@ -80,14 +80,14 @@ class Harness:
         """
         self._check_goes_on()
         table = self._step.table(rows)
-        later_ms = self._progress.clock_ms + duration_ms(after, where=f"{self._step.where}: after")
+        later_ms = self._moment.clock_ms + duration_ms(after, where=f"{self._step.where}: after")
         to_us = self._checked_watermark(watermark)
         if self._is_backlog:
             self._collected.append(table)
             self._backlog_us = max(self._backlog_us, to_us)
-            self._progress = replace(self._progress, clock_ms=later_ms)
+            self._moment = replace(self._moment, clock_ms=later_ms)
         else:
-            self._run(table, replace(self._progress, clock_ms=later_ms), to_us)
+            self._run(table, replace(self._moment, clock_ms=later_ms), to_us)
 
     def advance_watermark(self, to: Instant) -> None:
         """An epoch without records, in which the watermark comes to `to`: what is due by event time fires."""
@@ -119,12 +119,12 @@ class Harness:
     def end(self) -> None:
         """The input has ended: a last epoch, in which everything fires. A first backlog is run as batch mode would."""
         self._check_goes_on()
-        if self._is_backlog and self._progress.was_backlog is None:
+        if self._is_backlog and self._moment.was_backlog is None:
             self._run_backlog(fires_all=True, is_kept=False)
         else:
             if self._is_backlog:
                 self.flip()
-            self._run(self._step.table([]), self._progress, MIN_TIME_US, fires_all=True)
+            self._run(self._step.table([]), self._moment, MIN_TIME_US, fires_all=True)
         self._is_over = True
 
     def snapshot(self) -> bytes:
@@ -137,7 +137,7 @@ class Harness:
             description=self._step.description,
             state_schema=encode_state_schema(self._step.operator),
             max_parallelism=self._settings.max_parallelism,
-            progress=self._progress,
+            moment=self._moment,
             entries=list(self._entries.items()),
             table=encode_table(table),
         ).encode()
@@ -155,7 +155,7 @@ class Harness:
         other = copy.copy(self)
         other._settings = replace(self._settings, parallelism=subtasks)  # noqa: SLF001 - it is of this class
         rows = decode_table(found.table).to_pylist()
-        other._begin(found.progress, is_backlog=False, entries=found.entries, table=rows)  # noqa: SLF001 - as above
+        other._begin(found.moment, is_backlog=False, entries=found.entries, table=rows)  # noqa: SLF001 - as above
         return other
 
     # --- what has come of it ------------------------------------------------------------------------------------------
@@ -186,22 +186,22 @@ class Harness:
     @property
     def records_late(self) -> int:
         """How many records came too late for all of their windows, since the beginning."""
-        return self._progress.records_late
+        return self._moment.records_late
 
     @property
     def records_skipped(self) -> int:
         """How many records were left out by `on_error="skip"`, since the beginning."""
-        return self._progress.records_skipped
+        return self._moment.records_skipped
 
     @property
     def watermark(self) -> int:
         """The watermark after the last epoch, in microseconds since 1970; process.MIN_WATERMARK before it has begun."""
-        return self._progress.watermark_us
+        return self._moment.watermark_us
 
     @property
     def clock(self) -> int:
         """Processing time, in microseconds since 1970."""
-        return self._progress.clock_ms * 1000
+        return self._moment.clock_ms * 1000
 
     @property
     def is_backlog(self) -> bool:
@@ -217,13 +217,13 @@ class Harness:
 
     def _run_backlog(self, *, fires_all: bool, is_kept: bool = True) -> None:
         table = pa.concat_tables([self._step.table([]), *self._collected])
-        place = Place(self._entries, is_sorted=self._progress.was_backlog is None, is_kept=is_kept)
-        self._run(table, self._progress, self._backlog_us, fires_all=fires_all, backlog=place)
+        place = Place(self._entries, is_sorted=self._moment.was_backlog is None, is_kept=is_kept)
+        self._run(table, self._moment, self._backlog_us, fires_all=fires_all, backlog=place)
         self._is_backlog = False
         self._collected, self._backlog_us = [], MIN_TIME_US
 
     def _run(
-        self, table: pa.Table, now: Progress, to_us: int, *, fires_all: bool = False, backlog: Place | None = None
+        self, table: pa.Table, now: Moment, to_us: int, *, fires_all: bool = False, backlog: Place | None = None
     ) -> None:
         """An epoch: a live one, unless `backlog` is where its state goes. The watermark comes at least to `to_us`."""
         is_backlog, times_us = backlog is not None, self._step.times_us(table)
@@ -233,7 +233,7 @@ class Harness:
             self._operator(is_backlog=is_backlog),
             table,
             now.epoch_time(
-                self._progress,
+                self._moment,
                 is_backlog=is_backlog,
                 fires_all=fires_all,
                 is_final=fires_all and (backlog is None or not backlog.is_kept),
@@ -242,7 +242,7 @@ class Harness:
             backlog or Place(self._entries, is_sorted=False),
         )
         self._outputs.add(output)
-        self._progress = now.at_end(
+        self._moment = now.at_end(
             is_backlog=is_backlog,
             late=sum(late.num_rows for late in output.late),
             skipped=sum(skipped.num_rows for skipped in output.sides.get(SKIPPED_TAG, ())),

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.testing.progress import Progress
+from mixedmode.testing.moment import Moment
 from mixedmode.testing.step import Step
 from operators.interface import KeyedOperator
 from operators.process import incompatibilities
@@ -28,7 +28,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     description: str
     state_schema: bytes
     max_parallelism: int
-    progress: Progress
+    moment: Moment
     entries: list[tuple[bytes, bytes]]
     table: bytes
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mixedmode.time import MIN_TIME_US, EpochTime
 from operators.interface import TIME_COLUMN, AppendedRows, SideRows
-from operators.process.chunks import Chunk, column_of
+from operators.process.chunks import Chunk
 from operators.process.codec import StateMismatchError
 from operators.process.context import Context, Timers
 from operators.process.failures import (
@@ -32,6 +32,7 @@ from operators.process.reference import AnyFunction, file_of
 from operators.process.rows import RowCollector, RowMismatchError
 from operators.process.timers import TimerQueue
 from operators.process.turns import Turns
+from operators.tables import column_of
 
 if TYPE_CHECKING:
     from operators.process.operator import ProcessOperator

@@ -20,6 +20,7 @@ from operators.aggregate.segments import segments
 from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
 from operators.process.due import EVENT_TIMER, EXPIRY, KEYS, KIND_COLUMN, PROCESSING_TIMER, RECORD
 from operators.process.records import python_values
+from operators.tables import column_of
 
 CHUNK_ROWS = 2**14
 
@@ -111,9 +112,3 @@ def _timers(table: pa.Table, key_of_row: npt.NDArray[np.intp], rows: npt.NDArray
 def _python_keys(encoded: pa.Array, key_schema: KeySchema) -> list[Any]:
     columns: Sequence[list[Any]] = [python_values(column) for column in decode_keys(encoded, key_schema)]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-
-
-def column_of(table: pa.Table, name: str) -> pa.Array:
-    """A column as one array."""
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -141,7 +141,7 @@ def _made(named: Any, args: Mapping[str, Any], label: str) -> AnyFunction:
 
 
 def _put_first_on_path(folder: str) -> None:
-    """It stays there, for what the function imports when it runs. Forgetting what was there takes some 60 ms."""
+    """It stays there, for what the function imports when it runs. Forgetting what was there is slow."""
     if folder in sys.path:
         sys.path.remove(folder)
     sys.path.insert(0, folder)

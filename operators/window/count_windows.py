@@ -48,13 +48,12 @@ class CountWindowAggregateOperator:
     """Output: key, window_number, window_start, window_end, results. `key_schema` is None for un-keyed input.
 
     `window_number` counts the windows of a key from 0 on. The bounds are the least event time, and the greatest plus
-    one microsecond. Rows are only added, so `needs_previous` changes nothing.
+    one microsecond. Rows are only added.
     """
 
     aggregator: Aggregator
     key_schema: KeySchema | None
     count: int
-    needs_previous: bool
 
     attributes = OperatorAttributes()
 

@@ -16,7 +16,7 @@ Row = tuple[Any, ...]
 
 
 def operator_of(count: int, schema: KeySchema | None = KEYED) -> CountWindowAggregateOperator:
-    return CountWindowAggregateOperator(AGGREGATOR, schema, count, needs_previous=True)
+    return CountWindowAggregateOperator(AGGREGATOR, schema, count)
 
 
 def rows_of(windows: dict[Row, list[list[Event]]]) -> dict[Row, Row]:

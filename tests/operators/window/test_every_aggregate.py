@@ -111,7 +111,7 @@ def tell(run: Run, epochs: list[list[Event]]) -> None:
         TimeWindowAggregateOperator(EVERY, KEYED, Sliding(60, 25), 0, None, needs_previous=False),
         TimeWindowAggregateOperator(EVERY, KEYED, Cumulating(100, 20), 0, None, needs_previous=False),
         SessionAggregateOperator(EVERY, KEYED, 12, 0, None, needs_previous=False),
-        CountWindowAggregateOperator(EVERY, KEYED, 7, needs_previous=False),
+        CountWindowAggregateOperator(EVERY, KEYED, 7),
     ],
     ids=["tumbling", "sliding", "cumulating", "session", "count"],
 )
@@ -147,7 +147,7 @@ def members_of(operator: Any, key: tuple[Any, ...], row: tuple[Any, ...], events
     [
         TimeWindowAggregateOperator(AGGREGATOR, KEYED, Sliding(60, 25), 30, 1, needs_previous=True),
         SessionAggregateOperator(AGGREGATOR, KEYED, 12, 30, 1, needs_previous=True),
-        CountWindowAggregateOperator(AGGREGATOR, KEYED, 7, needs_previous=True),
+        CountWindowAggregateOperator(AGGREGATOR, KEYED, 7),
     ],
     ids=["time", "session", "count"],
 )

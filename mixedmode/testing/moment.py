@@ -22,7 +22,7 @@ _SPLIT: Split = ("rows", "")  # all records come from one source
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Moment:
     """`newest_us` is the greatest event time so far, None before there is one; `clock_ms` is now.
 
     `was_backlog` is that of the last epoch, `before_ms` its clock; both None before the first epoch, and `before_ms`
@@ -57,7 +57,7 @@ class Progress:
         """With a watermark that has come at least as far as this."""
         return replace(self, watermark_us=max(self.watermark_us, watermark_us))
 
-    def epoch_time(self, before: "Progress", *, is_backlog: bool, fires_all: bool, is_final: bool) -> EpochTime:
+    def epoch_time(self, before: "Moment", *, is_backlog: bool, fires_all: bool, is_final: bool) -> EpochTime:
         """What the operator is told in an epoch that comes from `before` to here."""
         return EpochTime(
             late_us=before.watermark_us,
