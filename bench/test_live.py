@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from bench.conftest import Say
 from bench.feed import Feed, LiveEpoch
 from bench.folders import linked
-from bench.ours import aggregate_job, run_live
+from bench.ours import aggregate_job, output_of, run_live
 from bench.peers import GROUP_BY, run_streaming, run_streaming_live
 from bench.report import Figure, Report
 from bench.workload import Scale, write_feed
+from mixedmode.sinks.table import current_table
 
 LARGE_EPOCHS, SMALL_EPOCHS = 5, 10
 PEER_LARGE_EPOCHS, PEER_SMALL_EPOCHS = 3, 5  # of Spark's query, which has no target
@@ -40,7 +43,13 @@ def test_live_epochs(
 
 
 def _run_ours(session: SparkSession, source: Path, work: Path, feed: Feed) -> list[LiveEpoch]:
-    return run_live(session, aggregate_job(source, work), feed)
+    epochs = run_live(session, aggregate_job(source, work), feed)
+    found = current_table(str(output_of(work)))
+    assert found is not None, "mixed mode wrote no output"
+    read = sum(pq.read_metadata(file).num_rows for file in source.glob("*.parquet"))
+    counted = pc.sum(found.rows.column("n")).as_py()
+    assert counted == read, f"every event is counted once: {counted:,} of {read:,}"
+    return epochs
 
 
 def _run_peer(session: SparkSession, source: Path, work: Path, feed: Feed) -> list[LiveEpoch]:
