@@ -4,8 +4,9 @@ The one idea: the dataclasses are the format. A document holds the fields of its
 their order; a changed field is a new format version. The bytes are pinned by tests/checkpoint/test_manifest.py.
 
 Formats of the manifest, all of which are read:
-    2  the one that is written
-    1  without sinks by name, splits, the job's watermark and clock, late and early records, and the final epoch
+    3  the one that is written
+    2  without clipped runs, the parallelism of each operator, and list state
+    1  as 2, and without sinks by name, splits, the job's watermark and clock, late and early records, the final epoch
 
 Who writes what: job.json, generations/* and manifests/* are written by the driver, create-once, never changed.
 """
@@ -37,7 +38,7 @@ __all__ = [
 T = TypeVar("T", bound="DataclassInstance")
 
 _NOTHING_TO_STRIP: Mapping[int, Callable[[dict[str, Any]], None]] = {}
-_MANIFEST = DocumentKind("mixedmode-manifest", 2, "the manifest of a checkpoint", older_formats=(1,))
+_MANIFEST = DocumentKind("mixedmode-manifest", 3, "the manifest of a checkpoint", older_formats=(1, 2))
 _JOB = DocumentKind("mixedmode-job", 1, "the identity of the job")
 _GENERATION = DocumentKind("mixedmode-generation", 1, "the record of a start of the job")
 
@@ -54,7 +55,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(data: bytes, *, where: str) -> Manifest:
     """Inverse of encode_manifest.  Raises CorruptStateError (restore) for bytes that it did not give."""
-    return decode_as(_MANIFEST, Manifest, data, where=where, strip={1: _strip_to_format_1})
+    return decode_as(_MANIFEST, Manifest, data, where=where, strip={1: _strip_to_format_1, 2: _strip_to_format_2})
 
 
 def encode_identity(identity: JobIdentity) -> bytes:
@@ -109,7 +110,16 @@ def decode_as(
     return value
 
 
+def _strip_to_format_2(manifest: dict[str, Any]) -> None:
+    del manifest["list_states"]
+    for operator in manifest["operators"]:
+        del operator["parallelism"]
+        for run in operator["runs"]:
+            del run["clipped_from"]
+
+
 def _strip_to_format_1(manifest: dict[str, Any]) -> None:
+    _strip_to_format_2(manifest)
     added = ("watermark_us", "clock_ms", "is_final", "records_late", "records_ahead", "records_skipped", "output_names")
     for name in added:
         del manifest[name]

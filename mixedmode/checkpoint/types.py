@@ -20,9 +20,11 @@ __all__ = [
     "Epoch",
     "Generation",
     "JobIdentity",
+    "ListState",
     "Manifest",
     "OperatorState",
     "PathTaken",
+    "Redistribution",
     "RunFile",
     "SourceProgress",
     "StagedFile",
@@ -34,6 +36,8 @@ Epoch = NewType("Epoch", int)
 Generation = NewType("Generation", int)
 
 PathTaken = Literal["sorted", "streaming"]
+#: what becomes of the lists of a step's subtasks when their number changes; None: it must not change
+Redistribution = Literal["split", "union"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,10 @@ class RunFile:
     """One immutable sorted run (an SST file) that holds state of the key groups [key_group_start, key_group_end).
 
     `entries` counts values and tombstones of the operator's state `state_id`; `checksum` is of the whole file
-    (checkpoint/checksum.py). `merged_from` are the paths of the runs, oldest first, whose place it took.
+    (checkpoint/checksum.py). `merged_from` are the names of the runs, oldest first, whose place it took.
+
+    `clipped_from` is the half-open range of key groups that the file itself covers, where that is more than the run's
+    own: the rest of it was replaced by other runs. One file may then be several runs, of disjoint ranges.
     """
 
     path: str
@@ -61,6 +68,7 @@ class RunFile:
     key_group_end: int
     checksum: str
     merged_from: tuple[str, ...] = ()
+    clipped_from: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +91,26 @@ class StagedFile:
 class OperatorState:
     """The whole keyed state of one operator after an epoch: `runs` oldest to newest, laid over each other.
 
-    `state_schema` is any mapping that JSON gives back unchanged (string keys; lists, not tuples; no NaN).
+    `state_schema` is any mapping that JSON gives back unchanged (string keys; lists, not tuples; no NaN). `parallelism`
+    is the number of its subtasks in the epoch; None in a manifest of an older format, which has one for all.
     """
 
     operator_id: str
     state_schema: Mapping[str, object]
     runs: tuple[RunFile, ...]
+    parallelism: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListState:
+    """The operator state of a step without keys: one list per subtask, in their order.  Source: FLIP-8.
+
+    Items are the granules that a change of parallelism hands out anew; each is MessagePack as base64 text.
+    """
+
+    operator_id: str
+    redistribution: Redistribution
+    lists: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +140,8 @@ class Manifest:
 
     `is_final`: the input has ended, everything has fired, and no epoch comes after this one. Spark has no entry for
     such an epoch, so `offsets` is "".
+
+    `parallelism` is what the job was asked for; a step may have one of its own. `list_states` are by step.
     """
 
     job: str
@@ -143,3 +167,4 @@ class Manifest:
     records_ahead: int = 0
     records_skipped: int = 0
     output_names: tuple[str, ...] = ("",)
+    list_states: tuple[ListState, ...] = ()

@@ -21,6 +21,7 @@ from mixedmode.checkpoint.types import (
     Epoch,
     Generation,
     JobIdentity,
+    ListState,
     Manifest,
     OperatorState,
     RunFile,
@@ -40,9 +41,13 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-RUNS = st.builds(RunFile, TEXT, COUNT, COUNT, COUNT, COUNT, COUNT, TEXT, st.lists(TEXT, max_size=3).map(tuple))
+TEXTS = st.lists(TEXT, max_size=3).map(tuple)
+CLIPS = st.none() | st.tuples(COUNT, COUNT)
+RUNS = st.builds(RunFile, TEXT, COUNT, COUNT, COUNT, COUNT, COUNT, TEXT, TEXTS, CLIPS)
 STAGED = st.builds(StagedFile, TEXT, TEXT, COUNT, COUNT, TEXT, TEXT)
-STATES = st.builds(OperatorState, TEXT, st.dictionaries(TEXT, JSON, max_size=3), st.lists(RUNS, max_size=3).map(tuple))
+SCHEMAS = st.dictionaries(TEXT, JSON, max_size=3)
+STATES = st.builds(OperatorState, TEXT, SCHEMAS, st.lists(RUNS, max_size=3).map(tuple), st.none() | COUNT)
+LISTS = st.builds(ListState, TEXT, st.sampled_from(["split", "union", None]), st.lists(TEXTS, max_size=3).map(tuple))
 SPLITS = st.dictionaries(TEXT, st.builds(SplitProgress, st.none() | INT64, INT64), max_size=3)
 PROGRESS = st.builds(SourceProgress, COUNT, st.none() | INT64, st.none() | INT64, SPLITS)
 MANIFESTS = st.builds(
@@ -70,6 +75,7 @@ MANIFESTS = st.builds(
     is_final=st.booleans(),
     records_late=COUNT,
     records_ahead=COUNT,
+    list_states=st.lists(LISTS, max_size=2).map(tuple),
 )
 
 FORMAT_1 = (
@@ -103,13 +109,34 @@ FORMAT_2 = (
     b'skipped":4,"output_names":["","late"]}}\n'
 )
 
+FORMAT_3 = (
+    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"3293d9c25cfc0839","content":{"job":"airp'
+    b'ort-delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"pat'
+    b'h":"streaming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event'
+    b'_time_us":1699999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":1699999999000'
+    b'000,"active_ms":1700000000000},"\xcf\x80":{"max_time_us":null,"active_ms":5}}}},"offsets":"v1\\n{\\"batchWat'
+    b'ermarkMs\\":0,\\"batchTimestampMs\\":1700000000000}\\n{\\"logOffset\\":0}","operators":[{"operator_id":"st'
+    b'ep-1","state_schema":{"columns":["n","\xce\xa3"],"format":1},"runs":[{"path":"runs/step-1/0000000000-00000'
+    b'00000-a.sst","state_id":0,"bytes":5,"entries":2,"key_group_start":32,"key_group_end":64,"checksum":"'
+    b'0000000000000000","merged_from":[],"clipped_from":[0,64]},{"path":"runs/step-1/0000000001-0000000000'
+    b'-a.sst","state_id":0,"bytes":5,"entries":2,"key_group_start":0,"key_group_end":64,"checksum":"000000'
+    b'0000000000","merged_from":[],"clipped_from":null}],"parallelism":4}],"outputs":[{"staged_path":"_sta'
+    b'ging/0000000001-0000000000-a.parquet","final_path":"part-0000000001-0000000000.parquet","bytes":7,"r'
+    b'ows":3,"checksum":"ffffffffffffffff","sink":""},{"staged_path":"_staging/0000000001-0000000000-a.par'
+    b'quet","final_path":"part-0000000001-0000000000.parquet","bytes":7,"rows":3,"checksum":"fffffffffffff'
+    b'fff","sink":"late"}],"records_in":1000,"rows_out":3,"pairs":3,"watermark_us":1699999998000000,"clock'
+    b'_ms":1700000000001,"is_final":true,"records_late":2,"records_ahead":1,"records_skipped":4,"output_na'
+    b'mes":["","late"],"list_states":[{"operator_id":"numbering","redistribution":"split","lists":[["oQ=="'
+    b',"wA=="],[]]},{"operator_id":"fixed","redistribution":null,"lists":[["wA=="]]}]}}\n'
+)
+
 
 def example() -> Manifest:
     """What a manifest of format 1 can say."""
     return a_manifest(1, runs=[a_run(1)], outputs=[a_staged(1)])
 
 
-def full_example() -> Manifest:
+def example_2() -> Manifest:
     """With all that format 2 added."""
     splits = {"": SplitProgress(1_699_999_999_000_000, 1_700_000_000_000), "π": SplitProgress(None, 5)}
     return replace(
@@ -126,9 +153,28 @@ def full_example() -> Manifest:
     )
 
 
-def test_the_bytes_of_a_manifest_are_those_of_format_2() -> None:
-    assert encode_manifest(full_example()) == FORMAT_2, "a change of these bytes is a new format version"
-    assert decode_manifest(FORMAT_2, where="here") == full_example()
+def full_example() -> Manifest:
+    """With all that format 3 added."""
+    before = example_2()
+    (operator,) = before.operators
+    clipped = replace(a_run(0), key_group_start=32, clipped_from=(0, 64))
+    return replace(
+        before,
+        operators=(replace(operator, runs=(clipped, *operator.runs), parallelism=4),),
+        list_states=(ListState("numbering", "split", (("oQ==", "wA=="), ())), ListState("fixed", None, (("wA==",),))),
+    )
+
+
+def test_the_bytes_of_a_manifest_are_those_of_format_3() -> None:
+    assert encode_manifest(full_example()) == FORMAT_3, "a change of these bytes is a new format version"
+    assert decode_manifest(FORMAT_3, where="here") == full_example()
+
+
+def test_a_manifest_of_format_2_is_still_read() -> None:
+    manifest = decode_manifest(FORMAT_2, where="here")
+    assert manifest == example_2()
+    assert manifest.list_states == ()
+    assert manifest.operators[0].parallelism is None, "it has one for all"
 
 
 def test_a_manifest_of_format_1_is_still_read() -> None:
@@ -160,7 +206,7 @@ def test_identity_and_generation_come_back_as_they_were() -> None:
     assert decode_generation(encode_generation(Generation(4)), where="here") == 4
 
 
-@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2], ids=["format 1", "format 2"])
+@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2, FORMAT_3], ids=["format 1", "format 2", "format 3"])
 def test_a_manifest_with_any_one_bit_flipped_is_refused(data: bytes) -> None:
     for position in range(len(data)):
         for bit in range(8):
@@ -170,7 +216,7 @@ def test_a_manifest_with_any_one_bit_flipped_is_refused(data: bytes) -> None:
                 decode_manifest(bytes(flipped), where="here")
 
 
-@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2], ids=["format 1", "format 2"])
+@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2, FORMAT_3], ids=["format 1", "format 2", "format 3"])
 def test_a_manifest_that_is_cut_short_anywhere_is_refused(data: bytes) -> None:
     for length in range(len(data)):
         with pytest.raises(CorruptStateError):
@@ -199,12 +245,12 @@ def test_a_truncated_manifest_is_explained_in_full() -> None:
 
 
 def test_a_manifest_of_a_newer_version_says_so_in_full() -> None:
-    newer = DocumentKind("mixedmode-manifest", 3, "x")
+    newer = DocumentKind("mixedmode-manifest", 4, "x")
     with pytest.raises(CorruptStateError) as caught:
         decode_manifest(encode_document(newer, {"anything": "else"}), where="/c/m.json")
     assert str(caught.value) == (
         "the manifest of a checkpoint was written by a newer mixedmode than this one. Nothing was changed. Start the "
-        "job with the version that wrote it, or a later one. file=/c/m.json, format_version=3, newest_readable=2"
+        "job with the version that wrote it, or a later one. file=/c/m.json, format_version=4, newest_readable=3"
     )
 
 
@@ -224,16 +270,18 @@ def test_a_format_version_that_never_was_is_refused(version: object) -> None:
 @pytest.mark.parametrize("change", [{"epoch": "1"}, {"epoch": None}, {"path": "else"}, {"extra": 1}, {"is_backlog": 1}])
 def test_a_whole_document_with_other_fields_is_refused(change: dict[str, object]) -> None:
     content = json.loads(encode_manifest(example()))["content"] | change
-    with pytest.raises(CorruptStateError, match="its fields are not those of format 2"):
-        decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 2, ""), content), where="here")
+    with pytest.raises(CorruptStateError, match="its fields are not those of format 3"):
+        decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 3, ""), content), where="here")
 
 
-@pytest.mark.parametrize("name", ["watermark_us", "clock_ms", "is_final", "records_late", "output_names"])
+@pytest.mark.parametrize(
+    "name", ["watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states"]
+)
 def test_a_field_that_has_a_default_is_still_one_that_its_format_must_have(name: str) -> None:
     content = json.loads(encode_manifest(example()))["content"]
     del content[name]
-    with pytest.raises(CorruptStateError, match="its fields are not those of format 2"):
-        decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 2, ""), content), where="here")
+    with pytest.raises(CorruptStateError, match="its fields are not those of format 3"):
+        decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 3, ""), content), where="here")
 
 
 @pytest.mark.parametrize("change", [{"is_final": False}, {"output_names": None}, {"extra": 1}, {"epoch": "1"}])
