@@ -41,11 +41,14 @@ What holds, in backlog and live:
     list, dict, tuple, set, a dataclass or a msgspec.Struct of these. Between versions of the program a new state, and a
     new field with a default, are fine; what could not be read is refused at the start.
 
+A `MapFunction` is for a step without a key: rows in, rows out, with a list per subtask. See docs/map-functions.md.
+
 To try a function without Spark, see `mixedmode.testing`.
 """
 
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from operators.interface import OperatorAttributes
+from operators.map import MapContext, MapFunction
 from operators.process import (
     AggregatingState,
     Context,
@@ -76,6 +79,8 @@ __all__ = [
     "KeyedBatchProcessFunction",
     "KeyedProcessFunction",
     "ListState",
+    "MapContext",
+    "MapFunction",
     "MapState",
     "OpenContext",
     "OperatorAttributes",

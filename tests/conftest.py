@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.s3 import S3Server, s3_server
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# No deadline: the machine may be busy, and a Spark job takes its time. Cases are chosen anew in every run, so that CI
-# goes on searching; a case that fails is printed as a blob that reproduces it.
+# No deadline: the machine may be busy, and a Spark job takes its time. Cases are chosen anew in every run; one that
+# fails is printed as a blob that reproduces it. Where CI is set in the environment, hypothesis takes the same cases
+# each time, so that a change is judged by what it changes; the random walk (tests/walk) searches there, too.
 settings.register_profile("mixedmode", deadline=None, print_blob=True)
 settings.load_profile("mixedmode")
 
@@ -42,3 +45,10 @@ def spark(scratch_folder: Path) -> Iterator["SparkSession"]:
         session = open_session(spec, log_folder=scratch_folder)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """The S3 server that every test shares."""
+    with s3_server() as server:
+        yield server

@@ -22,7 +22,16 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.clock import Clock
 from mixedmode.job import Job
-from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
+from mixedmode.runtime.events import (
+    EpochCommitted,
+    EpochFailed,
+    EpochStarted,
+    Flipped,
+    Phase,
+    Rescaled,
+    SparkLogRepaired,
+    WentBack,
+)
 from mixedmode.runtime.run import RunOptions, Until, run_job
 from mixedmode.sinks.table import current_table
 
@@ -78,6 +87,11 @@ class Recording:
     started: list[EpochStarted] = field(default_factory=list)
     committed: list[EpochCommitted] = field(default_factory=list)
     flips: list[Flipped] = field(default_factory=list)
+    rescaled: list[Rescaled] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    failed: list[EpochFailed] = field(default_factory=list)
+    went_back: list[WentBack] = field(default_factory=list)
+    repaired: list[SparkLogRepaired] = field(default_factory=list)
 
     def on_phase(self, phase: Phase) -> None:
         self.phases.append(phase)
@@ -94,8 +108,23 @@ class Recording:
         if "live" in self.phases:
             self._let_in()
 
+    def on_epoch_failed(self, event: EpochFailed) -> None:
+        self.failed.append(event)
+
     def on_flip(self, event: Flipped) -> None:
         self.flips.append(event)
+
+    def on_went_back(self, event: WentBack) -> None:
+        self.went_back.append(event)
+
+    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
+        self.repaired.append(event)
+
+    def on_rescaled(self, event: Rescaled) -> None:
+        self.rescaled.append(event)
+
+    def on_rescale_ignored(self, reason: str) -> None:
+        self.ignored.append(reason)
 
     def _let_in(self) -> None:
         if self.feed:

@@ -20,7 +20,8 @@ Files = Mapping[str, str]  # path relative to the root, with forward slashes -> 
 ONLY_FROM = {
     "pyspark": ("mixedmode/runtime/", "mixedmode/sources/", "mixedmode/sinks/", "tests/", "bench/"),
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
-    "obstore": ("mixedmode/checkpoint/store.py", "tests/", "bench/"),
+    "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
+    "moto": ("tests/",),
     "duckdb": ("tests/", "bench/"),
     "psutil": ("tests/", "bench/"),
 }
@@ -37,7 +38,8 @@ NEVER_FROM = {
     "mixedmode/": ("tests", "bench", "pytest"),
 }
 # Pure layers are given the time and the randomness that they need.
-NO_CLOCK = ("mixedmode/keys/", "mixedmode/time/", "operators/", "mixedmode/checkpoint/decide.py")
+PURE_MODULES = ("mixedmode/checkpoint/rescale.py", "mixedmode/runtime/scaling.py")
+NO_CLOCK = ("mixedmode/keys/", "mixedmode/time/", "operators/", "mixedmode/checkpoint/decide.py", *PURE_MODULES)
 CLOCKS = ("time", "random", "numpy.random", "secrets", "uuid")
 
 MODULE_LINES_MAX = 400

@@ -8,13 +8,14 @@ Invariants (tests/checkpoint/test_decide.py):
   I2  only the newest generation gets a CommitPermit
   I3  a job whose stored state cannot be read by its operators never starts
   I4  nor does one whose input has ended
+  I5  a start goes on from the newest checkpoint that is whole, and from none that is damaged
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, PathTaken
+from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Generation, JobIdentity, PathTaken
 
 __all__ = [
     "CommitDecision",
@@ -23,19 +24,26 @@ __all__ = [
     "EpochDecision",
     "EpochPath",
     "Fenced",
+    "ForeignOutput",
     "Fresh",
     "Gap",
+    "GoBack",
     "Mode",
+    "NothingWhole",
     "Over",
+    "RecoveryDecision",
     "Refused",
     "Republish",
     "Resume",
     "RunEpoch",
     "SkipPublished",
     "StartDecision",
+    "UseNewest",
     "decide_commit",
     "decide_epoch",
     "decide_epoch_path",
+    "decide_lost_epochs",
+    "decide_recovery",
     "decide_start",
 ]
 
@@ -72,6 +80,33 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class Damaged:
     """The folder contradicts itself.  `reason` is the text of a CorruptStateError."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UseNewest:
+    """The newest checkpoint is whole, or there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoBack:
+    """Leave what is damaged (newest first), and go on from the epoch `to`, which is whole."""
+
+    to: Epoch
+    damaged: tuple[CheckedCheckpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NothingWhole:
+    """There are checkpoints, and no one can be used.  `reason` is the text of a CorruptStateError."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignOutput:
+    """The output has epochs that this checkpoint folder never began.  `reason` is the text of a CorruptStateError."""
 
     reason: str
 
@@ -131,6 +166,7 @@ class EpochPath:
 
 
 StartDecision = Fresh | Resume | Over | Refused | Damaged
+RecoveryDecision = UseNewest | GoBack | NothingWhole
 EpochDecision = RunEpoch | Republish | SkipPublished | Gap
 CommitDecision = CommitPermit | Fenced
 
@@ -152,6 +188,31 @@ def decide_start(
     if latest is None:
         return Fresh()
     return Over(latest) if is_final else Resume(latest)
+
+
+def decide_lost_epochs(
+    latest: Epoch | None, *, done: Epoch | None, begun: Epoch | None, published: Epoch | None
+) -> tuple[Epoch, ...] | ForeignOutput:
+    """Epochs that were committed after the newest manifest there is: their manifests are gone.  Newest first.
+
+    latest: the newest manifest's epoch. done: the newest epoch that Spark knows to be over. begun: the newest one of
+    which this checkpoint folder has any trace. published: the newest one of which the output has files. None: no epoch.
+    An output that is ahead of the folder is not the folder's: a copy of another time, or another job's.
+    """
+    after_latest = 0 if latest is None else latest + 1
+    if latest is not None and published is not None and published > max(latest, -1 if begun is None else begun):
+        return ForeignOutput(_FOREIGN_OUTPUT.format(published=published, latest=latest, begun=begun))
+    ours = published if begun is not None and published is not None and published <= begun else None
+    newest = max((epoch for epoch in (done, ours) if epoch is not None), default=-1)
+    return tuple(Epoch(epoch) for epoch in range(newest, after_latest - 1, -1))
+
+
+def decide_recovery(checked: Sequence[CheckedCheckpoint]) -> RecoveryDecision:
+    """Where a start goes on.  checked: newest to oldest, at least down to the newest one that is whole."""
+    for number, checkpoint in enumerate(checked):
+        if not checkpoint.damages:
+            return GoBack(checkpoint.epoch, tuple(checked[:number])) if number else UseNewest()
+    return NothingWhole(_nothing_whole(checked)) if checked else UseNewest()
 
 
 def decide_epoch(
@@ -230,28 +291,51 @@ def _refusal(differences: list[str], latest: Epoch | None) -> str:
     )
 
 
+def _nothing_whole(checked: Sequence[CheckedCheckpoint]) -> str:
+    shown = [f"checkpoint {one.epoch}: {one.damages[0]}{_and_more(len(one.damages) - 1)}" for one in checked[:_SHOWN]]
+    return _NOTHING_WHOLE.format(damages="; ".join(shown) + _and_more(len(checked) - _SHOWN))
+
+
+def _and_more(count: int) -> str:
+    return f" (and {count} more)" if count > 0 else ""
+
+
+#: of a list of damaged checkpoints, as many as a person may want to read
+_SHOWN = 10
+
 _FOLDERS = (
     "Restore the whole checkpoint folder from a copy, or start over with a new execution.checkpointing.dir and output."
 )
+_AGAIN = "Find out what did it, and start the job again: it goes on from the newest checkpoint that is whole."
 _JOB_LOST = (
     "the checkpoint folder has manifests but no job.json, so it cannot be told whose state it holds. Part of the "
     f"folder was deleted or not copied. {_FOLDERS} latest_epoch={{latest}}"
 )
+_NOTHING_WHOLE = (
+    "no checkpoint is whole, so there is none to go on from, and nothing was changed. Restore what is damaged from a "
+    "copy (it is found in its place at the next start), or the whole checkpoint folder; or start over with a new "
+    "execution.checkpointing.dir and output. {damages}"
+)
+_FOREIGN_OUTPUT = (
+    "the output holds epochs that this checkpoint folder never began, so one of the two is from another time, or "
+    "another job writes to the same output; nothing was changed. Restore the checkpoint folder that belongs to the "
+    "output; or, to go on from this one, move the newer files of the output away. "
+    "newest_epoch_in_output={published}, newest_begun={begun}, latest_committed={latest}"
+)
 _EPOCHS_MISSING = (
     "Spark's log is ahead of the manifests: epochs that Spark counts as done were never committed here, or their "
-    "manifests were deleted, so their records would be missing from the state. Part of the checkpoint folder was "
-    f"deleted or not copied. {_FOLDERS} epoch={{epoch}}, latest_committed={{latest}}"
+    "manifests were deleted while the job ran, so their records would be missing from the state. "
+    f"{_AGAIN} epoch={{epoch}}, latest_committed={{latest}}"
 )
 _MANIFEST_MISSING = (
     "Spark repeats an epoch that is older than the latest committed one and whose manifest is gone, so it cannot be "
-    "told whether it is the same epoch. Spark's part of the checkpoint folder (spark/) was deleted or is from another "
-    "time. "
-    f"{_FOLDERS} epoch={{epoch}}, latest_committed={{latest}}"
+    "told whether it is the same epoch. Spark's part of the checkpoint folder (spark/) was changed while the job ran. "
+    f"{_AGAIN} epoch={{epoch}}, latest_committed={{latest}}"
 )
 _RANGE_CHANGED = (
     "Spark repeats a committed epoch with another range of input than the one that was committed, so records would be "
-    "lost or counted twice. Spark's part of the checkpoint folder (spark/) was deleted or is from another time. "
-    f"{_FOLDERS} epoch={{epoch}}, latest_committed={{latest}}"
+    "lost or counted twice. Spark's part of the checkpoint folder (spark/) was changed while the job ran. "
+    f"{_AGAIN} epoch={{epoch}}, latest_committed={{latest}}"
 )
 _FENCED = (
     "a newer start of this job has taken over its checkpoint folder, so this one stops without committing its epoch. "

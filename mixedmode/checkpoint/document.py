@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.errors import CorruptStateError
 
-__all__ = ["Document", "DocumentKind", "damaged", "decode_document", "encode_document"]
+__all__ = ["Document", "DocumentKind", "NewerFormatError", "damaged", "decode_document", "encode_document"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,10 @@ class Document:
     content: bytes
 
 
+class NewerFormatError(CorruptStateError):
+    """The document is of a later mixedmode's format. It is not damaged: no start may use it or pass it over."""
+
+
 def encode_document(kind: DocumentKind, content: Mapping[str, object]) -> bytes:
     """The one way to write `content`.  Raises ValueError for what JSON cannot hold (NaN): a defect of the caller."""
     body = _dumps(content)
@@ -54,7 +58,7 @@ def encode_document(kind: DocumentKind, content: Mapping[str, object]) -> bytes:
 def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> Document:
     """A document from its bytes, proven whole.  `where` names the object in messages.
 
-    Raises CorruptStateError when it is damaged, is something else, or was written by a newer mixedmode.
+    Raises CorruptStateError when it is damaged or is something else, NewerFormatError if a later mixedmode wrote it.
     """
     try:
         envelope = json.loads(data)
@@ -88,7 +92,7 @@ def _readable_version(kind: DocumentKind, version: object, where: str) -> int:
             f"version that wrote it, or a later one. file={where}, format_version={version}, "
             f"newest_readable={kind.format_version}"
         )
-        raise CorruptStateError(msg)
+        raise NewerFormatError(msg)
     raise damaged(kind, where, f"its format is not one that mixedmode ever wrote, format_version={version!r}")
 
 

@@ -10,6 +10,12 @@ What that leaves for later is garbage of epochs not yet committed. It goes at th
 A start that fails in an epoch without having tried to commit it is the only one that could have, so it may take back
 its own files at once (discard_attempts); a backlog that keeps failing on a full disk does not fill it further.
 
+The records of earlier starts (generations/*) are garbage, too, once a newer one exists: all that is ever asked of them
+is the highest number. A start that lost its record is fenced by the higher one as before; a start that is just taking a
+number makes sure that it is the highest (CheckpointLog.claim_generation), so none is given out twice.
+
+Savepoints are copies of their own, elsewhere: nothing of a checkpoint folder belongs to one.
+
 Everything unknown is kept: names that paths.py does not give, and all files that a manifest which cannot be read might
 name. Orphans are named by nothing, so a crash while deleting loses nothing. A manifest is deleted only by
 drop_checkpoint, which the retention of checkpoints calls, oldest first.
@@ -27,6 +33,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.paths import AttemptFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest
+from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError
 
 __all__ = [
@@ -82,7 +89,7 @@ def classify(
 
 
 def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Collected:
-    """Delete orphaned runs and staged outputs.  sinks: the folders of the job's outputs.
+    """Delete orphaned runs, staged outputs and records of earlier starts.  sinks: the folders of the job's outputs.
 
     Outputs of one attempt bear one name in the folders of several sinks. That is harmless: what an attempt staged is
     named by its manifest altogether or not at all.
@@ -96,16 +103,21 @@ def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Coll
     for store, folder in _folders(log, sinks):
         listing = dict(store.list(folder))
         orphans = classify(listing, manifests, latest=latest, unreadable=unreadable).orphaned
-        store.delete(orphans)
+        if orphans:
+            store.delete(orphans[:1])
+            reach("collect", 0 if latest is None else latest)
+            store.delete(orphans[1:])
         files, size = files + len(orphans), size + sum(listing[path] for path in orphans)
         store.sweep_unfinished()
+    log.forget_older_generations()
     return Collected(files, size)
 
 
 def unneeded_files(dropped: Manifest, kept: Iterable[Manifest]) -> tuple[str, ...]:
     """Runs that only the manifest `dropped` names, in its order. Pure; `kept` are all other manifests."""
     needed = _named(kept)
-    return tuple(run.path for operator in dropped.operators for run in operator.runs if run.path not in needed)
+    own = dict.fromkeys(run.path for operator in dropped.operators for run in operator.runs)
+    return tuple(path for path in own if path not in needed)
 
 
 def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manifest]) -> Collected:
@@ -118,6 +130,7 @@ def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manife
     unneeded = unneeded_files(dropped, kept)
     sizes = {run.path: run.bytes for operator in dropped.operators for run in operator.runs}
     log.store.delete([paths.manifest_path(dropped.epoch)])
+    reach("drop", max(manifest.epoch for manifest in kept))
     log.store.delete(unneeded)
     return Collected(len(unneeded), sum(sizes[path] for path in unneeded))
 

@@ -75,15 +75,18 @@ class LocalFiles:
             while chunk := file.read(_CHUNK_BYTES):
                 yield chunk
 
-    def fetch_file(self, path: str, local_path: Path) -> None:
-        """A local name for the object: a hard link where the disk allows it, else a copy.  Raises FileNotFoundError."""
+    def fetch_file(self, path: str, local_path: Path) -> bool:
+        """A local name for the object: a hard link where the disk allows it, else a copy.  False: no such object."""
         source = self._at(path)
+        if self.size(path) is None:
+            return False
         try:
             os.link(source, local_path)
         except OSError as error:
             if error.errno not in _NO_LINK:
                 raise
             shutil.copyfile(source, local_path)
+        return True
 
     def size(self, path: str) -> int | None:
         """Size in bytes, None if there is no such object."""

@@ -5,13 +5,14 @@ The one idea: every object here is create-once, so each step either happens, or 
 Invariants (tests/checkpoint/test_log.py):
   I1  an epoch has one manifest for ever; whoever commits it second gets the first one back
   I2  no two starts of a job hold the same generation
+  I3  no manifest of a past that the job has gone back from is taken for the commit of an epoch (lineage.py)
 """
 
 from dataclasses import dataclass
-from itertools import count
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import CommitDecision, CommitPermit, decide_commit
+from mixedmode.checkpoint.lineage import encode_going_back, is_abandoned
 from mixedmode.checkpoint.manifest import (
     decode_identity,
     decode_manifest,
@@ -20,7 +21,7 @@ from mixedmode.checkpoint.manifest import (
     encode_manifest,
 )
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
+from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity, Manifest
 from mixedmode.errors import CorruptStateError, RetryableError
 
 __all__ = ["AlreadyCommitted", "CheckpointLog", "CommitOutcome", "Committed"]
@@ -82,14 +83,35 @@ class CheckpointLog:
         return max((generation for generation in listed if generation is not None), default=None)
 
     def claim_generation(self) -> Generation:
-        """Take the next generation; from here on all older starts of the job are fenced.  The first is 1."""
-        newest = self.newest_generation()
-        for number in count(1 if newest is None else newest + 1):
-            generation = Generation(number)
-            if self.store.put_new(paths.generation_path(generation), encode_generation(generation)):
-                return generation
-        msg = "unreachable"
-        raise AssertionError(msg)
+        """Take the next generation; from here on all older starts of the job are fenced.  The first is 1.
+
+        The number is taken, and then looked at once more: between our look and our put, two other starts may have come,
+        of which the second deleted the record of the first (gc.py). Then we have taken the number of the first one
+        again, which may still run: but there is a higher one now, so we take a number above that.
+        """
+        while True:
+            newest = self.newest_generation()
+            claimed = Generation(1 if newest is None else newest + 1)
+            is_ours = self.store.put_new(paths.generation_path(claimed), encode_generation(claimed))
+            if is_ours and self.newest_generation() == claimed:
+                return claimed
+
+    def forget_older_generations(self) -> tuple[str, ...]:
+        """Delete the records of all starts but the newest: what counts is the highest number. What was deleted."""
+        found = {paths.parse_generation_path(path): path for path, _ in self.store.list(paths.GENERATIONS)}
+        numbers = sorted(generation for generation in found if generation is not None)
+        older = tuple(found[generation] for generation in numbers[:-1])
+        self.store.delete(older)
+        return older
+
+    def goings_back(self) -> tuple[GoingBack, ...]:
+        """All records of going back, oldest first, by their names alone: `reasons` are ()."""
+        listed = (paths.parse_going_back_path(path) for path, _ in self.store.list(paths.GOINGS_BACK))
+        return tuple(GoingBack(*numbers, reasons=()) for numbers in listed if numbers is not None)
+
+    def record_going_back(self, back: GoingBack) -> None:
+        """Durably: from here on, what older starts commit after `back.to` does not count."""
+        self.store.put_new(paths.going_back_path(back.generation, back.to), encode_going_back(back))
 
     def ask_permit(self, epoch: Epoch, *, own: Generation) -> CommitDecision:
         """decide_commit over the generations as they are now. To be asked right before `commit`."""
@@ -106,7 +128,8 @@ class CheckpointLog:
     def commit(self, manifest: Manifest, permit: CommitPermit) -> CommitOutcome:
         """THE commit: create the manifest, once and durably.  All files that it names must be stored before.
 
-        After a RetryableError it is not known whether the epoch is committed: stop; the next start finds out.
+        After a RetryableError it is not known whether the epoch is committed: stop; the next start finds out. Raises
+        CorruptStateError for a manifest in the way that is of a past from which the job has gone back.
         """
         assert (permit.epoch, permit.generation) == (manifest.epoch, manifest.generation), (permit, manifest.epoch)
         assert manifest.previous is None or manifest.previous < manifest.epoch, (manifest.previous, manifest.epoch)
@@ -124,6 +147,14 @@ class CheckpointLog:
             raise RetryableError(msg)
         if existing == manifest:  # our own request, sent twice because the first answer got lost
             return Committed(manifest)
+        if is_abandoned(existing.epoch, existing.generation, self.goings_back()):
+            msg = (
+                "an older start of this job, stopped long ago, went on and put a manifest where this start wanted to "
+                "commit; the job has gone back since, so that manifest belongs to a past that no longer counts. This "
+                "epoch was not committed. End the older start, and start the job again: it goes back behind it. "
+                f"file={self._where(path)}, own_generation={manifest.generation}, found={existing.generation}"
+            )
+            raise CorruptStateError(msg)
         return AlreadyCommitted(existing)
 
     def read_identity(self) -> JobIdentity | None:

@@ -11,6 +11,7 @@ Formats of the manifest, all of which are read:
 Who writes what: job.json, generations/* and manifests/* are written by the driver, create-once, never changed.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from mixedmode.checkpoint.document import DocumentKind, damaged, decode_document, encode_document
+from mixedmode.checkpoint.document import DocumentKind, NewerFormatError, damaged, decode_document, encode_document
 from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
+from mixedmode.errors import CorruptStateError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -95,7 +97,12 @@ def decode_as(
 
     An older format lacks fields that have defaults in `cls`; strip[format] takes them out of a content again.
     """
-    document = decode_document(kind, data, where=where)
+    try:
+        document = decode_document(kind, data, where=where)
+    except NewerFormatError:
+        if _has_only_its_version_changed(kind, cls, data):
+            raise damaged(kind, where, "its format version was changed") from None
+        raise
     found = replace(kind, format_version=document.format_version)
     try:
         value = _adapter(cls).validate_json(document.content, strict=True)
@@ -108,6 +115,19 @@ def decode_as(
     if encode_document(found, content) != data:  # a field too many, or one that its format should have
         raise damaged(kind, where, f"its fields are not those of format {found.format_version}")
     return value
+
+
+def _has_only_its_version_changed(kind: DocumentKind, cls: "type[DataclassInstance]", data: bytes) -> bool:
+    """Whether a document that says it is of a newer format has exactly the fields of this one: that is a flipped bit.
+
+    A newer format has other fields: that is what makes it one.
+    """
+    ours = re.sub(rb'"format_version":[0-9]+', b'"format_version":%d' % kind.format_version, data, count=1)
+    try:
+        decode_as(kind, cls, ours, where="")
+    except CorruptStateError:
+        return False
+    return True
 
 
 def _strip_to_format_2(manifest: dict[str, Any]) -> None:

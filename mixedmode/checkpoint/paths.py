@@ -6,7 +6,14 @@ The one idea: ids are zero-padded to 10 digits, so names sort as their numbers d
     generations/<generation>                              one per start of the job  create-once
     manifests/<epoch>.json                                THE commit point          create-once
     runs/<operator id>/<epoch>-<subtask>-<unique>.sst     state                     create-once, immutable
+    went-back/<generation>-<epoch>.json                   that start left `epoch` as the newest one       create-once
+    parallelism/<number>.json                             a request to rescale            create-once, while it counts
     spark/                                                Spark's own checkpoint folder (its numbers are not padded)
+    spark/offsets/<epoch>, spark/commits/<epoch>          what an epoch covers; that foreachBatch returned
+    spark/sources/<source>/<number>[.compact]             what a source had new; beside each entry, .<name>.crc
+
+    <savepoint>/savepoint.json                            what is in it: it is whole    create-once
+    <savepoint>/manifests/, runs/, spark/                 as in a checkpoint folder
 
     <out>/_mixedmode.json                                 describes the output      create-once
     <out>/_staging/<epoch>-<subtask>-<unique>.<ext>       written by tasks, not yet visible to readers
@@ -29,34 +36,51 @@ from mixedmode.checkpoint.types import Epoch, Generation
 
 __all__ = [
     "GENERATIONS",
+    "GOINGS_BACK",
     "JOB",
     "MANIFESTS",
     "OUTPUT_DESCRIPTION",
+    "PARALLELISM",
     "RUNS",
+    "SAVEPOINT",
     "SPARK",
+    "SPARK_METADATA",
     "STAGING",
     "AttemptFile",
+    "SparkLogFile",
     "attempt",
     "final_path",
     "generation_path",
+    "going_back_path",
     "manifest_path",
     "parse_attempt",
     "parse_final_path",
     "parse_generation_path",
+    "parse_going_back_path",
     "parse_manifest_path",
+    "parse_rescale_path",
     "parse_run_path",
+    "parse_savepoint_path",
+    "parse_spark_path",
     "parse_staged_path",
+    "rescale_path",
     "run_path",
+    "spark_checksum_path",
     "spark_commits_path",
     "spark_offsets_path",
+    "spark_source_path",
     "staged_path",
 ]
 
 JOB = "job.json"
 GENERATIONS = "generations"
+GOINGS_BACK = "went-back"
 MANIFESTS = "manifests"
 RUNS = "runs"
+PARALLELISM = "parallelism"
+SAVEPOINT = "savepoint.json"
 SPARK = "spark"
+SPARK_METADATA = f"{SPARK}/metadata"
 STAGING = "_staging"
 OUTPUT_DESCRIPTION = "_mixedmode.json"
 
@@ -66,11 +90,16 @@ _OPERATOR_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _UNIQUE = re.compile(r"[A-Za-z0-9_]+")
 _EXTENSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.]*")
 _GENERATION_NAME = re.compile(rf"{GENERATIONS}/([0-9]{{{_DIGITS}}})")
+_GOING_BACK_NAME = re.compile(rf"{GOINGS_BACK}/([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})\.json")
 _MANIFEST_NAME = re.compile(rf"{MANIFESTS}/([0-9]{{{_DIGITS}}})\.json")
+_RESCALE_NAME = re.compile(rf"{PARALLELISM}/([0-9]{{{_DIGITS}}})\.json")
 _ATTEMPT_TAIL = rf"([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})-({_UNIQUE.pattern})"
 _RUN_NAME = re.compile(rf"{RUNS}/({_OPERATOR_ID.pattern})/{_ATTEMPT_TAIL}\.sst")
 _STAGED_NAME = re.compile(rf"{STAGING}/{_ATTEMPT_TAIL}\.{_EXTENSION.pattern}")
 _FINAL_NAME = re.compile(rf"part-([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})\.{_EXTENSION.pattern}")
+_SPARK_NAME = re.compile(
+    rf"{SPARK}/(offsets|commits|sources/(?:0|[1-9][0-9]*))/(\.?)(0|[1-9][0-9]*)(\.compact)?(\.crc)?"
+)
 _ATTEMPT = re.compile(rf"g([0-9]{{{_DIGITS}}})_[A-Za-z0-9]+")
 
 
@@ -83,14 +112,43 @@ class AttemptFile:
     unique: str
 
 
+@dataclass(frozen=True, slots=True)
+class SparkLogFile:
+    """An entry of one of Spark's logs: `log` is "offsets", "commits" or "sources/<number of the source>".
+
+    The numbers of offsets and commits are epochs; each source counts its own entries. A compact entry holds all before
+    it, too. `is_checksum`: the file is not the entry, but Hadoop's checksum of it.
+    """
+
+    log: str
+    number: int
+    is_compact: bool = False
+    is_checksum: bool = False
+
+    @property
+    def source(self) -> int | None:
+        """The number of the source whose log it is; None for offsets and commits."""
+        return int(self.log.partition("/")[2]) if "/" in self.log else None
+
+
 def generation_path(generation: Generation) -> str:
     """Where one start of the job is recorded."""
     return f"{GENERATIONS}/{_padded(generation)}"
 
 
+def going_back_path(generation: Generation, to: Epoch) -> str:
+    """Where a start of the job records that it went back to the epoch `to`. The name says all that is acted upon."""
+    return f"{GOINGS_BACK}/{_padded(generation)}-{_padded(to)}.json"
+
+
 def manifest_path(epoch: Epoch) -> str:
     """Where the manifest of one epoch is, or will be."""
     return f"{MANIFESTS}/{_padded(epoch)}.json"
+
+
+def rescale_path(number: int) -> str:
+    """Where one request to rescale is."""
+    return f"{PARALLELISM}/{_padded(number)}.json"
 
 
 def run_path(operator_id: str, epoch: Epoch, subtask: int, unique: str) -> str:
@@ -123,6 +181,17 @@ def spark_commits_path(epoch: Epoch) -> str:
     return f"{SPARK}/commits/{epoch}"
 
 
+def spark_source_path(source: int, number: int, *, is_compact: bool = False) -> str:
+    """Spark's own record of what a source had new; entries are counted by source."""
+    return f"{SPARK}/sources/{source}/{number}{'.compact' if is_compact else ''}"
+
+
+def spark_checksum_path(path: str) -> str:
+    """Where Hadoop keeps the checksum of a file of Spark's log on a local disk."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.crc"
+
+
 def attempt(generation: Generation, token: str) -> str:
     """A `<unique>` part that names the start of the job which made the file.  token: new each time, [A-Za-z0-9]+."""
     unique = f"g{_padded(generation)}_{token}"
@@ -142,10 +211,22 @@ def parse_generation_path(path: str) -> Generation | None:
     return Generation(int(found[1])) if found else None
 
 
+def parse_going_back_path(path: str) -> tuple[Generation, Epoch] | None:
+    """(the start that went back, the epoch it went back to), None for any other name."""
+    found = _GOING_BACK_NAME.fullmatch(path)
+    return (Generation(int(found[1])), Epoch(int(found[2]))) if found else None
+
+
 def parse_manifest_path(path: str) -> Epoch | None:
     """The epoch that a name under manifests/ stands for, None for any other name."""
     found = _MANIFEST_NAME.fullmatch(path)
     return Epoch(int(found[1])) if found else None
+
+
+def parse_rescale_path(path: str) -> int | None:
+    """The number of the request that a name under parallelism/ stands for, None for any other name."""
+    found = _RESCALE_NAME.fullmatch(path)
+    return int(found[1]) if found else None
 
 
 def parse_run_path(path: str) -> AttemptFile | None:
@@ -154,10 +235,24 @@ def parse_run_path(path: str) -> AttemptFile | None:
     return AttemptFile(Epoch(int(found[2])), int(found[3]), found[4]) if found else None
 
 
+def parse_savepoint_path(path: str) -> str | None:
+    """The folder, "" for the listed one, of which a name says that it is a savepoint; None for any other name."""
+    folder, _, name = path.rpartition("/")
+    return folder if name == SAVEPOINT else None
+
+
 def parse_staged_path(path: str) -> AttemptFile | None:
     """What the name of a staged output says, None for any other name."""
     found = _STAGED_NAME.fullmatch(path)
     return AttemptFile(Epoch(int(found[1])), int(found[2]), found[3]) if found else None
+
+
+def parse_spark_path(path: str) -> SparkLogFile | None:
+    """Which entry of Spark's logs a name stands for, None for any other name (such as SPARK_METADATA)."""
+    found = _SPARK_NAME.fullmatch(path)
+    if found is None or bool(found[2]) != bool(found[5]) or (found[4] and not found[1].startswith("sources/")):
+        return None
+    return SparkLogFile(found[1], int(found[3]), is_compact=bool(found[4]), is_checksum=bool(found[5]))
 
 
 def parse_final_path(path: str) -> tuple[Epoch, int] | None:

@@ -1,7 +1,7 @@
 """The only place that does object I/O: a folder on disk, or a prefix in S3, GCS or Azure, behind one class.
 
 The one idea: everything above sees named, immutable byte strings with one strong operation, `put_new`, which creates an
-object exactly once. Object stores give it through conditional puts (obstore); folders through `link`
+object exactly once. Object stores give it through conditional puts (remote_objects.py); folders through `link`
 (local_files.py, which also says why folders do not go through obstore).
 
 An `ObjectStore` is its URL and nothing else, so it can be sent to Spark tasks; the client opens on first use in each
@@ -15,32 +15,31 @@ Invariants (tests/checkpoint/test_store.py, for each kind of store):
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
-import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
-)
-from obstore.store import HTTPStore, from_url
-from obstore.store import ObjectStore as Client
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-from mixedmode.checkpoint.checksum import checksum_of
+from mixedmode.checkpoint.checksum import checksum_of, file_checksum
 from mixedmode.checkpoint.local_files import LocalFiles
+from mixedmode.checkpoint.remote_objects import open_remote, retry_seconds
 from mixedmode.errors import InvalidJobError, RetryableError
 
 __all__ = ["ObjectStore"]
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 _USE = "Use a folder, or a URL that starts with s3://, gs://, az:// or abfss://, in the job file."
+_STATUS = re.compile(r"non-2xx status code: (\d{3}[ \w]*)")
+_REQUESTS_AT_ONCE = 16
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -53,7 +52,7 @@ class _Objects(Protocol):
     def put_file(self, local_path: Path, path: str) -> None: ...
     def get(self, path: str) -> bytes | None: ...
     def chunks(self, path: str) -> Iterator[bytes]: ...
-    def fetch_file(self, path: str, local_path: Path) -> None: ...
+    def fetch_file(self, path: str, local_path: Path) -> bool: ...
     def size(self, path: str) -> int | None: ...
     def list(self, folder: str) -> Sequence[tuple[str, int]]: ...
     def delete(self, paths: Sequence[str]) -> None: ...
@@ -79,9 +78,9 @@ class ObjectStore:
         object.__setattr__(self, "url", text.rstrip("/") if "://" in text else str(Path(text).absolute()))
 
     @property
-    def is_local(self) -> bool:
-        """Whether objects are files of this machine (or of a mounted folder)."""
-        return _local_root(self.url) is not None
+    def local_root(self) -> Path | None:
+        """The folder of this machine (or a mounted one) that objects are files of; None in an object store."""
+        return _local_root(self.url)
 
     def put_new(self, path: str, data: bytes) -> bool:
         """Create-once and durable.  False: the path is taken, and the object there is as it was.
@@ -117,10 +116,24 @@ class ObjectStore:
         may delete it. Otherwise it is streamed to the file; not synced, as a local replica can be fetched again.
         """
         with _outside(self.url, path, "read"):
-            if _objects(self.url).size(path) is None:
-                return False
-            _objects(self.url).fetch_file(path, Path(local_path))
-            return True
+            return _objects(self.url).fetch_file(path, Path(local_path))
+
+    def copy_to(self, path: str, target: "ObjectStore") -> str | None:
+        """Copy an object to another store, under its own path.  The checksum of its bytes; None: there is no object.
+
+        Between two folders on one filesystem the copy is a hard link, else it is streamed through this machine.
+        """
+        root = _local_root(self.url)
+        with tempfile.TemporaryDirectory(prefix="mixedmode-copy-") as folder:
+            local = Path(folder, "object") if root is None else root / path
+            if root is None and not self.fetch_file(path, local):
+                return None
+            with _outside(self.url, path, "read"):
+                if not local.exists():
+                    return None
+                checksum = file_checksum(local)
+            target.put_file(local, path)
+        return checksum
 
     def checksum(self, path: str) -> str | None:
         """Checksum of an object's bytes, streamed; None if it does not exist."""
@@ -160,75 +173,22 @@ class ObjectStore:
         Atomic each in a folder; in an object store a copy and then a deletion, so a crash may leave both.
         """
         with _outside(self.url, pairs[0][1] if pairs else ".", "rename"):
-            return _objects(self.url).rename_all(pairs)
+            objects = _objects(self.url)
+            if self.local_root is not None:
+                return objects.rename_all(pairs)  # which syncs each folder once
+            return self.at_once(lambda pair: objects.rename_all([pair])[0], pairs)
+
+    def at_once(self, call: Callable[[_T], _R], items: Iterable[_T]) -> Sequence[_R]:
+        """What `call` gives for each item, in their order: at the same time where a call is a request on a network."""
+        if self.local_root is not None:
+            return [call(item) for item in items]
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            return list(pool.map(call, items))
 
     def sweep_unfinished(self) -> None:
         """Remove what writers that crashed left behind unnamed.  Writers that are alive are not disturbed."""
         with _outside(self.url, ".", "clean up"):
             _objects(self.url).sweep_unfinished()
-
-
-@dataclass(frozen=True, slots=True)
-class _RemoteObjects:
-    """Objects below a URL prefix, through obstore; methods as in LocalFiles."""
-
-    client: Client
-
-    def put_new(self, path: str, data: bytes) -> bool:
-        try:
-            obstore.put(self.client, path, data, mode="create")
-        except (AlreadyExistsError, PreconditionError):
-            return False
-        return True
-
-    def put(self, path: str, data: bytes) -> None:
-        obstore.put(self.client, path, data)
-
-    def put_file(self, local_path: Path, path: str) -> None:
-        obstore.put(self.client, path, local_path)
-
-    def get(self, path: str) -> bytes | None:
-        try:
-            return bytes(obstore.get(self.client, path).bytes())
-        except FileNotFoundError:
-            return None
-
-    def chunks(self, path: str) -> Iterator[bytes]:
-        for chunk in obstore.get(self.client, path).stream():
-            yield bytes(chunk)
-
-    def fetch_file(self, path: str, local_path: Path) -> None:
-        with local_path.open("xb") as file:
-            for chunk in obstore.get(self.client, path).stream():
-                file.write(chunk)
-
-    def size(self, path: str) -> int | None:
-        try:
-            return obstore.head(self.client, path)["size"]
-        except FileNotFoundError:
-            return None
-
-    def list(self, folder: str) -> Sequence[tuple[str, int]]:
-        pages = obstore.list(self.client, folder or None)
-        return sorted((meta["path"], meta["size"]) for page in pages for meta in page)
-
-    def delete(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            with suppress(FileNotFoundError):
-                obstore.delete(self.client, path)
-
-    def rename_all(self, pairs: Sequence[tuple[str, str]]) -> Sequence[bool]:
-        return [self._rename(source, target) for source, target in pairs]
-
-    def sweep_unfinished(self) -> None:
-        """Nothing: an unfinished upload has no name in the store, and the bucket's lifecycle rules remove it."""
-
-    def _rename(self, source: str, target: str) -> bool:
-        try:
-            obstore.rename(self.client, source, target)
-        except FileNotFoundError:
-            return False
-        return True
 
 
 def _local_root(url: str) -> Path | None:
@@ -244,14 +204,14 @@ def _objects(url: str) -> _Objects:
     if root is not None:
         return LocalFiles(root)
     try:
-        client = from_url(url)
+        remote = open_remote(url)
     except (BaseError, ValueError) as error:
         msg = f"the store cannot be opened: obstore does not accept its URL or settings. {_USE} url={url}"
         raise InvalidJobError(msg) from error
-    if isinstance(client, HTTPStore):
+    if remote is None:
         msg = f"the store cannot be used: a plain web server cannot create an object exactly once. {_USE} url={url}"
         raise InvalidJobError(msg)
-    return _RemoteObjects(client)
+    return remote
 
 
 @contextmanager
@@ -279,4 +239,12 @@ def _explained(error: OSError | BaseError) -> tuple[str, str]:
         return "the credentials were not accepted", "Renew the credentials in the environment"
     if isinstance(error, OSError) and error.strerror:
         return f"the system says {error.strerror!r}", "Repair the folder or the disk"
-    return "the store did not do what it was asked", "Check that the store can be reached (the cause is chained below)"
+    if isinstance(error, FileNotFoundError):
+        return "the bucket or container does not exist", "Create it, or correct the URL"
+    status = _STATUS.search(str(error))
+    asked = f"though it was asked for up to {retry_seconds():g} s"
+    if status is not None and status[1].startswith(("429", "5")):
+        return f"the store answered {status[1]!r}, {asked}", "Wait until the store is well, or have its limits raised"
+    if status is not None:
+        return f"the store answered {status[1]!r}", "Correct the URL or the settings in the environment"
+    return f"the store did not answer, {asked}", "Check that the store can be reached (the cause is chained below)"

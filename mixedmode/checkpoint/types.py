@@ -17,8 +17,11 @@ from typing import Literal, NewType
 from mixedmode.time import SplitProgress
 
 __all__ = [
+    "CheckedCheckpoint",
+    "Damage",
     "Epoch",
     "Generation",
+    "GoingBack",
     "JobIdentity",
     "ListState",
     "Manifest",
@@ -168,3 +171,37 @@ class Manifest:
     records_skipped: int = 0
     output_names: tuple[str, ...] = ("",)
     list_states: tuple[ListState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One thing that keeps a checkpoint from being used: what it is, where it is, and what is wrong with it.
+
+    what: "manifest", "state" (a run), "output", "spark" (an entry of Spark's log), or "lineage": the manifest is whole,
+    and of a past that the job has gone back from (GoingBack).
+    """
+
+    what: Literal["manifest", "state", "output", "spark", "lineage"]
+    where: str
+    why: str
+
+    def __str__(self) -> str:
+        """For a person: what is wrong, then the file."""
+        return f"{self.why}, file={self.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCheckpoint:
+    """A checkpoint and what is damaged of it; () if it is whole."""
+
+    epoch: Epoch
+    damages: tuple[Damage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GoingBack:
+    """The record that a start of the job went back: what older starts committed after `to` is no longer its past."""
+
+    generation: Generation
+    to: Epoch
+    reasons: tuple[str, ...]

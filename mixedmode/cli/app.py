@@ -6,17 +6,16 @@ Exit codes: 0 done, 2 wrong job file or input, 1 a failed run, 130 stopped at on
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from mixedmode.cli.display import error_console, screen
+from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import doctor_report, require_environment
-from mixedmode.errors import MixedmodeError
+from mixedmode.cli.messages import errors_as_messages, screen_print
+from mixedmode.cli.savepoint import savepoints
 
 app = typer.Typer(
     name="mixedmode",
@@ -26,24 +25,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(savepoints)
 
 JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
-Folder = Annotated[Path, typer.Argument(help="The folder.", show_default=False)]
+Folder = Annotated[str, typer.Argument(help="The folder, or its URL (s3://...).", show_default=False)]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
 ]
 ABORTED = 130
-
-
-@contextmanager
-def _errors_as_messages() -> Iterator[None]:
-    """Our own errors end the command with their text and exit code; others are defects and keep their stack trace."""
-    try:
-        yield
-    except MixedmodeError as error:
-        error_console().print(f"[bold red]error[/] {type(error).__name__}", highlight=False)
-        error_console().print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(error.exit_code) from error
 
 
 @app.command()
@@ -58,7 +47,7 @@ def run(
     ] = False,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
-    with _errors_as_messages():
+    with errors_as_messages():
         from mixedmode.config import load_job
 
         loaded = load_job(job, overrides or ())
@@ -76,7 +65,7 @@ def run(
 @app.command()
 def validate(job: JobFile, overrides: Overrides = None) -> None:
     """Check a job file, its SQL and its columns, without running anything."""
-    with _errors_as_messages():
+    with errors_as_messages():
         from mixedmode.config import load_job
 
         loaded = load_job(job, overrides or ())
@@ -91,7 +80,7 @@ def validate(job: JobFile, overrides: Overrides = None) -> None:
 @app.command()
 def explain(job: JobFile, overrides: Overrides = None) -> None:
     """Show the plan: watermarks, stages, windows or function, state, paths, outputs, what is committed when."""
-    with _errors_as_messages():
+    with errors_as_messages():
         from mixedmode.config import load_job
 
         loaded = load_job(job, overrides or ())
@@ -104,18 +93,46 @@ def explain(job: JobFile, overrides: Overrides = None) -> None:
 
 
 @app.command()
+def rescale(
+    job: JobFile,
+    subtasks: Annotated[
+        int | None, typer.Argument(metavar="N", help="How many subtasks every keyed step is to have.")
+    ] = None,
+    overrides: Overrides = None,
+    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Only this step.")] = None,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Withdraw all that was asked for: the job file, or the autoscaler, decides.")
+    ] = False,
+) -> None:
+    """Ask a running job for another parallelism, from its next epoch on. Give the --set that it was started with."""
+    with errors_as_messages():
+        from mixedmode.config import load_job
+        from mixedmode.job.rescale import ask_to_rescale
+
+        if (subtasks is None) != reset or (reset and step is not None):
+            msg = "give either a number of subtasks, with --step if you like, or --reset alone"
+            raise typer.BadParameter(msg)
+        screen_print(str(ask_to_rescale(load_job(job, overrides or ()).spec, subtasks, step=step)))
+
+
+@app.command()
 def doctor() -> None:
     """Name what is missing on this machine, and the command that fixes it."""
     raise typer.Exit(doctor_report([Path.cwd()]))
 
 
 @app.command()
-def checkpoints(directory: Folder) -> None:
+def checkpoints(
+    directory: Folder,
+    verify: Annotated[bool, typer.Option("--verify", help="Read all files of state; tell what is damaged.")] = False,
+) -> None:
     """List the checkpoints in a folder: epochs, sizes, offsets, watermark, backlog flag, end of input, runs."""
-    with _errors_as_messages():
-        from mixedmode.cli.checkpoints import checkpoint_report
+    with errors_as_messages():
+        from mixedmode.cli.checkpoints import checkpoint_report, verification_report
 
         screen_print(checkpoint_report(directory))
+        if verify:
+            screen_print(verification_report(directory))
 
 
 @app.command()
@@ -124,7 +141,7 @@ def table(
     limit: Annotated[int, typer.Option(help="Rows to show; 0 shows all.", min=0)] = 20,
 ) -> None:
     """Show the current table of an output: the newest row of each key, or all rows where they have none."""
-    with _errors_as_messages():
+    with errors_as_messages():
         from mixedmode.cli.table import table_report
 
         screen_print(table_report(directory, limit))
@@ -138,18 +155,11 @@ def demo(
     directory: Annotated[Path, typer.Option(help="Where the demo keeps its files; emptied first.")] = Path("run/demo"),
 ) -> None:
     """Generate a history and a live feed, run the job in mixed mode through backlog, flip and live, and sum up."""
-    with _errors_as_messages():
+    with errors_as_messages():
         require_environment([directory])
         from mixedmode.cli.demo import run_demo
 
         run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=_stop_on_signals())
-
-
-def screen_print(renderable: object) -> None:
-    """To standard output, as it is."""
-    from mixedmode.cli.display import output_console
-
-    output_console().print(renderable, markup=False, highlight=False, soft_wrap=isinstance(renderable, str))
 
 
 def _stop_on_signals() -> threading.Event:

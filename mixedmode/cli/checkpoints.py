@@ -9,15 +9,23 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from mixedmode.checkpoint.go_back import spark_listing
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.rescale import NOTHING, RescaleRequest
+from mixedmode.checkpoint.rescale_log import RescaleLog
+from mixedmode.checkpoint.runs import state_bytes
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
+from mixedmode.checkpoint.verify import Verifier
 from mixedmode.cli.display import human_bytes
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.state.lists import list_bytes
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
+_NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
 
-def checkpoint_report(directory: Path) -> Group | str:
+
+def checkpoint_report(directory: Path | str) -> Group | str:
     """A table of epochs, and one of the newest checkpoint's operators. Damaged manifests are shown as such."""
     log = CheckpointLog(ObjectStore(str(directory)))
     identity = log.read_identity()
@@ -43,8 +51,26 @@ def checkpoint_report(directory: Path) -> Group | str:
     title = f"{identity.name}: {len(epochs)} checkpoints, max-parallelism {identity.max_parallelism}{ended}"
     parts: list[Table | str] = [title, _epoch_table(manifests)]
     if isinstance(newest, Manifest) and newest.operators:
-        parts.append(_operator_table(newest))
+        parts.append(operator_table(newest))
+    if isinstance(newest, Manifest) and newest.list_states:
+        parts.append(list_table(newest))
+    request = RescaleLog(log.store).newest()
+    if request is not None and request.wanted != NOTHING:
+        parts.append(_rescale_line(request))
     return Group(*parts)
+
+
+def verification_report(directory: Path | str) -> str:
+    """What is damaged of each checkpoint, a line each, and how many are whole; all runs are read.
+
+    Outputs are not looked at: where they are stands in the job file.
+    """
+    log = CheckpointLog(ObjectStore(str(directory)))
+    verifier = Verifier(log, {}, True, spark_listing(log), log.goings_back())
+    checked = [verifier.check(epoch)[1] for epoch in reversed(log.epochs())]
+    lines = [f"damaged: checkpoint {one.epoch}: {damage}" for one in checked for damage in one.damages]
+    whole = sum(not one.damages for one in checked)
+    return "\n".join([*lines, f"{whole} of {len(checked)} checkpoints are whole, as far as outputs are not concerned"])
 
 
 def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
@@ -53,6 +79,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
         "epoch",
         "backlog",
         "path",
+        "subtasks",
         "records",
         "rows out",
         "pairs",
@@ -61,44 +88,71 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
         "offsets",
         "taken at",
     ):
-        table.add_column(heading, justify="right" if heading in {"records", "rows out", "pairs", "state"} else "left")
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
     for manifest in manifests:
         if isinstance(manifest, CorruptStateError):
             table.add_row("?", "damaged", str(manifest))
             continue
-        state_bytes = sum(run.bytes for operator in manifest.operators for run in operator.runs)
+        size = sum(state_bytes(operator.runs) for operator in manifest.operators)
         table.add_row(
             str(manifest.epoch),
             "yes" if manifest.is_backlog else "no",
             manifest.path,
+            str(manifest.parallelism),
             f"{manifest.records_in:,}",
             f"{manifest.rows_out:,}",
             f"{manifest.pairs:,}",
-            human_bytes(state_bytes),
-            _watermark(manifest),
+            human_bytes(size),
+            watermark_text(manifest),
             _offsets(manifest.offsets),
             datetime.fromtimestamp(manifest.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
         )
     return table
 
 
-def _operator_table(manifest: Manifest) -> Table:
+def _rescale_line(request: RescaleRequest) -> str:
+    parts = [] if request.wanted.job is None else [str(request.wanted.job)]
+    parts += [f"of step {step} {count}" for step, count in request.wanted.steps.items()]
+    when = datetime.fromtimestamp(request.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    why = f": {request.reason}" if request.is_automatic else ""
+    return f"subtasks asked for at {when}: {', '.join(parts)}{why}"
+
+
+def operator_table(manifest: Manifest) -> Table:
+    """The state of each step after the epoch of a manifest."""
     table = Table(box=None, pad_edge=False, title=f"state after epoch {manifest.epoch}", title_justify="left")
-    for heading in ("operator", "runs", "entries", "bytes", "key groups"):
+    for heading in ("operator", "subtasks", "runs", "entries", "bytes", "key groups"):
         table.add_column(heading, justify="left" if heading in {"operator", "key groups"} else "right")
     for operator in manifest.operators:
         ranges = sorted({(run.key_group_start, run.key_group_end) for run in operator.runs})
         table.add_row(
             operator.operator_id,
+            str(operator.parallelism or manifest.parallelism),
             str(len(operator.runs)),
             f"{sum(run.entries for run in operator.runs):,}",
-            human_bytes(sum(run.bytes for run in operator.runs)),
+            human_bytes(state_bytes(operator.runs)),
             Text(" ".join(f"[{start}, {end})" for start, end in ranges)),
         )
     return table
 
 
-def _watermark(manifest: Manifest) -> str:
+def list_table(manifest: Manifest) -> Table:
+    """The list state of each step with map after the epoch of a manifest."""
+    table = Table(box=None, pad_edge=False, title=f"lists after epoch {manifest.epoch}", title_justify="left")
+    for heading in ("operator", "redistribution", "subtasks", "items", "bytes"):
+        table.add_column(heading, justify="left" if heading in {"operator", "redistribution"} else "right")
+    for state in manifest.list_states:
+        table.add_row(
+            state.operator_id,
+            state.redistribution or "none",
+            str(len(state.lists)),
+            f"{sum(map(len, state.lists)):,}",
+            human_bytes(list_bytes(state.lists)),
+        )
+    return table
+
+
+def watermark_text(manifest: Manifest) -> str:
     """The job's watermark; a manifest of format 1 has only those of its sources."""
     watermark_us = manifest.watermark_us
     if watermark_us is None:

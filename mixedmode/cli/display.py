@@ -14,8 +14,18 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from mixedmode.config import JobSpec, resolve_mode
-from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
+from mixedmode.runtime.events import (
+    EpochCommitted,
+    EpochFailed,
+    EpochStarted,
+    Flipped,
+    Phase,
+    Rescaled,
+    SparkLogRepaired,
+    WentBack,
+)
 
+_DAMAGES_SHOWN = 5  # of one checkpoint; where one folder is gone, all of its files are
 _QUIET_EPOCHS = 200  # after so many live epochs only every tenth has a line of its own
 
 
@@ -83,6 +93,7 @@ class Display:
     progress: Progress
     totals: dict[bool, Totals] = field(default_factory=lambda: {True: Totals(), False: Totals()})
     flip: Flipped | None = None
+    went_back: WentBack | None = None
     last: EpochCommitted | None = None
 
     def __post_init__(self) -> None:
@@ -114,14 +125,65 @@ class Display:
             self.console.print(_epoch_line(event), highlight=False)
         self.progress.update(self._task, description="waiting for new records")
 
+    def on_epoch_failed(self, event: EpochFailed) -> None:
+        """See Observer."""
+        times = f"{event.failures} of {event.tolerable} tolerable failures in a row"
+        self.console.print(f"[bold]failed[/]   epoch {event.epoch} is run again ({times})", highlight=False)
+        self.console.print(event.reason, highlight=False, markup=False, soft_wrap=True)
+
+    def on_went_back(self, event: WentBack) -> None:
+        """See Observer."""
+        self.went_back = event
+        for checkpoint in event.damaged:
+            for damage in checkpoint.damages[:_DAMAGES_SHOWN]:
+                self._say(f"[bold]damaged[/]  checkpoint {checkpoint.epoch}: ", str(damage))
+            more = len(checkpoint.damages) - _DAMAGES_SHOWN
+            if more > 0:
+                self._say(f"[bold]damaged[/]  checkpoint {checkpoint.epoch}: ", f"and {more} more files")
+        taken = f"{event.files_taken_back:,} output files of later epochs are taken back"
+        self._say(
+            "[bold]back[/]     ", f"going on from checkpoint {event.to}: what came after it is read again; {taken}"
+        )
+        for name in event.lasting:
+            output = f"output {name!r}" if name else "the console"
+            self._say(
+                "         ", f"rows of later epochs that {output} has printed cannot be taken back; they come again"
+            )
+
+    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
+        """See Observer."""
+        for file in event.files:
+            self._say(
+                "[bold]mended[/]   ", f"an entry of Spark's log was missing or damaged, and not needed, file={file}"
+            )
+
+    def _say(self, heading: str, text: str) -> None:
+        """A line that is not cut; its text may hold anything."""
+        self.console.print(heading, end="", highlight=False)
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     def on_flip(self, event: Flipped) -> None:
         """See Observer."""
         self.flip = event
         after = "there was no backlog" if event.after_epoch is None else f"checkpoint {event.after_epoch} taken"
         self.console.print(f"[bold]flip[/]     {_clock(event.at_ms)}  live from here on; {after}", highlight=False)
 
+    def on_rescaled(self, event: Rescaled) -> None:
+        """See Observer."""
+        steps = ", ".join(f"{step.operator_id} {step.before} -> {step.now}" for step in event.steps)
+        self.console.print(f"[bold]rescale[/]  epoch {event.epoch:<5} subtasks of {steps}: ", highlight=False, end="")
+        self.console.print(event.reason, highlight=False, markup=False, soft_wrap=True)
+
+    def on_rescale_ignored(self, reason: str) -> None:
+        """See Observer."""
+        self.console.print("[bold]rescale[/]  ", highlight=False, end="")
+        self.console.print(reason, highlight=False, markup=False, soft_wrap=True)
+
     def print_summary(self) -> None:
-        """Backlog against live, and where the job stands. Nothing for a run in which no epoch was committed."""
+        """Backlog against live, and where the job stands. No figures for a run in which no epoch was committed."""
+        if self.went_back is not None:
+            left = ", ".join(str(checkpoint.epoch) for checkpoint in reversed(self.went_back.damaged))
+            self._say("", f"went back to checkpoint {self.went_back.to}, as damaged ones came after it: {left}")
         if self.last is None:
             text = "nothing new: no epoch was committed in this run"
             if self._is_over:

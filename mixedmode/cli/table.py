@@ -12,7 +12,7 @@ from mixedmode.sinks.table import current_table
 _CELL_CHARACTERS = 40
 
 
-def table_report(directory: Path, limit: int) -> Group:
+def table_report(directory: Path | str, limit: int) -> Group:
     """The first `limit` rows by key (0: all), and how many there are."""
     output = current_table(str(directory))
     if output is None:

@@ -17,7 +17,7 @@ from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
-from mixedmode.config.steps import KeyedAggregateStep, ProcessStep, SqlStep
+from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
 from mixedmode.durations import format_duration_ms, parse_duration_ms
@@ -34,6 +34,7 @@ __all__ = [
     "JobSpec",
     "KeyedAggregateStep",
     "LoadedJob",
+    "MapStep",
     "ModePolicy",
     "PipelineBacklogSpec",
     "PipelineSpec",

@@ -3,12 +3,25 @@
 Source: semantics of the modes in docs/modes.md.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mixedmode.config.fields import Count, DurationMs, PositiveBytes, PositiveDurationMs, Section, Text, refusal
+from mixedmode.config.document import Path
+from mixedmode.config.fields import (
+    Count,
+    CountOrZero,
+    DurationMs,
+    Flag,
+    PositiveBytes,
+    PositiveDurationMs,
+    Section,
+    Share,
+    Text,
+    refusal,
+)
 from mixedmode.durations import format_duration_ms
 
 #: key groups; the number of one is stored in 16 bits; the same number as in keys/groups.py
@@ -40,6 +53,22 @@ class CheckpointingSpec(Section):
         description="how many checkpoints are kept; each keeps its own list of state files, so more of them reach "
         "further back, and hold on longer to files that were merged since",
     )
+    verify: Literal["checksums", "sizes"] = Field(
+        default="checksums",
+        description="how a start looks at the newest checkpoint before using it; checksums: all its files are read, as "
+        "fast as disk or network give them (100 GB at 500 MB/s: 200 s); sizes: one look per file, which does not see a "
+        "changed byte, so that a subtask may meet it later and stop the job",
+    )
+    tolerable_failed_checkpoints: CountOrZero = Field(
+        default=0,
+        description="how often in a row an epoch that failed for a reason outside (store, network, disk) is run again, "
+        "an interval later, before the job fails; each repeat costs an epoch's work, and its results come later",
+    )
+    timeout_ms: PositiveDurationMs | None = Field(
+        default=None,
+        description="how long a live epoch may take before it is given up, which counts as failed; not given: as long "
+        "as it takes",
+    )
     interval_during_backlog_ms: DurationMs | None = Field(
         default=None, description="another spelling of execution.interval-during-backlog, which takes its value"
     )
@@ -60,6 +89,39 @@ class ExecutionBacklogSpec(Section):
     )
 
 
+class AutoscalerSpec(Section):
+    """Whether a live job chooses its parallelism by itself, and what it aims at. Each target may ask for more."""
+
+    enabled: Flag = Field(default=False, description="whether a live job chooses its parallelism by itself")
+    min_parallelism: Count = Field(default=1, description="the fewest subtasks it chooses")
+    max_parallelism: Count | None = Field(
+        default=None, description="the most subtasks it chooses; not given: as many as cores"
+    )
+    target_utilization: Share = Field(
+        default=0.7,
+        description="the part of the time in which an epoch is under way; a lower one leaves more room for peaks, "
+        "and costs subtasks",
+    )
+    target_lag_ms: PositiveDurationMs | None = Field(
+        default=None, description="how long a record may wait beyond the checkpointing interval; not given: any time"
+    )
+    target_throughput: Count | None = Field(
+        default=None, description="the most records a second for one subtask; not given: any number"
+    )
+    cool_down_ms: PositiveDurationMs = Field(
+        default=60_000,
+        description="the least time between two changes; each costs a pause, as subtasks fetch their state",
+    )
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        if self.max_parallelism is not None and self.min_parallelism > self.max_parallelism:
+            text = (
+                " is more than the autoscaler's max-parallelism, so that no number is allowed. Lower it, or raise the "
+                f"other. found={self.min_parallelism}, max-parallelism={self.max_parallelism}"
+            )
+            yield ("min-parallelism",), text
+
+
 class ExecutionSpec(Section):
     """How the job runs."""
 
@@ -74,6 +136,9 @@ class ExecutionSpec(Section):
     )
     checkpointing: CheckpointingSpec = Field(default=CheckpointingSpec(), description="commits of the live job")
     backlog: ExecutionBacklogSpec = Field(default=ExecutionBacklogSpec(), description="how the backlog runs")
+    autoscaler: AutoscalerSpec = Field(
+        default=AutoscalerSpec(), description="whether the job chooses its parallelism by itself"
+    )
 
     @model_validator(mode="after")
     def _one_interval_during_backlog(self) -> Self:

@@ -19,7 +19,7 @@ from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
-from mixedmode.config.steps import KeyedAggregateStep, ProcessStep
+from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep
 from mixedmode.errors import InvalidJobError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -94,6 +94,8 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
     """The same step with the paths of its own outputs, and of its code, taken from `folder`."""
     if isinstance(step, KeyedAggregateStep) and step.late is not None:
         return step.model_copy(update={"late": resolve_field(step.late, "path", folder)})
+    if isinstance(step, MapStep):
+        return step.model_copy(update={"folder": resolve_path(step.folder or "", folder)})
     if isinstance(step, ProcessStep):
         update: dict[str, Any] = {
             "folder": resolve_path(step.folder or "", folder),

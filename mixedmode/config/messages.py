@@ -25,6 +25,7 @@ _WANTED = {
     "string_type": "text",
     "bool_type": "true or false",
     "int_type": "a whole number",
+    "float_type": "a number",
     "tuple_type": "a list",
     "dict_type": "a section of keys",
     "mapping_type": "a section of keys",
@@ -41,7 +42,7 @@ _LIMITS = {
 _MANY: dict[Any, str] = {Mapping: ".<name>", tuple: "[]"}
 #: its keys are meant where nothing nearer to the top has such a key
 _IN_A_PART_OF_A_STEP = re.compile(r"steps\[\]\..*\.")
-_KINDS = "sql, or key-by and aggregate, or key-by and process"
+_KINDS = "sql, or map, or key-by and aggregate, or key-by and process"
 
 
 def findings(

@@ -4,7 +4,7 @@ Keys may be nested or dotted, in any mixture: `execution.checkpointing.interval:
 an `execution:` section given elsewhere. Two kinds of map do not expand dots: names that the user makes up (sources,
 outputs of an aggregate), where a dot stays in the name for the spec to refuse, and keys that belong to Spark (`spark`,
 a source's `options`), which stay flat and whole, since Spark has both `spark.speculation` and
-`spark.speculation.interval`. The `args` of a process step are the user's own, at every depth.
+`spark.speculation.interval`. The `args` of a function are the user's own, at every depth.
 
 Values are what YAML says they are; those of the flat maps keep the text that was written. A key without a value
 counts as not given.

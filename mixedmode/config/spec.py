@@ -30,7 +30,7 @@ from mixedmode.config.execution import (
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text, refusal
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
-from mixedmode.config.steps import KeyedAggregateStep, ProcessStep, SqlStep, Step, repeated
+from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
 
@@ -62,16 +62,23 @@ class JobSettings(Section):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
-        findings = [*self._parallelism_findings(), *self._checkpoint_findings(), *self._source_findings()]
+        findings = [*self._parallelism_findings(), *self._autoscaler_findings()]
+        findings += [*self._checkpoint_findings(), *self._source_findings()]
         if findings:
             raise refusal(*findings)
         return self
 
     def _parallelism_findings(self) -> Iterator[tuple[Path, str]]:
+        autoscaler = self.execution.autoscaler
         settings: dict[Path, int | None] = {
             ("parallelism",): self.parallelism,
             ("execution", "backlog", "parallelism"): self.execution.backlog.parallelism,
+            ("execution", "autoscaler", "min-parallelism"): autoscaler.min_parallelism,
+            ("execution", "autoscaler", "max-parallelism"): autoscaler.max_parallelism,
         }
+        yield from self._too_many_subtasks(settings)
+
+    def _too_many_subtasks(self, settings: Mapping[Path, int | None]) -> Iterator[tuple[Path, str]]:
         limit = self.pipeline.max_parallelism
         for path, parallelism in settings.items():
             if parallelism is not None and parallelism > limit:
@@ -80,6 +87,19 @@ class JobSettings(Section):
                     f"Lower it, or raise max-parallelism. found={parallelism}, max-parallelism={limit}"
                 )
                 yield path, text
+
+    def _autoscaler_findings(self) -> Iterator[tuple[Path, str]]:
+        autoscaler, here = self.execution.autoscaler, ("execution", "autoscaler")
+        if not autoscaler.enabled:
+            return
+        if self.chosen_mode is RuntimeMode.BATCH:
+            text = f" has no effect: batch mode is over before it is live. Remove it. mode={self.chosen_mode}"
+            yield (*here, "enabled"), text
+        low, high = autoscaler.min_parallelism, autoscaler.max_parallelism
+        if self.parallelism is not None and (self.parallelism < low or (high is not None and self.parallelism > high)):
+            bounds = f"from {low} on" if high is None else f"from {low} to {high}"
+            text = f" is not what the autoscaler may choose: {bounds}. Change one of them. found={self.parallelism}"
+            yield ("parallelism",), text
 
     def _checkpoint_findings(self) -> Iterator[tuple[Path, str]]:
         if self.chosen_mode is not RuntimeMode.BATCH and self.execution.checkpointing.dir is None:
@@ -103,6 +123,14 @@ class JobSpec(JobSettings):
     def as_document(self) -> dict[str, Any]:
         """The job as it is written in YAML: what differs from the defaults, durations and sizes as text."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+    @property
+    def step_parallelism(self) -> dict[str, int | None]:
+        """{id of a step: its own parallelism} of the steps that have subtasks; None: as many as the job has."""
+        maps = [step for step in self.steps if isinstance(step, MapStep)]
+        keyed = [step for step in self.steps if not isinstance(step, SqlStep | MapStep)]
+        numbered = [*enumerate(maps), *enumerate(keyed)]
+        return {operator_id(step, before): step.parallelism for before, step in numbered}
 
     @property
     def sinks(self) -> dict[Path, SinkSpec]:
@@ -135,7 +163,8 @@ class JobSpec(JobSettings):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        findings = [*self._step_findings(), *self._event_time_findings(), *self.sink_findings()]
+        findings = [*self._step_findings(), *self._event_time_findings(), *self._scaling_findings()]
+        findings += self.sink_findings()
         if findings:
             raise refusal(*findings)
         return self
@@ -143,7 +172,8 @@ class JobSpec(JobSettings):
     def _step_findings(self) -> Iterator[tuple[Path, str]]:
         if not isinstance(self.steps[0], SqlStep) and len(self.sources) > 1:
             names = ", ".join(self.sources)
-            text = f": a keyed step reads one input. Put a sql step before it to say which source. sources={names}"
+            kind = "step with map" if isinstance(self.steps[0], MapStep) else "keyed step"
+            text = f": a {kind} reads one input. Put a sql step before it to say which source. sources={names}"
             yield ("steps", 0), text
         owners = dict.fromkeys(self.sources, "a source")
         for index, step in enumerate(self.steps):
@@ -153,11 +183,31 @@ class JobSpec(JobSettings):
             if step.name is not None:
                 owners[step.name] = "another step"
 
+    def _scaling_findings(self) -> Iterator[tuple[Path, str]]:
+        own: dict[Path, int | None] = {
+            ("steps", index, "parallelism"): step.parallelism
+            for index, step in enumerate(self.steps)
+            if not isinstance(step, SqlStep)
+        }
+        keyed = {path: own[path] for path in own if not isinstance(self.steps[int(path[1])], MapStep)}
+        yield from self._too_many_subtasks(keyed)
+        if self.execution.autoscaler.enabled and None not in own.values():
+            text = (
+                " has no effect: there is no step with subtasks that has no parallelism of its own. Remove it, or that."
+            )
+            yield ("execution", "autoscaler", "enabled"), text
+
     def _event_time_findings(self) -> Iterator[tuple[Path, str]]:
-        """Windows and process functions go by the event time of records, which the rows of a keyed step lack."""
+        """Windows and functions go by records and their event time, and the rows of a keyed step are none."""
         follows_keyed = False
         for index, step in enumerate(self.steps):
-            if isinstance(step, SqlStep):
+            if isinstance(step, MapStep) and follows_keyed:
+                text = (
+                    " must come before the first keyed step: the rows of a keyed step change, and a function that has "
+                    "seen a row cannot take it back. Move it, or use sql."
+                )
+                yield ("steps", index, "map"), text
+            if isinstance(step, SqlStep | MapStep):
                 continue
             key = "process" if isinstance(step, ProcessStep) else "window" if step.window is not None else None
             if key is not None and follows_keyed:

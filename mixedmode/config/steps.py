@@ -1,4 +1,4 @@
-"""What a job computes: sql steps, keyed aggregates with or without windows, process functions."""
+"""What a job computes: sql steps, map functions, keyed aggregates with or without windows, process functions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -11,6 +11,7 @@ from mixedmode.config.fields import (
     Call,
     ClassReference,
     Columns,
+    Count,
     LatenessMs,
     OutputName,
     PositiveDurationMs,
@@ -29,6 +30,21 @@ class SqlStep(Section):
 
     name: TableName | None = Field(default=None, description="a name for the step")
     sql: Text = Field(description="a SELECT")
+
+
+class MapStep(Section):
+    """A function of the user's own over the rows of each subtask, with a list per subtask if it keeps one."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    map: ClassReference = Field(description="the class, such as package.module:Class")
+    folder: Text | None = Field(
+        default=None, description="the folder that the class is imported from; not given: the one of the job file"
+    )
+    args: Arguments = Field(default={}, description="arguments for the class, by name")
+    output: Text = Field(description="columns of the result as Spark DDL, such as id long, text string")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
 
 
 class KeyedInput(Section):
@@ -50,12 +66,18 @@ class KeyedInput(Section):
     late: SinkSpec | None = Field(
         default=None, description="where records go that come too late for their windows; not given: they are counted"
     )
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _key_findings(self.key_by)
         if self.window is None and not self.key_by:
             text = " is missing: without a window, an aggregate has one row per key. Add key columns, or a window."
             yield ("key-by",), text
+        if self.window is not None and not self.key_by and self.parallelism is not None:
+            text = " has no effect without a key: all records go to one subtask. Add key columns, or remove it."
+            yield ("parallelism",), text
         yield from self._window_findings()
 
     def _window_findings(self) -> Iterator[tuple[Path, str]]:
@@ -113,6 +135,9 @@ class ProcessStep(Section):
     dead_letter: SinkSpec | None = Field(
         default=None, description="where records go on which the function raised; needs on-error: dead-letter"
     )
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _key_findings(self.key_by)
@@ -141,15 +166,33 @@ def _key_findings(key_by: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
 
 
 #: the kinds of step, by the key that makes a step one of them
-STEP_KINDS: Mapping[str, type[Section]] = {"sql": SqlStep, "aggregate": KeyedAggregateStep, "process": ProcessStep}
+STEP_KINDS: Mapping[str, type[Section]] = {
+    "sql": SqlStep,
+    "map": MapStep,
+    "aggregate": KeyedAggregateStep,
+    "process": ProcessStep,
+}
 #: (keys, the kind of a step that has one of them), the first match counts
 _TELLTALES = (
     (("sql",), "sql"),
+    (("map",), "map"),
     (("process",), "process"),
     (("aggregate",), "aggregate"),
     (("folder", "args", "output", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late"), "aggregate"),
 )
+
+
+def operator_id(step: "MapStep | KeyedAggregateStep | ProcessStep", steps_before: int) -> str:
+    """What a step is called in messages and in the checkpoint folder; steps_before: how many before it have one, too.
+
+    Steps with map and keyed steps are counted apart.
+
+    >>> operator_id(KeyedAggregateStep.model_validate({"key-by": "a", "aggregate": {"n": "count(*)"}}), 1)
+    'aggregate-2'
+    """
+    kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model)
+    return step.name or f"{kind}-{steps_before + 1}"
 
 
 def _step_kind(step: Any) -> str | None:
@@ -166,6 +209,7 @@ def _step_kind(step: Any) -> str | None:
 
 Step = Annotated[
     Annotated[SqlStep, Tag("sql")]
+    | Annotated[MapStep, Tag("map")]
     | Annotated[KeyedAggregateStep, Tag("aggregate")]
     | Annotated[ProcessStep, Tag("process")],
     Discriminator(_step_kind),

@@ -18,6 +18,7 @@ Invariants (tests/job/test_api.py):
   I2  no call changes the job it is called on
 """
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,14 +28,25 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.fields import key_of
-from mixedmode.config.load import LoadedJob, checked_section, load_job, resolve_paths
+from mixedmode.config.load import LoadedJob, checked_section, load_job, resolve_paths, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
-from mixedmode.config.steps import SqlStep, Step
+from mixedmode.config.steps import MapStep, SqlStep, Step
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import Duration, FileName, Mode, Size, SparkValue, argument, nested
-from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob
+from mixedmode.job.arguments import (
+    AutoscalerArguments,
+    Duration,
+    FileName,
+    Mode,
+    PlainValue,
+    Size,
+    SparkValue,
+    argument,
+    autoscaler_settings,
+    nested,
+)
+from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, class_reference
 
 if TYPE_CHECKING:
     from mixedmode.runtime.events import Observer
@@ -60,11 +72,15 @@ class Job:
         checkpoint_dir: FileName | None = None,
         checkpoint_interval: Duration | None = None,
         checkpoints_retained: int | None = None,
+        checkpoint_verification: Literal["checksums", "sizes"] | None = None,
+        checkpoint_timeout: Duration | None = None,
+        tolerable_failed_checkpoints: int | None = None,
         interval_during_backlog: Duration | None = None,
         max_parallelism: int | None = None,
         backlog_parallelism: int | None = None,
         end_of_key_watermark: Literal["greatest", "max"] | None = None,
         backlog_emit: Literal["final", "all"] | None = None,
+        autoscaler: AutoscalerArguments | None = None,
         watermark_lag_threshold: Duration | None = None,
         sort_memory: Size | None = None,
         spark: Mapping[str, SparkValue] | None = None,
@@ -77,11 +93,15 @@ class Job:
             ("execution", "checkpointing", "dir"): checkpoint_dir,
             ("execution", "checkpointing", "interval"): checkpoint_interval,
             ("execution", "checkpointing", "num-retained"): checkpoints_retained,
+            ("execution", "checkpointing", "verify"): checkpoint_verification,
+            ("execution", "checkpointing", "timeout"): checkpoint_timeout,
+            ("execution", "checkpointing", "tolerable-failed-checkpoints"): tolerable_failed_checkpoints,
             ("execution", "interval-during-backlog"): interval_during_backlog,
             ("pipeline", "max-parallelism"): max_parallelism,
             ("execution", "backlog", "parallelism"): backlog_parallelism,
             ("execution", "backlog", "end-of-key-watermark"): end_of_key_watermark,
             ("execution", "backlog", "emit"): backlog_emit,
+            ("execution", "autoscaler"): autoscaler_settings(autoscaler),
             ("pipeline", "backlog", "watermark-lag-threshold"): watermark_lag_threshold,
             ("state", "backlog", "sort-memory"): sort_memory,
             ("spark",): spark,
@@ -112,9 +132,37 @@ class Job:
         step = checked_section(SqlStep, {"sql": sql, "name": name}, place="Job.sql", name=argument)
         return self.with_step(step)
 
-    def key_by(self, *columns: str, name: str | None = None) -> KeyedJob:
+    def map(  # one argument per setting, by keyword
+        self,
+        function: str | type,
+        *,
+        output: str,
+        args: Mapping[str, PlainValue] | None = None,
+        name: str | None = None,
+        parallelism: int | None = None,
+        folder: FileName | None = None,
+    ) -> Self:
+        """A step that a map function makes the rows of: a class, or its name as `package.module:Class`.
+
+        It comes before the first keyed step. `folder` is where its module is imported from: of a class the folder that
+        it came from, else the current one.
+        """
+        reference, home = class_reference(function, place="Job.map")
+        settings = {
+            "name": name,
+            "map": reference,
+            "folder": folder or home,
+            "args": args,
+            "output": output,
+            "parallelism": parallelism,
+        }
+        values = nested({(key,): value for key, value in settings.items()})
+        step = checked_section(MapStep, values, place="Job.map", name=argument)
+        return self.with_step(resolve_step(step, FilePath()))
+
+    def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob:
         """The rows by key, for `.aggregate(...)` or `.process(...)` to end the step, or `.window(...)` to go on."""
-        return KeyedJob(self, columns, name)
+        return KeyedJob(self, columns, name, parallelism)
 
     def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob:
         """All rows, without a key, by window, for `.aggregate(...)` to end the step. See WindowArguments."""
@@ -146,6 +194,34 @@ class Job:
 
         options = RunOptions(until=Until(until), observer=observer or Silent(), stop=stop)
         run_job(self.spec, self.where, options)
+
+    def rescale(self, parallelism: int | None, *, step: str | None = None) -> None:
+        """Ask the job, wherever it runs, for so many subtasks of each keyed step, or of one, from its next epoch on.
+
+        None withdraws all that was asked for. Returns when it is asked for. Raises InvalidJobError, which says why, if
+        it cannot be done.
+        """
+        from mixedmode.job.rescale import ask_to_rescale  # noqa: PLC0415 - the store is loaded only to use it
+
+        ask_to_rescale(self.spec, parallelism, step=step)
+
+    def create_savepoint(self, place: FileName) -> None:
+        """Keep the newest checkpoint in a folder or URL of its own, wherever the job runs. See docs/savepoints.md."""
+        from mixedmode.job.savepoints import take_savepoint  # noqa: PLC0415 - the store is loaded only to use it
+
+        take_savepoint(self.spec, os.fspath(place))
+
+    def restore_savepoint(
+        self, place: FileName, *, allow_dropped_state: bool = False, moved: Mapping[str, str] | None = None
+    ) -> None:
+        """Fill the job's empty checkpoint folder from a savepoint, so that `run` goes on from it.
+
+        allow_dropped_state: leave out the state of steps that the job does not have. moved: folders of input files that
+        were moved since, {as it was: as it is}. Raises InvalidJobError, which says why, if the job cannot go on.
+        """
+        from mixedmode.runtime.restore import restore_savepoint  # noqa: PLC0415 - Spark is loaded only to plan
+
+        restore_savepoint(os.fspath(place), self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)
 
     def to_yaml(self) -> str:
         """The job as a job file, with absolute paths."""

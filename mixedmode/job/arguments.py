@@ -5,7 +5,7 @@ An argument is a setting under a shorter name. What is wrong with the setting is
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from mixedmode.config.document import Path
 from mixedmode.config.execution import RuntimeMode
@@ -15,8 +15,20 @@ Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
 Duration = str | Literal[0]  # "1s", "1h30m", 0
 Size = str | int  # "256MB", a number of bytes
 SparkValue = str | int | float | bool
-#: what an argument of a process function can be: what YAML can hold
+#: what an argument of a function can be: what YAML can hold
 PlainValue = None | bool | int | float | str | Sequence["PlainValue"] | Mapping[str, "PlainValue"]
+
+
+class AutoscalerArguments(TypedDict, total=False):
+    """The argument `autoscaler`: what it aims at and its bounds; given, even if empty, it is switched on."""
+
+    min_parallelism: int
+    max_parallelism: int
+    target_utilization: float
+    target_lag: Duration
+    target_throughput: int
+    cool_down: Duration
+
 
 #: path of a setting: the argument that gives it, where that is not the path with _ for -
 _ARGUMENTS: dict[Path, str] = {
@@ -24,6 +36,9 @@ _ARGUMENTS: dict[Path, str] = {
     ("execution", "interval-during-backlog"): "interval_during_backlog",
     ("execution", "checkpointing", "interval"): "checkpoint_interval",
     ("execution", "checkpointing", "num-retained"): "checkpoints_retained",
+    ("execution", "checkpointing", "verify"): "checkpoint_verification",
+    ("execution", "checkpointing", "timeout"): "checkpoint_timeout",
+    ("execution", "checkpointing", "tolerable-failed-checkpoints"): "tolerable_failed_checkpoints",
     ("execution", "checkpointing", "dir"): "checkpoint_dir",
     ("execution", "backlog", "parallelism"): "backlog_parallelism",
     ("execution", "backlog", "end-of-key-watermark"): "end_of_key_watermark",
@@ -45,6 +60,7 @@ _ARGUMENTS: dict[Path, str] = {
     ("window", "session", "gap"): "session",
     ("window", "global", "count"): "count",
     ("process",): "function",
+    ("map",): "function",
 }
 
 
@@ -61,8 +77,17 @@ def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     return tree
 
 
+def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | None:
+    """The section that the argument gives."""
+    if given is None:
+        return None
+    return {"enabled": True, **{key.replace("_", "-"): value for key, value in given.items()}}
+
+
 def argument(path: Path) -> str:
     """The argument that gives the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
+    if path[:2] == ("execution", "autoscaler"):
+        return "autoscaler" + "".join(f"[{str(part).replace('-', '_')!r}]" for part in path[2:] if part != "enabled")
     if path[0] == "aggregate" and len(path) > 1:
         return str(path[1])  # an output is an argument of its own
     if path[0] == "window" and len(path) > 2:

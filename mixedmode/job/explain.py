@@ -1,10 +1,10 @@
 """`mixedmode explain`: the plan in words, for a person who wants to know what will happen before it does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mixedmode.config import JobSpec, ModePolicy, SourceSpec, format_duration_ms, resolve_mode
-from mixedmode.job.explain_steps import combined, goes_by_time, side_rows, state_text, step_lines
-from mixedmode.job.plan import JobPlan, KeyedStage
+from mixedmode.job.explain_steps import combined, goes_by_time, map_lines, side_rows, state_text, step_lines
+from mixedmode.job.plan import JobPlan, KeyedStage, SqlText
 from mixedmode.keys import group_range
 
 _SUBTASKS_SHOWN = 8
@@ -14,13 +14,18 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
     """Several lines; ends without a newline. `cores` is the parallelism of a job that sets none."""
     policy = resolve_mode(spec)
     live = spec.parallelism or min(cores, spec.pipeline.max_parallelism)
-    backlog = spec.execution.backlog.parallelism or live
     lines = [f"{spec.name}: {policy.mode} mode", *_sources(spec, plan)]
+    for number, step in enumerate(plan.maps, 1):
+        own = spec.step_parallelism.get(step.operator_id) or live
+        in_backlog = spec.execution.backlog.parallelism or own
+        lines += [f"map {number}: {step.operator_id}", *_sql(step.sql)]
+        lines += map_lines(step, in_backlog if policy.mode == "batch" else own, in_backlog)
     if not plan.stages:
         lines += [f"  sql  {_one_line(step.text)}" for step in plan.sql]
-        lines.append("  rows go straight to the sink: no keyed step, no exchange, no state")
+        none = "no keyed step" if plan.maps else "no keyed step, no exchange, no state"
+        lines.append(f"  rows go straight to the sink: {none}")
     for number, stage in enumerate(plan.stages, 1):
-        lines += [f"stage {number}: {stage.operator_id}", *_exchange(spec, stage, policy, live, backlog)]
+        lines += [f"stage {number}: {stage.operator_id}", *_exchange(spec, stage, policy, live)]
         lines += [*step_lines(stage, plan.side_sinks), *_result(stage, spec, policy)]
     lines += _sink(spec, plan)
     lines += ["committed", *_commits(policy, plan)]
@@ -41,7 +46,8 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             yield f"  event time  {column}, watermark {bound} behind the newest"
             yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
         else:
-            why = "a sql step drops the column" if plan.stages else "there is no keyed step"
+            who = "a step before the keyed one" if plan.maps else "a sql step"
+            why = f"{who} drops the column" if plan.stages else "there is no keyed step"
             why = why if name in plan.sources_read else "no step reads the source"
             yield f"  event time  {column}, but no watermark: {why}"
 
@@ -66,17 +72,22 @@ def _watermark(source: SourceSpec, *, is_used: bool) -> Iterator[str]:
     yield f"  watermark   {'; '.join(parts)}"
 
 
-def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, live: int, backlog: int) -> Iterator[str]:
+def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int) -> Iterator[str]:
     """What is in front of the operator: sql, and how rows get to the subtask of their key."""
-    max_parallelism = spec.pipeline.max_parallelism
-    for step in stage.sql:
-        yield f"  sql         {_one_line(step.text)}"
+    max_parallelism, own = spec.pipeline.max_parallelism, spec.step_parallelism.get(stage.operator_id)
+    live = own or of_job
+    backlog = spec.execution.backlog.parallelism or live
+    yield from _sql(stage.sql)
     keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_fields)
     to = f"by key ({keys})" if keys else "without a key, so all to one subtask"
     yield f"  exchange    {to}, Arrow blocks{combined(stage)}, {max_parallelism} key groups"
-    yield f"  key groups  {_key_groups(live, max_parallelism)}"
-    if policy.mode == "mixed" and backlog != live:
+    yield f"  key groups  {_key_groups(backlog if policy.mode == 'batch' else live, max_parallelism)}"
+    if policy.mode != "batch" and backlog != live:
         yield f"              in backlog {_key_groups(backlog, max_parallelism)}"
+    autoscaler = spec.execution.autoscaler
+    if autoscaler.enabled and own is None:
+        most = autoscaler.max_parallelism or "as many as cores"
+        yield f"              once live, the autoscaler chooses: {autoscaler.min_parallelism} to {most} subtasks"
 
 
 def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[str]:
@@ -125,7 +136,7 @@ def _key_groups(parallelism: int, max_parallelism: int) -> str:
 def _sink(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
     if plan.stages and plan.sql:
         yield "after the last stage"
-        yield from (f"  sql         {_one_line(step.text)}" for step in plan.sql)
+        yield from _sql(plan.sql)
     yield f"sink: {spec.sink.format} {spec.sink.path or 'standard output'}"
     if plan.key_columns:
         yield f"  upserts     one row per changed key ({', '.join(plan.key_columns)}) and epoch, with _op and _epoch"
@@ -149,6 +160,10 @@ def _commits(policy: ModePolicy, plan: JobPlan) -> Iterator[str]:
     if plan.uses_clock:
         yield "  clock       counts as new once a second, because something here goes by it"
     yield "  outputs are published after their manifest, under names that a repeat of the epoch gives again"
+
+
+def _sql(steps: Sequence[SqlText]) -> Iterator[str]:
+    return (f"  sql         {_one_line(step.text)}" for step in steps)
 
 
 def _one_line(sql: str) -> str:

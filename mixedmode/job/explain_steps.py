@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mixedmode.config import SinkSpec, format_duration_ms
-from mixedmode.job.plan import DEAD_LETTER, LATE, KeyedStage
+from mixedmode.job.plan import DEAD_LETTER, LATE, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 from operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from operators.process import ProcessOperator
@@ -21,6 +21,22 @@ _ON_ERROR = {
     "skip": "what failed is counted and left out",
     "dead-letter": "what failed is left out, and goes to the sink dead-letter",
 }
+
+
+_HANDED_ON = {
+    "split": "one list per subtask; when their number changes, the items are dealt out anew (split)",
+    "union": "one list per subtask; each subtask is given the items of all (union)",
+    None: "one list per subtask, which nobody else may have: their number must not change",
+}
+
+
+def map_lines(stage: MapStage, subtasks: int, backlog: int) -> Iterator[str]:
+    """All of a map stage but its sql."""
+    differs = f", {backlog} in backlog" if backlog != subtasks else ""
+    yield f"  exchange    dealt out to {subtasks} subtasks{differs}, Arrow blocks"
+    yield f"  function    {stage.operator.function.label}, rows in no certain order"
+    yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in stage.operator.output_fields)}"
+    yield f"  state       {_HANDED_ON[stage.redistribution] if stage.keeps_list else 'none'}"
 
 
 def goes_by_time(stage: KeyedStage) -> bool:

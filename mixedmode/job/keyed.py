@@ -81,6 +81,7 @@ class KeyedJob:
     job: "Job"
     columns: tuple[str, ...]
     name: str | None = None
+    parallelism: int | None = None
 
     def window(self, **window: Unpack[WindowArguments]) -> WindowedJob:
         """The rows of each key by window, for `.aggregate(...)` to end the step. See WindowArguments."""
@@ -107,7 +108,7 @@ class KeyedJob:
 
         `folder` is where its module is imported from: of a class the folder that it came from, else the current one.
         """
-        reference, home = (function, None) if isinstance(function, str) else _reference(function)
+        reference, home = class_reference(function, place="Job.process")
         settings = {
             "process": reference,
             "folder": folder or home,
@@ -123,7 +124,7 @@ class KeyedJob:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return {"name": self.name, "key-by": self.columns}
+        return {"name": self.name, "key-by": self.columns, "parallelism": self.parallelism}
 
 
 def _aggregated(job: "Job", settings: Mapping[str, Any], outputs: Mapping[str, str | AggregateCall]) -> "Job":
@@ -149,13 +150,15 @@ def _window_settings(window: WindowArguments) -> dict[str, Any]:
     return nested({paths.get(name, (name.replace("_", "-"),)): value for name, value in given.items()})
 
 
-def _reference(function: type) -> tuple[str, FilePath | None]:
-    """(its name, the folder to import it from) of a class that a task can import."""
+def class_reference(function: str | type, *, place: str) -> tuple[str, FilePath | None]:
+    """(its name, the folder to import it from) of a class that a task can import; `place` is the call that has it."""
+    if isinstance(function, str):
+        return function, None
     module, name = sys.modules.get(function.__module__), function.__qualname__
     reference = f"{function.__module__}:{name}"
     if module is None or function.__module__ == "__main__" or not _is_in(module, name, function):
         msg = (
-            "Job.process: Spark's tasks import the class, and this one cannot be imported. Define it at the top of a "
+            f"{place}: Spark's tasks import the class, and this one cannot be imported. Define it at the top of a "
             f"module, and import it from there. found={reference}"
         )
         raise InvalidJobError(msg)

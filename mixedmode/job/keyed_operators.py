@@ -127,5 +127,5 @@ def _function(
 def _no_event_time(where: str) -> str:
     return (
         f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "
-        "keep that column in the sql steps before this one."
+        "keep that column in the steps before this one."
     )

@@ -1,22 +1,43 @@
 """The executable plan of a job: types resolved, operators built. Pure values, shipped to tasks as they are.
 
-A job is a chain: source rows -> sql ... -> keyed stage -> sql ... -> keyed stage -> ... -> sink. What follows the first
-keyed stage is a change log: rows with a weight of +1 (is there now) or -1 (was there before).
+A job is a chain: source rows -> sql -> map stage -> ... -> sql -> keyed stage -> sql -> keyed stage -> ... -> sink.
+What follows the first keyed stage is a change log: rows with a weight of +1 (is there now) or -1 (was there before).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.time import Strategy
 from operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from operators.interface import KeyedOperator
+from operators.map import MapOperator
 from operators.process import ProcessOperator, incompatibilities
 
 #: names of outputs: the main one; late records; records on which a function raised. Others are named by their tags
 MAIN, LATE, DEAD_LETTER = "", "late", "dead-letter"
+
+
+@dataclass(frozen=True, slots=True)
+class MapStage:
+    """One step with map, with the sql steps between it and the step before. All of them come before the keyed ones.
+
+    `keeps_list` and `redistribution` are what the function's class says.
+    """
+
+    operator_id: str
+    sql: tuple["SqlText", ...]
+    operator: MapOperator
+    keeps_list: bool
+    redistribution: Redistribution
+
+    @property
+    def fingerprint(self) -> str:
+        """What must stay the same for a stored job to go on: that there is a list. Its items are checked one by one."""
+        return "map keeping a list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +92,16 @@ class KeyedStage:
         return replace(self, operator=replace(self.operator, gives_every_value=True))
 
     @property
+    def can_give_stored(self) -> bool:
+        """Whether all rows that the step has given so far are in its state; not those of windows that have fired."""
+        return isinstance(self.operator, AggregateOperator | MultisetAggregateOperator)
+
+    def giving_stored(self) -> "KeyedStage":
+        """The same stage, which gives its whole stored table as new rows, once. Requires `can_give_stored`."""
+        assert self.can_give_stored, self.operator_id
+        return replace(self, operator=replace(self.operator, gives_stored=True))  # type: ignore[type-var]
+
+    @property
     def fingerprint(self) -> str:
         """What must stay the same for a stored job to go on: keys, arguments, registers, and what they were fed.
 
@@ -111,8 +142,8 @@ class ReadColumn:
 class JobPlan:
     """The whole chain.
 
-    `sql` gives the rows of the sink: from the sources in a job without a keyed step, or from the last stage's rows
-    where that only adds rows, which need not be told apart by key.
+    `sql` gives the rows of the sink: from the sources, or the last map stage, in a job without a keyed step; or from
+    the last stage's rows where that only adds rows, which need not be told apart by key.
     """
 
     sql: tuple[SqlText, ...]
@@ -124,6 +155,7 @@ class JobPlan:
     sources_read: tuple[str, ...]  # in the order in which Spark numbers them
     strategies: Mapping[str, Strategy]  # {source: how its watermark goes}; empty where nothing goes by event time
     side_sinks: Mapping[str, SinkSpec]  # {name of an output beside the main one: where it goes}
+    maps: tuple[MapStage, ...] = ()  # before `stages`, which then begin with what the last of them gives
 
     @property
     def progress_names(self) -> tuple[str, ...]:
@@ -141,6 +173,20 @@ class JobPlan:
         has_timeout = any(strategy.idle_timeout_ms is not None for strategy in self.strategies.values())
         return has_timeout or any(stage.operator.attributes.uses_clock for stage in self.stages)
 
+    def giving_stored(self, with_state: Collection[str], outputs: Collection[str]) -> frozenset[str]:
+        """The steps that give their whole stored table in the next epoch, because what is behind them begins without.
+
+        `with_state` are the steps whose state the latest checkpoint has, `outputs` the names of the outputs that it
+        knows. Both come to have what is new with the next checkpoint, so each table is given once.
+        """
+        found = set()
+        for number, stage in enumerate(self.stages):
+            behind = next((later for later in self.stages[number + 1 :] if later.operator.states), None)
+            is_new = MAIN not in outputs if behind is None else behind.operator_id not in with_state
+            if is_new and stage.can_give_stored and stage.operator_id in with_state:
+                found.add(stage.operator_id)
+        return frozenset(found)
+
     @property
     def fingerprints(self) -> dict[str, str]:
         """{step: fingerprint}: what decides whether this job may go on from another one's checkpoint.
@@ -149,4 +195,5 @@ class JobPlan:
         """
         sources = [*self.sources_read, *(["the clock"] if self.uses_clock else [])]
         order = {"sources": f"read {', '.join(sources)}"} if len(sources) > 1 else {}
-        return order | {stage.operator_id: stage.fingerprint for stage in self.stages}
+        maps = {stage.operator_id: stage.fingerprint for stage in self.maps if stage.keeps_list}
+        return order | maps | {stage.operator_id: stage.fingerprint for stage in self.stages}

@@ -1,6 +1,6 @@
 """Keys: their canonical bytes, their hash, the key group that owns them, and rows grouped by them. Pure."""
 
-from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys
+from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys, key_widths
 from mixedmode.keys.grouping import Groups, group_codes
 from mixedmode.keys.groups import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range, subtask_of_group
 from mixedmode.keys.hash import key_groups, xxhash64
@@ -15,6 +15,7 @@ __all__ = [
     "group_codes",
     "group_range",
     "key_groups",
+    "key_widths",
     "subtask_of_group",
     "xxhash64",
 ]

@@ -106,6 +106,23 @@ def decode_keys(keys: pa.Array, schema: KeySchema) -> list[pa.Array]:
     return columns
 
 
+def key_widths(rows: pa.Array, schema: KeySchema, *, after: int) -> I64:
+    """(n,) bytes of the key that stands in each of `rows` after its first `after` bytes, whatever follows the key.
+
+    `rows` is (n,) large_binary. Raises CorruptStateError as `decode_keys` does.
+    """
+    found = binary_rows(rows)
+    begin = at = found.starts + after
+    for variable, first, last in _segments(schema):
+        _check_inside(found, at + 1, schema)
+        if variable:
+            *_, at = _find_payloads(found, at, _valid(read_at(found.data, "u1", at)), is_last=False)
+        else:
+            at = at + _record(schema.fields[first:last]).itemsize
+        _check_inside(found, at, schema)
+    return at - begin
+
+
 def _segments(schema: KeySchema) -> Iterator[tuple[bool, int, int]]:
     """(is variable, first, last + 1) of each piece: one variable column, or a run of fixed ones encoded together."""
     for variable, run in groupby(range(len(schema.fields)), key=lambda i: _is_variable(schema.fields[i].type)):

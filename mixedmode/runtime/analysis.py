@@ -13,17 +13,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
 
-from mixedmode.config import JobSpec, KeyedAggregateStep, ProcessStep, SinkSpec, SourceSpec, SqlStep
+from mixedmode.config import JobSpec, KeyedAggregateStep, MapStep, ProcessStep, SinkSpec, SourceSpec, SqlStep
 from mixedmode.config.calls import is_column
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.keyed_operators import Where
-from mixedmode.job.plan import DEAD_LETTER, LATE, JobPlan, KeyedStage, ReadColumn, SqlText
+from mixedmode.job.plan import DEAD_LETTER, LATE, JobPlan, KeyedStage, MapStage, ReadColumn, SqlText
 from mixedmode.keys import KeySchema
 from mixedmode.runtime.direct import is_plain_folder
 from mixedmode.runtime.exchange import KEY_PREFIX
 from mixedmode.runtime.frames import quoted, stand_in, views
 from mixedmode.runtime.keyed_steps import AggregateStage, ProcessStage, StepInput, arrow_fields
+from mixedmode.runtime.map_steps import MapInput, map_stage
+from mixedmode.runtime.session import cores
 from mixedmode.runtime.spark_errors import refused
 from mixedmode.runtime.sql_checks import check_keys_kept, check_repeatable, check_stateless, query_plan, sources_in
 from mixedmode.sources import Admission, read_stream, source_schema
@@ -72,6 +74,7 @@ class _Chain:
         self._current = self._keyed_rows = next(iter(self._sources.values()))
         self._names = self._sources_read = tuple(self._sources)
         self._sql: list[SqlText] = []
+        self._maps: list[MapStage] = []
         self._stages: list[KeyedStage] = []
 
     def plan(self) -> JobPlan:
@@ -79,6 +82,8 @@ class _Chain:
         for index, step in enumerate(self._spec.steps):
             if isinstance(step, SqlStep):
                 self._add_sql(index, step)
+            elif isinstance(step, MapStep):
+                self._add_map(index, step)
             else:
                 self._add_keyed(index, step)
             self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
@@ -97,6 +102,7 @@ class _Chain:
             event_times=self._event_times,
             strategies=self._strategies(),
             side_sinks=_side_sinks(self._spec),
+            maps=tuple(self._maps),
         )
 
     def _strategies(self) -> dict[str, Strategy]:
@@ -111,7 +117,7 @@ class _Chain:
         is_plain = len(self._sources) == 1 and source.format == "parquet" and not source.options
         if not (is_plain and self._stages and not self._stages[0].sql and is_plain_folder(source.path)):
             return ()
-        if self._stages[0].late_fields or self._stages[0].partition_column is not None:
+        if self._maps or self._stages[0].late_fields or self._stages[0].partition_column is not None:
             return ()
         stage, schema = self._stages[0], next(iter(self._sources.values())).schema
         types = {field.name.lower(): field.dataType for field in schema}
@@ -131,7 +137,7 @@ class _Chain:
     def _add_sql(self, index: int, step: SqlStep) -> None:
         where = self._where("steps", index, "sql")
         text = SqlText(step.sql, self._names)
-        is_first = not self._stages and not self._sql
+        is_first = not self._stages and not self._maps and not self._sql
         inputs = self._sources if is_first else dict.fromkeys(self._names, self._current)
         try:
             with views(self._session, inputs):
@@ -145,6 +151,22 @@ class _Chain:
         _check_columns(result, where)
         self._current = result
         self._sql.append(text)
+
+    def _add_map(self, index: int, step: MapStep) -> None:
+        given = MapInput(
+            frame=self._current,
+            sql=tuple(self._sql),
+            maps_before=len(self._maps),
+            sources_read=self._sources_read,
+            parallelism=step.parallelism
+            or self._spec.parallelism
+            or min(cores(self._session), self._spec.pipeline.max_parallelism),
+        )
+        stage = map_stage(step, given, self._spec, partial(self._where, "steps", index))
+        self._maps.append(stage)
+        self._sql = []
+        self._current = self._keyed_rows = stand_in(self._session, stage.operator.output_fields)
+        _check_columns(self._current, self._where("steps", index, "output"))
 
     def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
         given = StepInput(

@@ -3,14 +3,17 @@
     decide what this epoch is -> run its stages -> manifest (THE commit) -> publish outputs -> return to Spark
 
 A failure anywhere before the manifest leaves the epoch to be run again over the same range; after it, the repeat finds
-the manifest and only publishes.
+the manifest and only publishes. What failed outside is repeated within the run as often as the job tolerates in a row.
 """
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import paths
@@ -28,13 +31,17 @@ from mixedmode.checkpoint.decide import (
 )
 from mixedmode.checkpoint.gc import discard_attempts, drop_checkpoint
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
+from mixedmode.checkpoint.runs import state_bytes
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
-from mixedmode.errors import CorruptStateError, FencedError, RetryableError
+from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.job.plan import JobPlan
-from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer
+from mixedmode.runtime.deadline import deadline
+from mixedmode.runtime.events import EpochCommitted, EpochFailed, EpochStarted, Observer
+from mixedmode.runtime.spark_errors import explained
+from mixedmode.runtime.spark_folder import SparkFolder
 from mixedmode.runtime.stages import EpochResult, EpochTask, StageSettings, run_stages
 from mixedmode.runtime.timing import Timing, source_progress, timing_at
 from mixedmode.sinks import Sinks
@@ -47,7 +54,9 @@ class StopRequested(Exception):  # noqa: N818 - a request, not an error
 
 @dataclass(frozen=True, slots=True)
 class EpochContext:
-    """What does not change between the epochs of a run."""
+    """What does not change between the epochs of a run. `stop` is set when the run is to end after the epoch under way;
+    `log_file` is Spark's.
+    """
 
     spec: JobSpec
     plan: JobPlan
@@ -57,6 +66,22 @@ class EpochContext:
     mode: Mode
     clock: Clock
     observer: Observer
+    stop: threading.Event
+    log_file: str
+    spark_folder: SparkFolder
+
+
+@dataclass(frozen=True, slots=True)
+class EpochInput:
+    """What one epoch is about to do: its rows (None: the input has ended), and how it goes about them."""
+
+    session: SparkSession
+    frame: DataFrame | None
+    epoch: Epoch
+    settings: StageSettings
+    path: EpochPath
+    timing: Timing
+    offsets: str
 
 
 class EpochRunner:
@@ -87,11 +112,11 @@ class EpochRunner:
         match decision:
             case RunEpoch():
                 path = self._path(is_catching_up=is_catching_up)
-                timing = self._timing(path)
-                self._run_and_commit(frame.sparkSession, frame, epoch, settings, path, timing, offsets=offsets)
+                session, timing = frame.sparkSession, self._timing(path)
+                self._run_tolerantly(EpochInput(session, frame, epoch, settings, path, timing, offsets))
             case Republish():
                 assert latest is not None
-                self._context.sinks.publish(latest.outputs)
+                publish_committed(self._context.sinks, latest)
             case SkipPublished():
                 pass  # it was published before the epoch after it began
             case Gap(reason):
@@ -105,39 +130,73 @@ class EpochRunner:
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
         path = EpochPath(is_backlog=False, path="streaming")
         timing = self._timing(path).at_the_end()
-        self._run_and_commit(session, None, epoch, settings, path, timing, offsets="")
+        self._run_tolerantly(EpochInput(session, None, epoch, settings, path, timing, offsets=""))
 
-    def _run_and_commit(  # what an epoch is made of
-        self,
-        session: SparkSession,
-        frame: DataFrame | None,
-        epoch: Epoch,
-        settings: StageSettings,
-        path: EpochPath,
-        timing: Timing,
-        *,
-        offsets: str,
-    ) -> None:
-        context, latest = self._context, self.latest
+    def _run_tolerantly(self, given: EpochInput) -> None:
+        """Run an epoch, again after a failure outside, until more of them came in a row than the job tolerates."""
+        checkpointing = self._context.spec.execution.checkpointing
+        failures = 0
+        while True:
+            try:
+                self._run_and_commit(given, is_repeat=failures > 0)
+                return
+            except (MixedmodeError, PySparkException, Py4JError) as error:
+                failures += 1
+                found = explained(error, log_file=self._context.log_file)
+                is_worth_a_repeat = isinstance(found, RetryableError) and not isinstance(error, Py4JNetworkError)
+                if not is_worth_a_repeat or failures > checkpointing.tolerable_failed_checkpoints:
+                    raise
+                tolerable = checkpointing.tolerable_failed_checkpoints
+                self._context.observer.on_epoch_failed(EpochFailed(given.epoch, failures, tolerable, str(found)))
+                # what failed outside may need a moment; the job commits once an interval in any case
+                if self._context.stop.wait(checkpointing.interval_ms / 1000):
+                    raise
+
+    def _run_and_commit(self, given: EpochInput, *, is_repeat: bool) -> None:
+        """Run, commit and publish an epoch; or what is left of that, if an attempt before this one failed late."""
+        context = self._context
         started = context.clock.seconds()
-        context.observer.on_epoch_started(EpochStarted(epoch, path.is_backlog, path.path))
-        state = () if latest is None else latest.operators
-        try:
-            result = run_stages(session, frame, context.plan, settings, EpochTask(epoch, path.path, timing, state))
-        except Exception:
-            self._discard(epoch)
-            raise
-        manifest = self._manifest(epoch, path, settings, timing, result, offsets=offsets)
-        reach("before-manifest", epoch)
-        manifest = self._commit(manifest)
-        self._retained.append(manifest)
-        if manifest.records_in or not context.plan.uses_clock:  # the clock has something new in every epoch
-            self.inputs_taken += 1
-        reach("after-manifest", epoch)
-        context.sinks.publish(manifest.outputs)
-        reach("after-publish", epoch)
+        result: EpochResult | None = None
+        if not (is_repeat and self._is_committed(given.epoch)):
+            context.observer.on_epoch_started(EpochStarted(given.epoch, given.path.is_backlog, given.path.path))
+            context.spark_folder.before_epoch(given.epoch)
+            result = self._run_stages(given)
+            manifest = self._manifest(given, result)
+            reach("before-manifest", given.epoch)
+            manifest = self._commit(manifest)
+            self._retained.append(manifest)
+            if manifest.records_in or not context.plan.uses_clock:  # the clock has something new in every epoch
+                self.inputs_taken += 1
+        manifest = self._retained[-1]
+        publish_committed(context.sinks, manifest)
         self._drop_old_checkpoints()
         context.observer.on_epoch_committed(_committed(manifest, result, context.clock.seconds() - started))
+
+    def _is_committed(self, epoch: Epoch) -> bool:
+        """Whether an attempt of this start has committed it, also if the store failed before it said so."""
+        if self.latest is None or self.latest.epoch < epoch:
+            existing = self._context.log.get(epoch)
+            if existing is None or existing.generation != self._context.generation:
+                return False
+            self._retained.append(existing)
+        return True
+
+    def _run_stages(self, given: EpochInput) -> EpochResult:
+        context, latest = self._context, self.latest
+        state = () if latest is None else latest.operators
+        known = () if latest is None else latest.output_names
+        giving_stored = context.plan.giving_stored([operator.operator_id for operator in state], known)
+        lists = () if latest is None else latest.list_states
+        task = EpochTask(given.epoch, given.path.path, given.timing, state, giving_stored, lists)
+        # a backlog has no checkpoint that could be late: it ends in its only one
+        limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
+        tag = f"mixedmode-{context.generation}-{given.epoch}"
+        try:
+            with deadline(given.session, limit_ms, tag=tag):
+                return run_stages(given.session, given.frame, context.plan, given.settings, task)
+        except Exception:
+            self._discard(given.epoch)
+            raise
 
     def _timing(self, path: EpochPath) -> Timing:
         spec = self._context.spec
@@ -159,8 +218,8 @@ class EpochRunner:
 
     def _drop_old_checkpoints(self) -> None:
         while len(self._retained) > self._context.spec.execution.checkpointing.num_retained:
-            dropped = self._retained.pop(0)
-            drop_checkpoint(self._context.log, dropped, self._retained)
+            drop_checkpoint(self._context.log, self._retained[0], self._retained[1:])
+            del self._retained[0]  # only now: if the store failed, the repeat of the epoch drops it
 
     def _path(self, *, is_catching_up: bool) -> EpochPath:
         """Backlog or live, sorted or streaming. Only what is there when a fresh job starts is its initial backlog."""
@@ -183,39 +242,48 @@ class EpochRunner:
             case _:
                 assert_never(permit)
         match outcome:
-            case Committed(manifest=committed) | AlreadyCommitted(existing=committed):
+            case Committed(manifest=committed):
+                self._check_not_overtaken(committed)
+                return committed
+            case AlreadyCommitted(existing=committed):
                 return committed
             case _:
                 assert_never(outcome)
 
-    def _manifest(
-        self,
-        epoch: Epoch,
-        path: EpochPath,
-        settings: StageSettings,
-        timing: Timing,
-        result: EpochResult,
-        *,
-        offsets: str,
-    ) -> Manifest:
-        context = self._context
+    def _check_not_overtaken(self, committed: Manifest) -> None:
+        """Raises FencedError if a newer start is past this epoch: stopped for long right before its commit, this start
+        may find the name free again, because that one has dropped its checkpoint. Then nothing of it is published.
+        """
+        epochs = self._context.log.epochs()
+        if epochs and epochs[-1] > committed.epoch:
+            msg = (
+                "a newer start of this job has taken over its checkpoint folder and is past this epoch, so this one "
+                "stops without publishing it. Nothing is lost: the other one goes on. If both were started by mistake, "
+                "stop the one that is not wanted. "
+                f"epoch={committed.epoch}, latest_committed={epochs[-1]}, own_generation={committed.generation}"
+            )
+            raise FencedError(msg)
+
+    def _manifest(self, given: EpochInput, result: EpochResult) -> Manifest:
+        context, settings, timing = self._context, given.settings, given.timing
         watermark_us = timing.after(result.progress).watermark_us
         return Manifest(
             job=context.spec.name,
-            epoch=epoch,
+            epoch=given.epoch,
             generation=context.generation,
             previous=None if self.latest is None else self.latest.epoch,
             created_ms=context.clock.now_ms(),
-            is_backlog=path.is_backlog,
-            path=path.path,
+            is_backlog=given.path.is_backlog,
+            path=given.path.path,
             parallelism=settings.parallelism,
             max_parallelism=settings.max_parallelism,
             sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
             watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
             clock_ms=timing.clock_ms,
             is_final=timing.is_final,
-            offsets=offsets,
+            offsets=given.offsets,
             operators=result.operators,
+            list_states=result.list_states,
             outputs=result.outputs,
             output_names=tuple(context.sinks.by_name),
             records_in=result.progress.records,
@@ -227,7 +295,7 @@ class EpochRunner:
         )
 
     def _offsets(self, epoch: Epoch) -> str:
-        text = self._context.log.store.get(paths.spark_offsets_path(epoch))
+        text = self._context.spark_folder.offsets(epoch)
         if text is None:
             msg = (
                 "Spark's record of what an epoch covers is gone, so the epoch could not be repeated exactly. Something "
@@ -244,7 +312,15 @@ class EpochRunner:
         return None if manifest is None else manifest.offsets
 
 
-def _committed(manifest: Manifest, result: EpochResult, seconds: float) -> EpochCommitted:
+def publish_committed(sinks: Sinks, manifest: Manifest) -> None:
+    """Publish the outputs of a committed epoch, for the first time or again."""
+    reach("after-manifest", manifest.epoch)
+    sinks.publish(manifest.outputs)
+    reach("after-publish", manifest.epoch)
+
+
+def _committed(manifest: Manifest, result: EpochResult | None, seconds: float) -> EpochCommitted:
+    """`result` is None where an earlier attempt committed the epoch and failed after that."""
     return EpochCommitted(
         epoch=manifest.epoch,
         is_backlog=manifest.is_backlog,
@@ -252,9 +328,9 @@ def _committed(manifest: Manifest, result: EpochResult, seconds: float) -> Epoch
         records=manifest.records_in,
         rows_out=manifest.rows_out,
         pairs=manifest.pairs,
-        state_bytes=sum(run.bytes for operator in manifest.operators for run in operator.runs),
-        spilled_runs=result.spilled_runs,
-        migration_seconds=result.migration_seconds,
+        state_bytes=sum(state_bytes(operator.runs) for operator in manifest.operators),
+        spilled_runs=0 if result is None else result.spilled_runs,
+        migration_seconds=0.0 if result is None else result.migration_seconds,
         watermark_us=manifest.watermark_us,
         records_late=manifest.records_late,
         records_ahead=manifest.records_ahead,

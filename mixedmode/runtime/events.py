@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mixedmode.checkpoint.types import Epoch, PathTaken
+from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, PathTaken
 
 #: "over": the input of the job was ended for good before, so there is nothing to run
 Phase = Literal["starting", "catching up", "live", "ended", "over"]
@@ -44,11 +44,60 @@ class EpochCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochFailed:
+    """An epoch failed for a reason outside, and is run again: the `failures`-th time in a row, of `tolerable`."""
+
+    epoch: Epoch
+    failures: int
+    tolerable: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Flipped:
     """The backlog is over: from here on the job is live. `after_epoch` is None when there was no backlog."""
 
     at_ms: int
     after_epoch: Epoch | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRescaled:
+    """One step has another number of subtasks than in the epoch before."""
+
+    operator_id: str
+    before: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """Steps have other numbers of subtasks from `epoch` on.  `reason` says who wants it so."""
+
+    epoch: Epoch
+    steps: tuple[StepRescaled, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WentBack:
+    """The newest checkpoints are damaged, so the job goes on from the older one `to`, and reads again what came after.
+
+    `damaged` are the checkpoints that it has left, newest first. `files_taken_back` files of outputs were deleted;
+    what the outputs `lasting` (by name, "" is the main one) have shown of later epochs cannot be taken back.
+    """
+
+    to: Epoch
+    damaged: tuple[CheckedCheckpoint, ...]
+    files_taken_back: int
+    lasting: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkLogRepaired:
+    """Entries of Spark's own log were missing or damaged, and need not be restored. The job goes on as if whole."""
+
+    files: tuple[str, ...]
 
 
 class Observer(Protocol):
@@ -63,8 +112,23 @@ class Observer(Protocol):
     def on_epoch_committed(self, event: EpochCommitted) -> None:
         """An epoch is committed and published."""
 
+    def on_epoch_failed(self, event: EpochFailed) -> None:
+        """An epoch failed and is run again; the job tolerates it."""
+
     def on_flip(self, event: Flipped) -> None:
         """The backlog flag of a mixed job goes down; at most once in a run."""
+
+    def on_rescaled(self, event: Rescaled) -> None:
+        """The epoch that is about to begin has other numbers of subtasks than the one before it."""
+
+    def on_rescale_ignored(self, reason: str) -> None:
+        """A request to rescale is there and does not count; the job goes on as it was."""
+
+    def on_went_back(self, event: WentBack) -> None:
+        """The start goes on from an older checkpoint, as newer ones are damaged; at most once in a run."""
+
+    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
+        """Spark's own log was mended; at most once in a run."""
 
 
 class Silent:
@@ -79,5 +143,20 @@ class Silent:
     def on_epoch_committed(self, event: EpochCommitted) -> None:
         """Nothing to show."""
 
+    def on_epoch_failed(self, event: EpochFailed) -> None:
+        """Nothing to show."""
+
     def on_flip(self, event: Flipped) -> None:
+        """Nothing to show."""
+
+    def on_rescaled(self, event: Rescaled) -> None:
+        """Nothing to show."""
+
+    def on_rescale_ignored(self, reason: str) -> None:
+        """Nothing to show."""
+
+    def on_went_back(self, event: WentBack) -> None:
+        """Nothing to show."""
+
+    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
         """Nothing to show."""

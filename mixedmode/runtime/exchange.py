@@ -66,7 +66,7 @@ class MapSide:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         progress = Progress()
-        for rows in _slices(batches, self.slice_bytes):
+        for rows in slices(batches, self.slice_bytes):
             batch = self._batch(rows)
             folded = self.stage.operator.fold(
                 batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
@@ -76,7 +76,7 @@ class MapSide:
             if self.stage.late_fields and len(folded.late_rows):
                 late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
                 names = [field.name for field in self.stage.late_fields]
-                for piece in _pieces(late.take(pa.array(folded.late_rows)).rename_columns(names)):
+                for piece in blocks_of(late.take(pa.array(folded.late_rows)).rename_columns(names)):
                     yield _block(0, BlockKind.LATE, piece)
         if progress.records:
             for subtask in range(self.parallelism):
@@ -127,7 +127,7 @@ class MapSide:
         """One batch per block."""
         pieces = pieces_by_subtask(table, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
         for subtask, rows in enumerate(pieces):
-            for piece in _pieces(rows):
+            for piece in blocks_of(rows):
                 yield _block(subtask, BlockKind.ROWS, piece)
 
 
@@ -136,7 +136,8 @@ def decode_block(block: pa.Buffer | bytes) -> pa.Table:
     return pa.ipc.open_stream(block).read_all()
 
 
-def _slices(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.Table]:
+def slices(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.Table]:
+    """The rows of a map task in tables of about `slice_bytes`, none of them empty."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in (part for whole in batches for part in _parts(whole, slice_bytes)):
@@ -158,7 +159,7 @@ def _parts(batch: pa.RecordBatch, part_bytes: int) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def _pieces(table: pa.Table) -> Iterator[bytes]:
+def blocks_of(table: pa.Table) -> Iterator[bytes]:
     """IPC streams of about BLOCK_BYTES each; none for an empty table."""
     if table.num_rows == 0:
         return

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from mixedmode.checkpoint.rescale import Subtasks
 from mixedmode.checkpoint.types import Generation
 from mixedmode.config import JobSpec, SourceSpec
 from mixedmode.job.plan import JobPlan
+from mixedmode.job.rescale import configured_subtasks
 from mixedmode.runtime.session import cores
 from mixedmode.runtime.stages import StageSettings, input_frame
 from mixedmode.sinks import SinkTask
@@ -24,7 +26,7 @@ class Inputs:
         self._spec = spec
         self._plan = plan
         self._schemas = schemas
-        self._parallelism = spec.parallelism or min(cores(session), spec.pipeline.max_parallelism)
+        self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
 
     def batch(self) -> DataFrame:
         """Everything that is there now, once."""
@@ -50,12 +52,23 @@ class Inputs:
         return input_frame(self.session, self._plan, frames)
 
     def settings(
-        self, sinks: Mapping[str, SinkTask], checkpoint_url: str | None, generation: Generation, *, is_backlog: bool
+        self,
+        sinks: Mapping[str, SinkTask],
+        checkpoint_url: str | None,
+        generation: Generation,
+        *,
+        is_backlog: bool,
+        subtasks: Subtasks | None = None,
     ) -> StageSettings:
-        """Stage settings; a backlog may have a parallelism of its own. `checkpoint_url` is None in batch mode."""
+        """Stage settings; a backlog may have a parallelism of its own, which then is that of every step.
+
+        checkpoint_url: None in batch mode. subtasks: as many as are asked for; not given: what the job file says.
+        """
+        asked = subtasks or configured_subtasks(self._spec)
         backlog_parallelism = self._spec.execution.backlog.parallelism if is_backlog else None
         return StageSettings(
-            parallelism=backlog_parallelism or self._parallelism,
+            parallelism=backlog_parallelism or asked.job or self._parallelism,
+            step_parallelism={} if backlog_parallelism else asked.steps,
             max_parallelism=self._spec.pipeline.max_parallelism,
             sort_memory_bytes=self._spec.state.backlog.sort_memory_bytes,
             checkpoint_url=checkpoint_url,

@@ -10,11 +10,13 @@ from pyspark.sql.types import DataType, StructType
 
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
 from mixedmode.job.plan import KeyedStage, SqlText
 from mixedmode.keys import KeySchema
 from mixedmode.runtime.frames import quoted
+from mixedmode.runtime.inner_rows import ATTEMPT_FIELD
 from mixedmode.runtime.reports import REPORT_COLUMN
 from mixedmode.runtime.spark_errors import refused
 from mixedmode.runtime.sql_checks import check_one_value, check_repeatable, check_stateless, frame_plan
@@ -23,7 +25,7 @@ from mixedmode.sources import parse_ddl
 from operators.interface import OP_COLUMN, WEIGHT_COLUMN
 from operators.process import FunctionReference, ProcessOperator
 
-RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN})
+RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATTEMPT_FIELD.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class AggregateStage:
         )
         operator = aggregate_operator(step, columns, self._where)
         return KeyedStage(
-            operator_id=step.name or f"aggregate-{given.keyed_before + 1}",
+            operator_id=operator_id(step, given.keyed_before),
             sql=given.sql,
             key_fields=columns.keys,
             arguments=tuple(columns.arguments),
@@ -107,22 +109,23 @@ class ProcessStage:
         step, given = self._step, self._given
         keys = tuple(key_field(given.frame, column, self._where("key-by")) for column in step.key_by)
         record_fields = tuple(arrow_fields(given.frame.schema))
-        operator_id = step.name or f"process-{given.keyed_before + 1}"
+        own_id = operator_id(step, given.keyed_before)
         operator = ProcessOperator(
-            operator_id=operator_id,
+            operator_id=own_id,
             function=FunctionReference.parse(step.process, step.args, step.folder),
             key_schema=KeySchema(keys),
             record_fields=record_fields,
-            output_fields=self._columns(step.output, "output"),
+            output_fields=declared_fields(step.output, self._where("output")),
             function_outputs={
-                tag: self._columns(output.schema_ddl, "outputs", tag, "schema") for tag, output in step.outputs.items()
+                tag: declared_fields(output.schema_ddl, self._where("outputs", tag, "schema"))
+                for tag, output in step.outputs.items()
             },
             on_error=step.on_error,
             has_event_time=given.event_time is not None,
         )
         self._check_function(operator)
         return KeyedStage(
-            operator_id=operator_id,
+            operator_id=own_id,
             sql=given.sql,
             key_fields=keys,
             arguments=tuple(quoted(field.name) for field in record_fields),
@@ -133,18 +136,6 @@ class ProcessStage:
             description=f"process by ({', '.join(f'{field.name} {field.type}' for field in keys)})",
             partition_column=given.partition_column,
         )
-
-    def _columns(self, ddl: str, *path: str) -> tuple[pa.Field, ...]:
-        """Arrow fields of a declared output."""
-        where = self._where(*path)
-        fields = arrow_fields(parse_ddl(ddl, where=where))
-        taken = [field.name for field in fields if field.name.startswith("_")]
-        if taken:
-            msg = (
-                f"{where}: names that start with _ are kept for columns such as _op. Choose another. column={taken[0]}"
-            )
-            raise InvalidJobError(msg)
-        return tuple(fields)
 
     def _check_function(self, operator: ProcessOperator) -> None:
         try:
@@ -172,6 +163,16 @@ def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
         msg = f"{where}: {error}"
         raise InvalidJobError(msg) from error
     return field
+
+
+def declared_fields(ddl: str, where: str) -> tuple[pa.Field, ...]:
+    """Arrow fields of the output that a function's step declares. Raises InvalidJobError, beginning with `where`."""
+    fields = arrow_fields(parse_ddl(ddl, where=where))
+    taken = [field.name for field in fields if field.name.startswith("_")]
+    if taken:
+        msg = f"{where}: names that start with _ are kept for columns such as _op. Choose another. column={taken[0]}"
+        raise InvalidJobError(msg)
+    return tuple(fields)
 
 
 def arrow_fields(schema: StructType) -> list[pa.Field]:

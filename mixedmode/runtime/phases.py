@@ -4,8 +4,8 @@ Catching up is Spark's AvailableNow: it fixes what is present when it starts, so
 The query after it goes on with the next epoch.
 """
 
-import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Any
@@ -15,12 +15,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import ModePolicy, SourceSpec
+from mixedmode.runtime.autoscaler import Autoscaler, scale_targets
 from mixedmode.runtime.epochs import EpochContext, EpochRunner, StopRequested
 from mixedmode.runtime.events import Flipped
 from mixedmode.runtime.inputs import Inputs
+from mixedmode.runtime.rescaling import Rescaling
+from mixedmode.runtime.session import cores
 from mixedmode.runtime.stages import StageSettings
 from mixedmode.sources import Admission
 
@@ -40,15 +42,18 @@ class Until(Enum):
 class Phases:
     """The queries of a run with checkpoints, one after the other."""
 
-    def __init__(
-        self, inputs: Inputs, policy: ModePolicy, runner: EpochRunner, context: EpochContext, stop: threading.Event
-    ) -> None:
-        """`stop` is set when the run is to end after the epoch under way."""
+    def __init__(self, inputs: Inputs, policy: ModePolicy, runner: EpochRunner, context: EpochContext) -> None:
         self._inputs = inputs
         self._policy = policy
         self._runner = runner
         self._context = context
-        self._stop = stop
+        self._stop = context.stop
+        self._rescaling = Rescaling(context.spec, context.log, context.observer)
+        targets = scale_targets(context.spec, cores(inputs.session))
+        self._autoscaler = None
+        if targets is not None:
+            interval_ms, trigger = policy.live_interval_ms, self._trigger_seconds
+            self._autoscaler = Autoscaler(targets, interval_ms, self._rescaling, context.clock, trigger)
 
     def run(self, until: Until) -> None:
         """Catch up; flip; then live until it is stopped, or catch up again until nothing is new."""
@@ -72,21 +77,52 @@ class Phases:
         while self._catch_up(is_first=False) and not self._stop.is_set():
             pass  # what arrived meanwhile is another pass, until a pass finds nothing
         if until is Until.DRAINED and not self._stop.is_set():
-            self._runner.run_final(self._inputs.session, self._settings(is_backlog=False))
+            epoch = Epoch(0 if self._runner.latest is None else self._runner.latest.epoch + 1)
+            self._runner.run_final(self._inputs.session, self._settings_of(epoch, is_backlog=False))
 
     def _catch_up(self, *, is_first: bool) -> bool:
         """Everything present now, then return; whether there was anything."""
         before = self._runner.inputs_taken
-        settings = self._settings(is_backlog=is_first and self._runner.latest is None)
+        is_backlog = is_first and self._runner.latest is None
         frame = self._inputs.stream(self._admission)
-        self._query(frame, settings, is_catching_up=is_first, trigger={"availableNow": True})
+
+        def run(batch: DataFrame, epoch: Epoch) -> None:
+            settings = self._settings_of(epoch, is_backlog=is_backlog)
+            self._runner.run(batch, epoch, settings, is_catching_up=is_first)
+
+        self._query(frame, run, trigger={"availableNow": True})
         return self._runner.inputs_taken > before
 
     def _go_live(self) -> None:
-        settings = self._settings(is_backlog=False)
         frame = self._inputs.stream(lambda _source: Admission())
         interval_ms = self._policy.live_interval_ms
-        self._query(frame, settings, is_catching_up=False, trigger={"processingTime": f"{interval_ms} milliseconds"})
+        self._query(frame, self._run_live, trigger={"processingTime": f"{interval_ms} milliseconds"})
+
+    def _run_live(self, batch: DataFrame, epoch: Epoch) -> None:
+        def run() -> Manifest | None:
+            before = self._runner.latest
+            self._runner.run(batch, epoch, self._settings_of(epoch, is_backlog=False), is_catching_up=False)
+            return None if self._runner.latest is before else self._runner.latest
+
+        if self._autoscaler is None:
+            run()
+        else:
+            self._autoscaler.watch(run)
+
+    def _trigger_seconds(self, epoch: Epoch) -> float | None:
+        """How long Spark took for an epoch of the query under way, from looking for input to its own commit."""
+        for query in self._inputs.session.streams.active:
+            for progress in reversed(query.recentProgress):
+                if progress.batchId == epoch and "addBatch" in progress.durationMs:
+                    return float(progress.durationMs["triggerExecution"]) / 1000
+        return None
+
+    def _settings_of(self, epoch: Epoch, *, is_backlog: bool) -> StageSettings:
+        """The settings of an epoch; tells what is other than in the one before."""
+        settings, before = self._settings(is_backlog=is_backlog), self._runner.latest
+        if before is None or epoch > before.epoch:
+            self._rescaling.tell(epoch, self._context.plan, settings, before, is_backlog=is_backlog)
+        return settings
 
     def _settings(self, *, is_backlog: bool) -> StageSettings:
         return self._inputs.settings(
@@ -94,6 +130,7 @@ class Phases:
             self._context.log.store.url,
             self._context.generation,
             is_backlog=is_backlog,
+            subtasks=self._rescaling.subtasks(is_backlog=is_backlog),
         )
 
     def _admission(self, source: SourceSpec) -> Admission:
@@ -111,9 +148,7 @@ class Phases:
         if self._stop.is_set():
             raise StopRequested
 
-    def _query(
-        self, frame: DataFrame, settings: StageSettings, *, is_catching_up: bool, trigger: dict[str, Any]
-    ) -> None:
+    def _query(self, frame: DataFrame, run: Callable[[DataFrame, Epoch], None], *, trigger: dict[str, Any]) -> None:
         """Run one streaming query to its end, or until a stop is asked for and its epoch is done."""
         failure: list[BaseException] = []
         is_stopped = False
@@ -121,7 +156,7 @@ class Phases:
         def epoch(batch: DataFrame, batch_id: int) -> None:
             try:
                 self._check_not_stopped()
-                self._runner.run(batch, Epoch(batch_id), settings, is_catching_up=is_catching_up)
+                run(batch, Epoch(batch_id))
             except BaseException as error:
                 failure.append(error)  # Spark would bring it back as text
                 raise
@@ -129,7 +164,7 @@ class Phases:
         query = (
             frame.writeStream.foreachBatch(epoch)
             .queryName(self._context.spec.name)
-            .option("checkpointLocation", f"{self._context.log.store.url}/{paths.SPARK}")
+            .option("checkpointLocation", self._context.spark_folder.location)
             .trigger(**trigger)
             .start()
         )

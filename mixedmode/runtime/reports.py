@@ -2,8 +2,11 @@
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from mixedmode.checkpoint.runs import Replacement
 from mixedmode.checkpoint.types import RunFile, StagedFile
+from mixedmode.keys import KeyGroupRange
 from mixedmode.runtime.failures import decode_failure
 from mixedmode.runtime.progress import Progress
 
@@ -14,9 +17,10 @@ REPORT_COLUMN = "_report"
 class SubtaskReport:
     """What one subtask did. `progress` is of the whole epoch, the same in every subtask of a stage.
 
-    `migration_seconds` is the time that writing and storing the state's new runs took. `runs` are new; each of
-    `merged` takes the place of older ones. `rows_out` counts the rows of the main output, `skipped` the
-    records on which a function failed and that were left out.
+    `migration_seconds` is the time that writing and storing the state's new runs took. `runs` are new; `merged` says
+    which older ones were merged, and into what. `rows_out` counts the rows of the main output, `skipped` the
+    records on which a function failed and that were left out. `items` are the list that a map stage keeps. `attempt` is
+    Spark's id of the task attempt.
     """
 
     subtask: int
@@ -27,8 +31,10 @@ class SubtaskReport:
     spilled_runs: int = 0
     migration_seconds: float = 0.0
     runs: tuple[RunFile, ...] = ()
-    merged: tuple[RunFile, ...] = ()
+    merged: tuple[Replacement, ...] = ()
     outputs: tuple[StagedFile, ...] = ()
+    items: tuple[str, ...] = ()
+    attempt: int = 0
 
     def encode(self) -> bytes:
         """JSON; see `decode_report`."""
@@ -43,7 +49,17 @@ def decode_report(data: bytes) -> SubtaskReport:
         raise decode_failure(data)
     report = parts["report"]
     report["progress"] = Progress.decode(report["progress"].encode())
-    for kind in ("runs", "merged"):
-        report[kind] = tuple(RunFile(**{**run, "merged_from": tuple(run["merged_from"])}) for run in report[kind])
+    report["runs"] = tuple(_run(run) for run in report["runs"])
+    report["merged"] = tuple(_replacement(one) for one in report["merged"])
     report["outputs"] = tuple(StagedFile(**output) for output in report["outputs"])
+    report["items"] = tuple(report["items"])
     return SubtaskReport(**report)
+
+
+def _run(run: dict[str, Any]) -> RunFile:
+    return RunFile(**{**run, "merged_from": tuple(run["merged_from"])})
+
+
+def _replacement(one: dict[str, Any]) -> Replacement:
+    run = None if one["run"] is None else _run(one["run"])
+    return Replacement(KeyGroupRange(**one["groups"]), tuple(one["replaced"]), run)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Generation
-from mixedmode.crash_points import reach
+from mixedmode.crash_points import TaskPlace, reach_in_task
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport
@@ -49,7 +49,7 @@ class RowsTask:
                 records += batch.num_rows
                 writer.write(self._rows(batch))
             outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
-            reach("runs-stored", self.epoch)
+            reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", context.partitionId(), context.attemptNumber()))
             progress = Progress(records, splits={(self.source, ""): Seen(records, None)})
             report = SubtaskReport(context.partitionId(), progress, rows_out=records, outputs=outputs)
             yield _report_batch(report.encode())

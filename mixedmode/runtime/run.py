@@ -6,7 +6,6 @@ otherwise  claim a generation, see what is committed, publish it once more, and 
 
 import tempfile
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
@@ -27,12 +26,15 @@ from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job.keyed_operators import Where
 from mixedmode.job.plan import LATE, MAIN, JobPlan
 from mixedmode.runtime.analysis import Analysis, analyse
-from mixedmode.runtime.epochs import EpochContext, EpochRunner
+from mixedmode.runtime.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer, Silent
 from mixedmode.runtime.inputs import Inputs
+from mixedmode.runtime.map_steps import check_items, check_subtasks
 from mixedmode.runtime.phases import Phases, Until
+from mixedmode.runtime.recovery import find_checkpoint, leave_damaged
 from mixedmode.runtime.session import LOG_FILE, open_session
 from mixedmode.runtime.spark_errors import explained
+from mixedmode.runtime.spark_folder import SparkFolder
 from mixedmode.runtime.stages import EpochTask, run_stages
 from mixedmode.runtime.timing import timing_at
 from mixedmode.sinks import ConsoleSink, FileSink, OutputSchema, Sink, Sinks, print_rows, staging_folder
@@ -135,78 +137,101 @@ class _Run:
         log = CheckpointLog(store)
         generation = log.claim_generation()
         sinks = self._open_sinks(store.url)
-        retained = self._check_start(log)
-        sinks.prepare(output_schemas(self._plan), known=retained[-1].output_names if retained else ())
+        retained = self._check_start(log, sinks, generation)
         if retained:
-            sinks.publish(retained[-1].outputs)
+            publish_committed(sinks, retained[-1])
         collect_orphans(log, sinks=sinks.stores)
         if retained and retained[-1].is_final:
             self._options.observer.on_phase("over")
             return
-        context = EpochContext(
-            spec=self._spec,
-            plan=self._plan,
-            log=log,
-            generation=generation,
-            sinks=sinks,
-            mode=self.policy.mode,
-            clock=self._options.clock,
-            observer=self._options.observer,
-        )
-        stop = self._options.stop or threading.Event()
-        phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context, stop)
-        is_bounded = all(source.bounded for source in self._spec.sources.values())
-        phases.run(Until.DRAINED if is_bounded else self._options.until)
+        with SparkFolder(log, generation) as spark_folder:
+            spark_folder.fetch()
+            context = EpochContext(
+                spec=self._spec,
+                plan=self._plan,
+                log=log,
+                generation=generation,
+                sinks=sinks,
+                mode=self.policy.mode,
+                clock=self._options.clock,
+                observer=self._options.observer,
+                stop=self._options.stop or threading.Event(),
+                log_file=str(_log_folder(self._spec) / LOG_FILE),
+                spark_folder=spark_folder,
+            )
+            phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
+            is_bounded = all(source.bounded for source in self._spec.sources.values())
+            phases.run(Until.DRAINED if is_bounded else self._options.until)
 
     def _open_sinks(self, base: str) -> Sinks:
-        """`base` is where outputs wait that are printed."""
-        specs = {MAIN: self._spec.sink, **self._plan.side_sinks}
-        return Sinks({name: self._open_sink(name, spec, base) for name, spec in specs.items()})
+        return open_sinks(self._spec, self._plan, base, replaces=self.policy.mode == "batch")
 
-    def _open_sink(self, name: str, sink: SinkSpec, base: str) -> Sink:
-        if sink.format == "console":
-            return ConsoleSink(staging_folder(base, name), print_rows, name)
-        assert sink.path is not None, "file sinks have a path"
-        return FileSink(self._spec.name, sink.path, sink.format, replaces=self.policy.mode == "batch")
+    def _check_start(self, log: CheckpointLog, sinks: Sinks, generation: Generation) -> list[Manifest]:
+        """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one.
 
-    def _check_state(self, latest: Manifest) -> None:
-        """Raises InvalidJobError when a function cannot read what an earlier version of it has stored."""
-        stored = {operator.operator_id: operator.state_schema for operator in latest.operators}
-        for stage in self._plan.stages:
-            problems = stage.unreadable(stored.get(stage.operator_id, {}))
-            if problems:
-                msg = (
-                    f"the state of step {stage.operator_id!r} was stored with other types, and this version of the "
-                    f"function cannot read it: {'; '.join(problems)}. Put the types back (a new field needs a "
-                    "default), or give the job a new execution.checkpointing.dir and output (it then starts from the "
-                    f"beginning of its sources). latest_epoch={latest.epoch}"
-                )
-                raise InvalidJobError(msg)
-
-    def _check_start(self, log: CheckpointLog) -> list[Manifest]:
-        """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one."""
+        First that it is this job, and that these are its outputs; then what of it is whole; only then is anything that
+        is damaged left behind (recovery.py).
+        """
         wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, self._plan.fingerprints)
         epochs = log.epochs()
-        retained = _retained(log, epochs) if epochs else []
+        readable, _ = readable_manifests(log, epochs)
+        newest = readable[-1] if readable else None
         decision = decide_start(
             wanted,
             log.read_identity(),
             latest=epochs[-1] if epochs else None,
-            is_final=bool(retained) and retained[-1].is_final,
+            is_final=newest is not None and newest.is_final,
         )
         match decision:
-            case Fresh():
-                log.create_identity(wanted)
-                return []
-            case Resume() | Over():
-                self._check_state(retained[-1])
-                return retained
+            case Fresh() | Resume() | Over():
+                pass
             case Refused(reason):
                 raise InvalidJobError(reason)
             case Damaged(reason):
                 raise CorruptStateError(reason)
             case _:
                 assert_never(decision)
+        if newest is not None:  # otherwise the outputs there may be are of checkpoints that are all damaged
+            # and so may be an output that was begun by checkpoints of which the manifests cannot be read any more
+            known = (*newest.output_names, *sinks.begun_after(newest.epoch))
+            sinks.prepare(output_schemas(self._plan), known=known)
+        found = find_checkpoint(log, sinks, reads=self._spec.execution.checkpointing.verify == "checksums")
+        if found.whole is None:
+            log.create_identity(wanted)
+            sinks.prepare(output_schemas(self._plan), known=())
+            return []
+        check_state(self._plan, found.whole)
+        settings = self._inputs.settings({}, None, _NO_GENERATION, is_backlog=False)
+        check_subtasks(self._plan, found.whole.list_states, settings.parallelism_of)
+        return leave_damaged(log, sinks, found, generation, self._options.observer)
+
+
+def open_sinks(spec: JobSpec, plan: JobPlan, base: str, *, replaces: bool = False) -> Sinks:
+    """The outputs of a job. `base` is where those wait that are printed; `replaces`: it is a batch run."""
+
+    def opened(name: str, sink: SinkSpec) -> Sink:
+        if sink.format == "console":
+            return ConsoleSink(staging_folder(base, name), print_rows, name)
+        assert sink.path is not None, "file sinks have a path"
+        return FileSink(spec.name, sink.path, sink.format, replaces=replaces)
+
+    return Sinks({name: opened(name, sink) for name, sink in {MAIN: spec.sink, **plan.side_sinks}.items()})
+
+
+def check_state(plan: JobPlan, latest: Manifest) -> None:
+    """Raises InvalidJobError when a function cannot read what an earlier version of it has stored."""
+    stored = {operator.operator_id: operator.state_schema for operator in latest.operators}
+    for stage in plan.stages:
+        problems = stage.unreadable(stored.get(stage.operator_id, {}))
+        if problems:
+            msg = (
+                f"the state of step {stage.operator_id!r} was stored with other types, and this version of the "
+                f"function cannot read it: {'; '.join(problems)}. Put the types back (a new field needs a "
+                "default), or give the job a new execution.checkpointing.dir and output (it then starts from the "
+                f"beginning of its sources). latest_epoch={latest.epoch}"
+            )
+            raise InvalidJobError(msg)
+    check_items(plan, latest.list_states)
 
 
 def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
@@ -217,14 +242,6 @@ def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
             schemas[LATE] = OutputSchema(stage.late_fields)
         schemas |= {tag: OutputSchema(fields) for tag, fields in stage.operator.side_outputs.items()}
     return schemas
-
-
-def _retained(log: CheckpointLog, epochs: Sequence[Epoch]) -> list[Manifest]:
-    """All readable manifests. Raises CorruptStateError when the newest one is not."""
-    newest = log.get(epochs[-1])
-    assert newest is not None, epochs
-    older, _ = readable_manifests(log, epochs[:-1])
-    return [*older, newest]
 
 
 def _log_folder(spec: JobSpec) -> Path:

@@ -17,6 +17,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from mixedmode.config import JobSpec
+from mixedmode.crash_points import VARIABLES
 
 #: defaults; the job's own `spark` section goes over them
 _DEFAULTS = {
@@ -36,6 +37,9 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
 }
 LOG_FILE = "spark.log"
+_PYTHON = "spark.pyspark.python"
+_SPARK_EPOCHS_KEPT = 100  # Spark's default
+_SPARK_EPOCHS_MORE = 20  # two compactions of its list of files, which is compacted every 10 entries
 #: PySpark prints a refused query with its stack trace to standard error before it raises what we make one message of
 _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -46,16 +50,33 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     Spark's own log goes to `log_folder`/spark.log, so that the screen shows what a person needs.
     """
     master = spec.spark["spark.master"]
+    # workers would otherwise start whatever python3 is on their PATH
     if master.startswith("local"):
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # workers would otherwise start whatever python3 is on PATH
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif _PYTHON in spec.spark:  # which Spark itself heeds in its own launcher only
+        os.environ["PYSPARK_PYTHON"] = spec.spark[_PYTHON]
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in _SECOND_VOICES:
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName(spec.name)
-    for key, value in {**_DEFAULTS, **_log_settings(log_folder), **spec.spark}.items():
+    own = {**_DEFAULTS, **_log_settings(log_folder), **_retention(spec), **_of_tasks()}
+    for key, value in {**own, **spec.spark}.items():
         builder = builder.config(key, value)
     with _own_interrupt_handler():
         return builder.getOrCreate()
+
+
+def _of_tasks() -> dict[str, str]:
+    """What tests have set for tasks, wherever they run."""
+    return {f"spark.executorEnv.{name}": os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def _retention(spec: JobSpec) -> dict[str, str]:
+    """Spark keeps as much of its own log as going back to the oldest retained checkpoint needs, and its default."""
+    epochs = max(_SPARK_EPOCHS_KEPT, spec.execution.checkpointing.num_retained + _SPARK_EPOCHS_MORE)
+    return {"spark.sql.streaming.minBatchesToRetain": str(epochs)}
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.runtime.inner_rows import COMPUTED_TWICE
 
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
@@ -14,6 +15,11 @@ _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 # SQL's class of errors for values: division by zero, a cast that fails, a number that is too large for its type
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
+# what Spark says of its own log, where a start compares no checksums, which tell of it before Spark is started
+_DAMAGED_LOG = re.compile(
+    r"batch \d+ doesn't exist|\S+ doesn't exist \(latestId: \d+|Incomplete log file|Log file was malformed"
+    r"|the metadata file is missing|terminated with exception: [^\n]*\n at \[Source: |Error reading stream metadata"
+)
 _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
 _OTHER_SOURCES = re.compile(
     r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
@@ -34,6 +40,11 @@ def condition(error: BaseException) -> str:
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
 
 
+def is_computed_twice(error: BaseException) -> bool:
+    """Whether rows between two steps came from another computation than the one that counts (inner_rows.py)."""
+    return COMPUTED_TWICE in str(error)
+
+
 def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
     """What a failure of a Spark job or query means, as one of our kinds. The details are in Spark's log."""
     if isinstance(error, MixedmodeError):
@@ -48,6 +59,14 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
     wrong_input = _wrong_input(text)
     if wrong_input is not None:
         return InvalidJobError(f"{wrong_input}, log={log_file}")
+    damaged_log = _DAMAGED_LOG.search(text)
+    if damaged_log is not None:
+        msg = (
+            "Spark cannot read its own log, a part of the checkpoint folder (spark/): an entry is damaged or gone. "
+            "Nothing was committed. Start the job again with execution.checkpointing.verify: checksums (which is the "
+            "default): it names the entry, and mends it or goes back to the newest checkpoint that is whole. "
+        )
+        return CorruptStateError(f"{msg}cause={spark_text(error)[:300]}, log={log_file}")
     if isinstance(error, ParseException | AnalysisException):
         return InvalidJobError(f"Spark refuses the plan of this job. cause={spark_text(error)}")
     if "No space left on device" in text:

@@ -2,21 +2,24 @@
 
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> change log -> sql -> ... => [subtask] -> sink
 
-Up to the columns of the first stage, the frame belongs to the streaming query, so that Spark prunes columns and pushes
-filters into the scan; where that stage needs nothing from Spark SQL, the query gives files instead, and the map side
-reads them (direct.py). Everything after it is built in `foreachBatch`, once per epoch.
+Map stages come before all of it, and have a module of their own (map_stages.py). Up to the columns of the first stage,
+the frame belongs to the streaming query, so that Spark prunes columns and pushes filters into the scan; where that
+stage needs nothing from Spark SQL, the query gives files instead, and the map side reads them (direct.py). Everything
+after it is built in `foreachBatch`, once per epoch.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import zip_longest
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
-from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile, StagedFile
+from mixedmode.checkpoint.runs import put_in_place
+from mixedmode.checkpoint.types import Epoch, Generation, ListState, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.job.plan import MAIN, JobPlan, KeyedStage
 from mixedmode.runtime.direct import DirectMapSide, assign_slices
 from mixedmode.runtime.exchange import (
@@ -28,24 +31,32 @@ from mixedmode.runtime.exchange import (
     MapSide,
 )
 from mixedmode.runtime.frames import apply_sql, quoted, spark_schema, views
+from mixedmode.runtime.inner_rows import ATTEMPT_FIELD, may_compute_twice, rows_of
+from mixedmode.runtime.map_stages import MapEpoch, release, run_maps
 from mixedmode.runtime.memory import path_for, share_memory
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.runtime.rows import RowsTask
 from mixedmode.runtime.session import cores
+from mixedmode.runtime.spark_errors import is_computed_twice
 from mixedmode.runtime.subtask import SubtaskTask
 from mixedmode.runtime.task_state import StateTask
 from mixedmode.runtime.timing import Timing
 from mixedmode.sinks.files import SinkTask
+from mixedmode.state import merging
 from operators.aggregate import argument_name
 from operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
+_REPEATS = 3  # of an epoch's stages, when rows between them were computed twice
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """What holds for every epoch of a run. `checkpoint_url` is None in batch mode; `sinks` are by output name."""
+    """What holds for an epoch, whatever is in it. `checkpoint_url` is None in batch mode; `sinks` are by output name.
+
+    `step_parallelism` is that of the steps that have one of their own, by operator id.
+    """
 
     parallelism: int
     max_parallelism: int
@@ -54,16 +65,27 @@ class StageSettings:
     generation: Generation
     sinks: Mapping[str, SinkTask]
     gives_every_value: bool = False  # in backlog
+    step_parallelism: Mapping[str, int] = field(default_factory=dict)
+
+    def parallelism_of(self, operator_id: str) -> int:
+        """How many subtasks a step has."""
+        return self.step_parallelism.get(operator_id, self.parallelism)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """One epoch to run: its number, its path, its place in time, and the state that the epoch before left."""
+    """One epoch to run: its number, its path, its place in time, and the state that the epoch before left.
+
+    `giving_stored` are steps whose whole stored table what comes behind them has not been given yet. `lists` are what
+    map stages keep.
+    """
 
     epoch: Epoch
     path: PathTaken
     timing: Timing
     state: Sequence[OperatorState] = ()
+    giving_stored: frozenset[str] = frozenset()
+    lists: Sequence[ListState] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +100,13 @@ class EpochResult:
     migration_seconds: float
     operators: tuple[OperatorState, ...]
     outputs: tuple[StagedFile, ...]
+    list_states: tuple[ListState, ...] = ()
 
 
 def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
-    """The frame that an epoch begins with: columns of the first keyed stage, or rows in a job without one."""
+    """The frame that an epoch begins with: columns of the first keyed stage, or rows for a map stage or the sink."""
+    if plan.maps:
+        return _first_sql(session, plan.maps[0].sql, sources)
     if not plan.stages:
         return _first_sql(session, plan.sql, sources)
     stage = plan.stages[0]
@@ -101,6 +126,36 @@ def run_stages(
     session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
 ) -> EpochResult:
     """Run one epoch over `frame` (see `input_frame`); None for an epoch without input."""
+    for _ in range(_REPEATS):
+        try:
+            return _run_once(session, frame, plan, settings, task)
+        except PySparkException as error:
+            if not is_computed_twice(error):
+                raise
+    return _run_once(session, frame, plan, settings, task)
+
+
+def _run_once(
+    session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
+) -> EpochResult:
+    if not plan.maps or frame is None:
+        return replace(_run_keyed(session, frame, plan, settings, task), list_states=tuple(task.lists))
+    given = MapEpoch(task.epoch, task.timing, task.lists, keeps=settings.checkpoint_url is not None)
+    parallelism = {stage.operator_id: settings.parallelism_of(stage.operator_id) for stage in plan.maps}
+    mapped = run_maps(session, frame, plan.maps, parallelism, given)
+    try:
+        steps = plan.stages[0].sql if plan.stages else plan.sql
+        rows = apply_sql(session, mapped.rows, steps)
+        columns = _columns(rows, plan.stages[0]) if plan.stages else rows
+        return replace(_run_keyed(session, columns, plan, settings, task), list_states=mapped.list_states)
+    finally:
+        release(mapped.held)
+
+
+def _run_keyed(
+    session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
+) -> EpochResult:
+    """The keyed stages, over columns of the first one; or in a job without any, rows to the sink."""
     if not plan.stages:
         reports = _write_rows(frame, plan, settings, task)
         return _result(plan, [reports], task.state)
@@ -112,7 +167,9 @@ def run_stages(
         for stage, following in zip(plan.stages, [*plan.stages[1:], None], strict=True):
             is_inner = following is not None or bool(plan.sql)
             subtask = _subtask_task(stage, settings, task, runs_before, is_inner=is_inner)
-            output = blocks.repartitionById(settings.parallelism, F.col("subtask")).mapInArrow(
+            if is_inner and may_compute_twice(session):
+                subtask = replace(subtask, output_schema=_with_attempt(subtask.output_schema))
+            output = blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(
                 subtask, spark_schema(list(subtask.output_schema))
             )
             if is_inner:
@@ -123,10 +180,11 @@ def run_stages(
             if subtask.waits_for_end:
                 break  # no row for the stages after it, which keep their state
             if following is not None:
-                rows = _columns(_change_log(session, output, following), following)
+                given = rows_of(output, all_reports[-1])
+                rows = _columns(_change_log(session, given, following), following)
                 blocks = rows.mapInArrow(_map_side(following, plan, settings, task), BLOCK_DDL)
         if plan.sql and not subtask.waits_for_end:
-            rows = output.where(F.col(REPORT_COLUMN).isNull()).drop(REPORT_COLUMN, WEIGHT_COLUMN)
+            rows = rows_of(output, all_reports[-1]).drop(WEIGHT_COLUMN)
             all_reports.append(_write_rows(apply_sql(session, rows, plan.sql), plan, settings, task))
     finally:
         for output in held:
@@ -160,7 +218,7 @@ def _map_side(stage: KeyedStage, plan: JobPlan, settings: StageSettings, task: E
     return MapSide(
         stage=_in_this_epoch(stage, settings, task),
         sources=plan.sources_read,
-        parallelism=settings.parallelism,
+        parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
         slice_bytes=max(1, settings.sort_memory_bytes // stage.operator.attributes.rows_per_record),
         timing=task.timing,
@@ -177,7 +235,7 @@ def _subtask_task(
 ) -> SubtaskTask:
     attributes, state = stage.operator.attributes, None
     if settings.checkpoint_url is not None:
-        state = StateTask(settings.checkpoint_url, runs_before.get(stage.operator_id, ()))
+        state = StateTask(settings.checkpoint_url, runs_before.get(stage.operator_id, ()), merging.FAN_IN)
     rows = () if not is_inner else (*stage.operator.output_fields, pa.field(WEIGHT_COLUMN, pa.int64()))
     return SubtaskTask(
         stage=_in_this_epoch(stage, settings, task),
@@ -185,7 +243,7 @@ def _subtask_task(
         generation=settings.generation,
         path=path_for(attributes, task.path),
         timing=task.timing,
-        parallelism=settings.parallelism,
+        parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
         memory=share_memory(settings.sort_memory_bytes, attributes, task.path),
         state=state,
@@ -200,6 +258,8 @@ def _waits_for_end(stage: KeyedStage, task: EpochTask) -> bool:
 
 
 def _in_this_epoch(stage: KeyedStage, settings: StageSettings, task: EpochTask) -> KeyedStage:
+    if stage.operator_id in task.giving_stored:
+        stage = stage.giving_stored()
     return stage.giving_every_value() if settings.gives_every_value and task.timing.is_backlog else stage
 
 
@@ -222,9 +282,12 @@ def _columns(frame: DataFrame, stage: KeyedStage, *, tells_source: bool = False)
     return frame.select(*columns)
 
 
-def _change_log(session: SparkSession, output: DataFrame, following: KeyedStage) -> DataFrame:
+def _with_attempt(schema: pa.Schema) -> pa.Schema:
+    return schema.insert(len(schema) - 1, ATTEMPT_FIELD)
+
+
+def _change_log(session: SparkSession, rows: DataFrame, following: KeyedStage) -> DataFrame:
     """Rows of a stage as the next one reads them: its sql, applied to rows taken back and rows added alike."""
-    rows = output.where(F.col(REPORT_COLUMN).isNull()).drop(REPORT_COLUMN)
     if not following.sql:
         return rows
     sides = [
@@ -270,10 +333,11 @@ def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Seque
             operators += [state_before[stage.operator_id]] if stage.operator_id in state_before else []
             continue
         new = [run for report in sorted(stage_reports, key=lambda r: r.subtask) for run in report.runs]
-        kept = list(runs_before.get(stage.operator_id, ()))
-        for merged in (run for report in stage_reports for run in report.merged):
-            kept = put_in_place(kept, merged)
-        operators.append(OperatorState(stage.operator_id, stage.state_schema(), (*kept, *new)))
+        merged = [replacement for report in stage_reports for replacement in report.merged]
+        kept = put_in_place(runs_before.get(stage.operator_id, ()), merged)
+        operators.append(
+            OperatorState(stage.operator_id, stage.state_schema(), (*kept, *new), parallelism=len(stage_reports))
+        )
     return EpochResult(
         progress=_progress(plan, reports[0]),
         rows_out=sum(report.rows_out for report in reports[-1]),
@@ -291,14 +355,3 @@ def _progress(plan: JobPlan, reports: Sequence[SubtaskReport]) -> Progress:
     if plan.stages:
         return reports[0].progress
     return reduce(Progress.merged, (report.progress for report in reports), Progress())
-
-
-def put_in_place(runs: Sequence[RunFile], merged: RunFile) -> list[RunFile]:
-    """`runs` with those that `merged` was merged from replaced by it, where the newest of them was. Pure."""
-    replaced = set(merged.merged_from)
-    newest = max(position for position, run in enumerate(runs) if run.path in replaced)
-    return [
-        merged if position == newest else run
-        for position, run in enumerate(runs)
-        if position == newest or run.path not in replaced
-    ]

@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
-from mixedmode.crash_points import reach
+from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.plan import LATE, MAIN, KeyedStage
 from mixedmode.keys import group_range
 from mixedmode.runtime.exchange import BlockKind, decode_block
 from mixedmode.runtime.failures import decode_failure, report_failures
+from mixedmode.runtime.inner_rows import subtask_number, with_report_column
 from mixedmode.runtime.memory import MemoryShares
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport
@@ -67,7 +68,9 @@ class SubtaskTask:
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="mixedmode-subtask-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            run = _SubtaskRun(self, context.partitionId(), folder, stack)
+            number = subtask_number(context.partitionId(), self.parallelism)
+            place = TaskPlace(self.epoch, self.stage.operator_id, number, context.attemptNumber())
+            run = _SubtaskRun(self, place, context.taskAttemptId(), folder, stack)
             for table in run.tables(batches):
                 yield from table.to_batches()
             yield self._report_batch(run.report().encode())
@@ -80,9 +83,11 @@ class SubtaskTask:
 class _SubtaskRun:
     """The steps of one subtask, in order: receive, sort, process, store."""
 
-    def __init__(self, task: SubtaskTask, subtask: int, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, task: SubtaskTask, place: TaskPlace, attempt_id: int, folder: Path, stack: ExitStack) -> None:
         self._task = task
-        self._subtask = subtask
+        self._place = place
+        self._attempt_id = attempt_id
+        self._subtask = subtask = place.subtask
         self._unique = uuid.uuid4().hex[:16]
         self._progress = Progress()
         self._rows_out = self._skipped = 0
@@ -101,7 +106,7 @@ class _SubtaskRun:
     def tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Everything but the report. Yields the rows of an inner stage; the last stage's rows go to its output file."""
         self._receive(batches)
-        reach("sort", self._task.epoch)
+        self._reach("sort")
         operator = self._task.stage.operator
         context = SubtaskContext(
             self._state.open(self._task.path, cache_bytes=self._task.memory.cache_bytes),
@@ -122,7 +127,11 @@ class _SubtaskRun:
             else:
                 rows = output.change_log()
                 self._rows_out += rows.num_rows
-                yield _with_report_column(rows, self._task.output_schema)
+                yield with_report_column(rows, self._task.output_schema, self._attempt_id)
+            self._reach("aggregate")
+
+    def _reach(self, name: CrashPoint) -> None:
+        reach_in_task(name, self._place)
 
     def _check_waits(self, output: Changes) -> None:
         rows = output.change_log().num_rows
@@ -139,7 +148,7 @@ class _SubtaskRun:
         runs = self._state.store()
         unique = paths.attempt(self._task.generation, self._unique)
         outputs = tuple(file for writer in self._outputs.values() for file in writer.finish(unique))
-        reach("runs-stored", self._task.epoch)
+        self._reach("runs-stored")
         return SubtaskReport(
             subtask=self._subtask,
             progress=self._progress,
@@ -151,6 +160,7 @@ class _SubtaskRun:
             runs=runs,
             merged=self._state.merged,
             outputs=outputs,
+            attempt=self._attempt_id,
         )
 
     def _receive(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -167,7 +177,3 @@ class _SubtaskRun:
                     case BlockKind.ROWS:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                         self._sorter.add_sorted(decode_block(block.as_buffer()))
-
-
-def _with_report_column(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    return pa.table([*rows.columns, pa.nulls(rows.num_rows, pa.binary())], names=schema.names).cast(schema)

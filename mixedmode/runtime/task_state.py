@@ -1,37 +1,44 @@
 """The state of one keyed stage in one subtask and epoch: what it reads from, and how its new runs are stored.
 
 A run is stored under a name of the attempt that wrote it; until the driver's manifest names it, it does not exist.
+
+Runs are views (checkpoint/runs.py): whichever range of key groups a run was written for, what counts here is what it
+holds of this subtask's. Invariants (tests/runtime/test_task_state.py):
+  I1  at every parallelism, in every order of epochs, merges and rescales, the backend reads what was last written
 """
 
 import os
+import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import file_checksum
+from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, PathTaken, RunFile
+from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend, StateDescriptor
-from mixedmode.state.merging import decide_merge
+from mixedmode.state.merging import FAN_IN, decide_merge
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.merge import merge_runs
-from mixedmode.state.rocksdb.replica import WantedRun
+from mixedmode.state.rocksdb.replica import WantedRun, replica_name
 
 
 @dataclass(frozen=True, slots=True)
 class StateTask:
-    """Where a stage's state is, and the committed runs that hold it, oldest to newest."""
+    """Where a stage's state is, and the committed runs that hold it, oldest to newest. `fan_in`: of decide_merge."""
 
     checkpoint_url: str
     runs: tuple[RunFile, ...]
+    fan_in: int = FAN_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,9 @@ class TaskState:
         self._folder = folder
         self._stack = ExitStack()
         self._runs = self._stack.enter_context(RunWriter(folder / "runs"))
-        self.merged: tuple[RunFile, ...] = ()  # of older runs, each in the place of several
+        self.merged: tuple[Replacement, ...] = ()  # of older runs
         self.migration_seconds = 0.0  # spent in writing and storing new runs
+        self.merge_seconds = 0.0  # spent in merging older ones
 
     def close(self) -> None:
         """Give back the replica, and forget runs that were not stored."""
@@ -72,24 +80,21 @@ class TaskState:
             return SingleKeyBackend(None)
         if path == "sorted" and not task.runs:
             return SingleKeyBackend(self._runs)
-        runs = [run for run in task.runs if _overlaps(run, self._attempt.groups)]
-        store = ObjectStore(task.checkpoint_url)
-        self.merged = tuple(
-            merged
-            for descriptor in self._states
-            for merged in self._merge([run for run in runs if run.state_id == descriptor.state_id], store)
-        )
-        wanted = [WantedRun(run.path, _Fetch(store, run), run.merged_from, run.state_id) for run in runs]
+        groups = self._attempt.groups
+        seen = runs_seen(task.runs, groups)
+        fetching = _Fetching(ObjectStore(task.checkpoint_url), self._folder)
+        self.merged = self._merge(task, seen, fetching)
         replica = open_replica(
-            self._replica_folder(task), wanted, attempt=self._attempt.unique, cache_bytes=cache_bytes
+            self._replica_folder(task),
+            [fetching.wanted(run) for run in seen],
+            attempt=self._attempt.unique,
+            cache_bytes=cache_bytes,
         )
         self._stack.callback(replica.close)
-        groups = self._attempt.groups.end - self._attempt.groups.start
-        per_group = {
-            descriptor.state_id: sum(run.entries for run in runs if run.state_id == descriptor.state_id) / groups
-            for descriptor in self._states
-        }
-        return RocksDBBackend(replica.database, self._runs, per_group)
+        entries = dict.fromkeys((descriptor.state_id for descriptor in self._states), 0.0)
+        for run in seen:
+            entries[run.run.state_id] += run.entries / (groups.end - groups.start)
+        return RocksDBBackend(replica.database, self._runs, entries)
 
     def store(self) -> tuple[RunFile, ...]:
         """The runs that were written, stored."""
@@ -103,8 +108,7 @@ class TaskState:
 
     def _replica_folder(self, task: StateTask) -> Path:
         job = uuid.uuid5(uuid.NAMESPACE_URL, task.checkpoint_url).hex[:16]
-        groups = self._attempt.groups
-        name = f"{self._attempt.operator_id}-{groups.start}-{groups.end}"
+        name = replica_name(self._attempt.operator_id, self._attempt.groups)
         return Path(tempfile.gettempdir()) / f"mixedmode-{os.getuid()}" / "replicas" / job / name
 
     def _store_run(self, run: LocalRun, store: ObjectStore, *, merged_from: Sequence[str] = ()) -> RunFile:
@@ -124,49 +128,82 @@ class TaskState:
             merged_from=tuple(merged_from),
         )
 
-    def _merge(self, runs: Sequence[RunFile], store: ObjectStore) -> Iterator[RunFile]:
-        """The newest runs of one state and of just these key groups, merged if enough of them have gathered."""
-        own = list(takewhile(lambda run: _range(run) == self._attempt.groups, reversed(runs)))[::-1]
-        start = decide_merge([run.entries for run in own])
-        if start is None:
-            return
-        chosen = own[start:]
-        folder = self._folder / f"merge-{chosen[0].state_id}"
+    def _merge(self, task: StateTask, seen: Sequence[SeenRun], fetching: "_Fetching") -> tuple[Replacement, ...]:
+        """The newest runs of each state, within these key groups, merged where enough of them have gathered."""
+        started = time.perf_counter()
+        merged = []
+        for descriptor in self._states:
+            runs = [run for run in seen if run.run.state_id == descriptor.state_id]
+            start = decide_merge([run.entries for run in runs], fan_in=task.fan_in)
+            if start is not None:
+                merged.append(self._merge_into_one(runs[start:], fetching, is_over_others=start > 0))
+        self.merge_seconds = time.perf_counter() - started
+        return tuple(merged)
+
+    def _merge_into_one(self, runs: Sequence[SeenRun], fetching: "_Fetching", *, is_over_others: bool) -> Replacement:
+        state_id, names = runs[0].run.state_id, tuple(run.name for run in runs)
+        folder = self._folder / f"merge-{state_id}"
         with RunWriter(folder / "run") as writer:
             merged = merge_runs(
                 folder,
-                [WantedRun(run.path, _Fetch(store, run)) for run in chosen],
-                state_id=chosen[0].state_id,
-                keeps_tombstones=len(chosen) < len(runs),
+                [fetching.wanted(run) for run in runs],
+                state_id=state_id,
+                groups=self._attempt.groups,
+                keeps_tombstones=is_over_others,
                 writer=writer,
             )
-            yield self._store_run(merged, store, merged_from=[run.path for run in chosen])
+            stored = None if merged is None else self._store_run(merged, fetching.store, merged_from=names)
+        reach("merge", self._attempt.epoch)
+        shutil.rmtree(folder, ignore_errors=True)
+        return Replacement(self._attempt.groups, names, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetching:
+    """Where committed runs come from, and a folder for copies that have to be cut."""
+
+    store: ObjectStore
+    scratch: Path
+
+    def wanted(self, seen: SeenRun) -> WantedRun:
+        """A run as a replica or a merge takes it."""
+        return WantedRun(seen.name, _Fetch(self.store, self.scratch, seen), seen.merged_from, seen.run.state_id)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fetch:
-    """Brings a committed run to a local path, verified."""
+    """Brings a committed run to a local path, verified; of one that is cut what counts, and no file if nothing does."""
 
     store: ObjectStore
-    run: RunFile
+    scratch: Path
+    seen: SeenRun
 
     def __call__(self, local_path: Path) -> None:
-        found = self.store.fetch_file(self.run.path, local_path)
-        if not found or local_path.stat().st_size != self.run.bytes or not self._matches(local_path):
+        if not self.seen.is_cut:
+            self._fetch_whole(local_path)
+            return
+        folder = Path(tempfile.mkdtemp(prefix="cut-", dir=self.scratch))
+        with RunWriter(folder / "run") as writer:
+            cut = merge_runs(
+                folder,
+                [WantedRun(self.seen.name, self._fetch_whole)],
+                state_id=self.seen.run.state_id,
+                groups=self.seen.groups,
+                keeps_tombstones=True,
+                writer=writer,
+            )
+            if cut is not None:
+                shutil.move(cut.path, local_path)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _fetch_whole(self, local_path: Path) -> None:
+        run = self.seen.run
+        found = self.store.fetch_file(run.path, local_path)
+        if not found or local_path.stat().st_size != run.bytes or file_checksum(local_path) != run.checksum:
             msg = (
-                "a committed run of the state is missing or damaged, so the state cannot be read. Restore the "
-                "checkpoint folder from a copy, or go back to an older checkpoint. "
-                f"run={self.store.url}/{self.run.path}, is_there={found}, bytes_committed={self.run.bytes}"
+                "a committed run of the state is missing or damaged, so the state cannot be read. Nothing of this "
+                "epoch was committed. Start the job again with execution.checkpointing.verify: checksums (which is the "
+                "default): it goes back to the newest checkpoint that is whole. "
+                f"run={self.store.url}/{run.path}, is_there={found}, bytes_committed={run.bytes}"
             )
             raise CorruptStateError(msg)
-
-    def _matches(self, local_path: Path) -> bool:
-        return file_checksum(local_path) == self.run.checksum
-
-
-def _range(run: RunFile) -> KeyGroupRange:
-    return KeyGroupRange(run.key_group_start, run.key_group_end)
-
-
-def _overlaps(run: RunFile, groups: KeyGroupRange) -> bool:
-    return run.key_group_start < groups.end and groups.start < run.key_group_end

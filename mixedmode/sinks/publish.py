@@ -25,7 +25,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import StagedFile
+from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "describe_output",
     "publish",
     "published_files",
+    "published_of",
     "read_output_description",
 ]
 
@@ -79,9 +80,9 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
     published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten.
     """
     assert len({file.final_path for file in staged}) == len(staged), "two files under one name: one would be lost"
-    unpublished = {file for file in staged if not _is_published(store, file)}
-    for file in unpublished:
-        _check_staged(store, file)
+    found = store.at_once(lambda file: _is_published(store, file), staged)
+    unpublished = [file for file, is_published in zip(staged, found, strict=True) if not is_published]
+    store.at_once(lambda file: _check_staged(store, file), unpublished)
     # also those that are published: a crash may have cut their rename off before it was durable, and this syncs it
     done = store.rename_all([(file.staged_path, file.final_path) for file in staged])
     for file, was_renamed in zip(staged, done, strict=True):
@@ -124,6 +125,12 @@ def published_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
     return [(path, size) for path, size in store.list() if paths.parse_final_path(path) is not None]
 
 
+def published_of(store: ObjectStore, epoch: Epoch) -> list[str]:
+    """Paths of the published outputs of one epoch."""
+    parsed = ((paths.parse_final_path(path), path) for path, _ in published_files(store))
+    return [path for file, path in parsed if file is not None and file[0] == epoch]
+
+
 def _is_published(store: ObjectStore, file: StagedFile) -> bool:
     """Whether the final file is there, whole.  Removes a staged one beside it; raises if it is another file."""
     size = store.size(file.final_path)
@@ -133,8 +140,9 @@ def _is_published(store: ObjectStore, file: StagedFile) -> bool:
     if checksum != file.checksum:
         msg = (
             "a published output file is not the one that was committed: something else wrote under its name, or it was "
-            "damaged. Move it away and restore it from a copy; if two jobs write to one folder, give each a folder of "
-            f"its own. file={store.url}/{file.final_path}, bytes={size}, bytes_committed={file.bytes}, "
+            "damaged. Start the job again: it goes back to the checkpoint before, and writes the file anew. If two "
+            "jobs write to one folder, give each a folder of its own first. "
+            f"file={store.url}/{file.final_path}, bytes={size}, bytes_committed={file.bytes}, "
             f"checksum={checksum}, checksum_committed={file.checksum}"
         )
         raise CorruptStateError(msg)
@@ -147,7 +155,8 @@ def _check_staged(store: ObjectStore, file: StagedFile) -> None:
     size = store.size(file.staged_path)
     if size is not None and size != file.bytes:
         msg = (
-            "a committed output file was damaged before it was published. Go back to the checkpoint before it. "
+            "a committed output file was damaged before it was published. Start the job again: it goes back to the "
+            "checkpoint before, and writes the file anew. "
             f"file={store.url}/{file.staged_path}, bytes={size}, bytes_committed={file.bytes}"
         )
         raise CorruptStateError(msg)
@@ -156,7 +165,7 @@ def _check_staged(store: ObjectStore, file: StagedFile) -> None:
 def _lost(store: ObjectStore, file: StagedFile) -> CorruptStateError:
     return CorruptStateError(
         "a committed output file is gone, both as it was staged and as it is published: it was deleted from outside. "
-        "Restore it from a copy, or go back to the checkpoint before it. "
+        "Start the job again: it goes back to the checkpoint before, and writes the file anew. "
         f"folder={store.url}, staged={file.staged_path}, published={file.final_path}"
     )
 

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import StagedFile
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.verify import file_problem
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN, FileFormat, SinkTask
 from mixedmode.sinks.publish import (
@@ -43,12 +44,30 @@ class Sink(Protocol):
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """Check the place before the first epoch. Raises InvalidJobError when it holds something else."""
 
+    @property
+    def can_take_back(self) -> bool:
+        """Whether what was published can be made unseen."""
+
     def publish(self, staged: Sequence[StagedFile]) -> None:
         """Make the outputs of a committed epoch visible. Repeating it changes nothing more."""
+
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """(path in `store`, what is wrong with it) if a committed file can neither be read nor be published."""
+
+    def newest_published(self) -> Epoch | None:
+        """The newest epoch of which there is something published; None if there is none, or it cannot be told."""
+
+    def oldest_published(self) -> Epoch | None:
+        """The oldest one, as newest_published."""
+
+    def take_back(self, after: Epoch) -> int:
+        """Make outputs of later epochs unseen, published and staged ones; how many files. Repeating it is harmless."""
 
 
 class FileSink:
     """A folder of Parquet or JSON files that any reader can read."""
+
+    can_take_back = True
 
     def __init__(self, job: str, url: str, file_format: FileFormat, *, replaces: bool) -> None:
         """`replaces`: a batch run, which starts over, takes the place of an earlier run's output."""
@@ -88,9 +107,45 @@ class FileSink:
             self.store.delete(others)
         publish(self.store, staged)
 
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """See Sink. What was published counts; what was not, as it is staged; it may just be published."""
+        found = None
+        for path in (file.final_path, file.staged_path, file.final_path):
+            found = file_problem(self.store, path, size=file.bytes, checksum=file.checksum, reads=reads)
+            if found is None:
+                return None
+            if self.store.exists(path):
+                return path, found
+        assert found is not None, "looked three times"
+        return file.final_path, found
+
+    def newest_published(self) -> Epoch | None:
+        """See Sink."""
+        return max((file[0] for file in self._published()), default=None)
+
+    def oldest_published(self) -> Epoch | None:
+        """See Sink."""
+        return min((file[0] for file in self._published()), default=None)
+
+    def take_back(self, after: Epoch) -> int:
+        """See Sink. From the newest to the oldest, so that after a crash `newest_published` still tells of the rest."""
+        later = [path for epoch, path in sorted(self._published(), reverse=True) if epoch > after]
+        for path, _ in self.store.list(paths.STAGING):
+            file = paths.parse_staged_path(path)
+            if file is not None and file.epoch > after:
+                later.append(path)
+        self.store.delete(later)
+        return len(later)
+
+    def _published(self) -> list[tuple[Epoch, str]]:
+        parsed = ((paths.parse_final_path(path), path) for path, _ in published_files(self.store))
+        return [(file[0], path) for file, path in parsed if file is not None]
+
 
 class ConsoleSink:
     """Prints the first rows of each epoch. A crash right after printing prints them once more."""
+
+    can_take_back = False
 
     def __init__(self, url: str, show: Callable[[pa.Table, int, str], None], name: str = "") -> None:
         """`url` is a folder for staged outputs, of this sink alone; `name` is the output's, "" for the main one.
@@ -116,6 +171,27 @@ class ConsoleSink:
             rows = pa.concat_tables(tables).slice(0, CONSOLE_ROWS)
             self._show(rows, sum(file.rows for file in staged), self._name)
         self.store.delete([file.staged_path for file in staged])
+
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """See Sink. A file that is gone was printed."""
+        if not self.store.exists(file.staged_path):
+            return None
+        found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
+        return None if found is None else (file.staged_path, found)
+
+    def newest_published(self) -> Epoch | None:
+        """See Sink. What is on a screen cannot be looked at."""
+        return None
+
+    def oldest_published(self) -> Epoch | None:
+        """See Sink."""
+        return None
+
+    def take_back(self, after: Epoch) -> int:
+        """See Sink. What was printed stays printed; what was not is taken back, and does not count."""
+        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
+        self.store.delete([path for file, path in staged if file is not None and file.epoch > after])
+        return 0
 
 
 def print_rows(rows: pa.Table, total: int, name: str) -> None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import StagedFile
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import SinkTask
 from mixedmode.sinks.sink import Sink
@@ -63,4 +65,32 @@ class Sinks:
             )
             raise InvalidJobError(msg)
         for name, sink in self.by_name.items():
-            sink.publish([file for file in staged if file.sink == name])
+            files = [file for file in staged if file.sink == name]
+            sink.publish(files)
+            if files and len(files) < len(staged):
+                reach("publish", _epoch_of(files[0]))
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """Names of the outputs that cannot be taken back: what a person has read stays read."""
+        return tuple(name for name, sink in self.by_name.items() if not sink.can_take_back)
+
+    def newest_published(self) -> Epoch | None:
+        """The newest epoch of which any output has something published; None if none has."""
+        published = (sink.newest_published() for sink in self.by_name.values())
+        return max((epoch for epoch in published if epoch is not None), default=None)
+
+    def begun_after(self, epoch: Epoch) -> tuple[str, ...]:
+        """Names of the outputs of which all that is published is later than `epoch`."""
+        oldest = {name: sink.oldest_published() for name, sink in self.by_name.items()}
+        return tuple(name for name, first in oldest.items() if first is not None and first > epoch)
+
+    def take_back(self, after: Epoch) -> int:
+        """Make outputs of later epochs unseen where the sink can; how many files. Repeating it is harmless."""
+        return sum(sink.take_back(after) for sink in self.by_name.values())
+
+
+def _epoch_of(file: StagedFile) -> Epoch:
+    parsed = paths.parse_staged_path(file.staged_path)
+    assert parsed is not None, file
+    return parsed.epoch

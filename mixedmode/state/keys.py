@@ -48,3 +48,8 @@ def range_of_group(key_group: int, state_id: int) -> tuple[bytes, bytes]:
     """The stored keys of a state in a key group: start <= key < end."""
     prefix = key_group << 8 | state_id
     return prefix.to_bytes(PREFIX_BYTES, "big"), (prefix + 1).to_bytes(PREFIX_BYTES, "big")
+
+
+def range_of_groups(start: int, end: int) -> tuple[bytes, bytes]:
+    """The stored keys of the key groups [start, end), of all states: first <= key < after."""
+    return start.to_bytes(PREFIX_BYTES - 1, "big"), end.to_bytes(PREFIX_BYTES - 1, "big")

@@ -9,6 +9,9 @@ Invariants (tests/state/test_merging.py, by simulating 10,000 epochs):
   I2  entries rewritten per entry written (write amplification) stay under 6
   I3  only neighbours, the newest among them, are merged, so later runs keep lying over earlier ones
 
+It does not matter which subtask wrote a run: those of former ranges of key groups are merged like all others, each cut
+to the key groups of the subtask that merges (checkpoint/runs.py).
+
 Source: the universal compaction of RocksDB (size ratio rule).
 """
 
@@ -17,10 +20,10 @@ from collections.abc import Sequence
 FAN_IN = 8
 
 
-def decide_merge(entries: Sequence[int]) -> int | None:
+def decide_merge(entries: Sequence[int], *, fan_in: int = FAN_IN) -> int | None:
     """Position from which on all runs are to be merged into one, or None.
 
-    entries: the entry counts of the runs that belong to one range of key groups, oldest to newest.
+    entries: how many entries the runs have in one range of key groups, oldest to newest; estimates will do.
     """
     if not entries:
         return None
@@ -28,4 +31,4 @@ def decide_merge(entries: Sequence[int]) -> int | None:
     while start > 0 and entries[start - 1] <= taken:
         start -= 1
         taken += entries[start]
-    return start if len(entries) - start >= FAN_IN else None
+    return start if len(entries) - start >= fan_in else None

@@ -1,4 +1,4 @@
-"""Tests of a job's keyed steps without Spark, in milliseconds: records, watermark, clock, flip, snapshot, restore.
+"""Tests of a job's steps without Spark, in milliseconds: records, watermark, clock, flip, snapshot, restore.
 
     from mixedmode.process import KeyedProcessFunction, ValueState
     from mixedmode.testing import FunctionHarness
@@ -26,6 +26,7 @@ It needs no test framework, and runs the engine's own operators. docs/testing.md
 from mixedmode.testing.aggregates import AggregateHarness, OperatorHarness
 from mixedmode.testing.functions import FunctionHarness
 from mixedmode.testing.harness import Harness
+from mixedmode.testing.maps import MapHarness
 from mixedmode.testing.settings import HarnessArguments
 
-__all__ = ["AggregateHarness", "FunctionHarness", "Harness", "HarnessArguments", "OperatorHarness"]
+__all__ = ["AggregateHarness", "FunctionHarness", "Harness", "HarnessArguments", "MapHarness", "OperatorHarness"]

@@ -53,9 +53,9 @@ class FunctionHarness(Harness):
             function=_source(function, args),
             key_schema=KeySchema(fields),
             record_fields=tuple(records),
-            output_fields=_output(output, f"{_WHERE}: output"),
+            output_fields=declared_output(output, f"{_WHERE}: output"),
             function_outputs={
-                tag: _output(columns, f"{_WHERE}: outputs: {tag}") for tag, columns in (outputs or {}).items()
+                tag: declared_output(columns, f"{_WHERE}: outputs: {tag}") for tag, columns in (outputs or {}).items()
             },
             on_error=on_error,
             has_event_time=event_time is not None,
@@ -91,8 +91,8 @@ class _Copies:
         return copy.deepcopy(self.function)
 
 
-def _output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
-    """The columns of an output."""
+def declared_output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
+    """The columns of an output. Raises InvalidJobError, beginning with `where`."""
     schema = schema_of(given, where=where)
     taken = [name for name in schema.names if name.startswith("_")]
     if taken:

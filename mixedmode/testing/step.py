@@ -53,17 +53,7 @@ class Step:
 
     def table(self, rows: Rows) -> pa.Table:
         """Rows as a table of the schema. Raises InvalidJobError for a row that does not fit it."""
-        if isinstance(rows, pa.Table):
-            return self._conformed(rows)
-        held = list(rows)
-        try:
-            columns = [pa.array([row.get(field.name) for row in held], field.type) for field in self.schema]
-        except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
-            raise self._misfit(held) from error
-        known = frozenset(self.schema.names)
-        if any(not known.issuperset(row) for row in held):
-            raise self._misfit(held)
-        return pa.table(columns, schema=self.schema)
+        return table_of(rows, self.schema, where=self.where)
 
     def batch(self, table: pa.Table) -> Batch:
         """A slice of the records as the map side gives it to the operator. Raises InvalidJobError for a NULL time."""
@@ -82,23 +72,40 @@ class Step:
         times = _one_array(table, self.event_time).cast(_INSTANT).cast(pa.int64())
         return checked_event_times(times, column=self.event_time)
 
-    def _conformed(self, table: pa.Table) -> pa.Table:
-        try:
-            return table.select(self.schema.names).cast(self.schema)
-        except (KeyError, pa.ArrowException) as error:
-            msg = (
-                f"{self.where}: the table does not have the columns of `schema`: {error}. Give one that can be cast to "
-                f"them. schema={_shown(self.schema)}, found={_shown(table.schema)}"
-            )
-            raise InvalidJobError(msg) from error
 
-    def _misfit(self, rows: Sequence[Mapping[str, Any]]) -> InvalidJobError:
-        """What is wrong with the first row that does not fit."""
-        for number, row in enumerate(rows):
-            problem = _problem(row, self.schema)
-            if problem is not None:
-                return InvalidJobError(f"{self.where}: row {number} does not fit `schema`: {problem}. row={row!r:.200}")
-        return InvalidJobError(f"{self.where}: the rows do not fit `schema`. schema={_shown(self.schema)}")
+def table_of(rows: Rows, schema: pa.Schema, *, where: str) -> pa.Table:
+    """Rows as a table of a schema. Raises InvalidJobError, beginning with `where`, for a row that does not fit it."""
+    if isinstance(rows, pa.Table):
+        return _conformed(rows, schema, where)
+    held = list(rows)
+    try:
+        columns = [pa.array([row.get(field.name) for row in held], field.type) for field in schema]
+    except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+        raise _misfit(held, schema, where) from error
+    known = frozenset(schema.names)
+    if any(not known.issuperset(row) for row in held):
+        raise _misfit(held, schema, where)
+    return pa.table(columns, schema=schema)
+
+
+def _conformed(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+    try:
+        return table.select(schema.names).cast(schema)
+    except (KeyError, pa.ArrowException) as error:
+        msg = (
+            f"{where}: the table does not have the columns of `schema`: {error}. Give one that can be cast to "
+            f"them. schema={_shown(schema)}, found={_shown(table.schema)}"
+        )
+        raise InvalidJobError(msg) from error
+
+
+def _misfit(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, where: str) -> InvalidJobError:
+    """What is wrong with the first row that does not fit."""
+    for number, row in enumerate(rows):
+        problem = _problem(row, schema)
+        if problem is not None:
+            return InvalidJobError(f"{where}: row {number} does not fit `schema`: {problem}. row={row!r:.200}")
+    return InvalidJobError(f"{where}: the rows do not fit `schema`. schema={_shown(schema)}")
 
 
 def columns_of(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ weight -1 and the new row with weight +1, which is all that the next aggregate n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,11 @@ class KeyedChanges:
     exists: npt.NDArray[np.bool_]
     results: Sequence[pa.Array]
     previous: Sequence[pa.Array] | None
+
+    def as_new(self) -> "KeyedChanges":
+        """The same keys for a reader who has been given none of them before: what is there now is inserted."""
+        previous = None if self.previous is None else [column.slice(0, 0) for column in self.previous]
+        return replace(self, existed=np.zeros_like(self.existed), previous=previous)
 
     def upserts(self) -> pa.Table:
         """One row per changed key: key columns, results, `_op`. A deleted key has NULL results."""

@@ -7,8 +7,8 @@ State layout: stored key = key group | 1 | key | row, value = multiplicity. No k
 rows of a key are one range.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InternalError
-from mixedmode.keys import KeySchema, decode_keys, group_codes
+from mixedmode.keys import KeySchema, decode_keys, group_codes, key_widths
 from mixedmode.sort import sort_table
-from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateTable
+from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateRange, StateTable
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 from operators.aggregate.aggregator import Aggregator, argument_name
 from operators.aggregate.change_log import folded_rows, row_fields
@@ -26,6 +26,7 @@ from operators.aggregate.changes import KeyedChanges
 from operators.aggregate.reduce import Grouping, sum_by
 from operators.aggregate.registers import Rows
 from operators.aggregate.segments import segments
+from operators.aggregate.stored import StoredTable
 from operators.aggregate.values import Argument, Int64s, Values, from_ordered, ordered_kind, ordered_values
 from operators.interface import (
     KEY_COLUMN,
@@ -44,12 +45,16 @@ _ROWS_STATE_ID = 1
 
 @dataclass(frozen=True, slots=True)
 class MultisetAggregateOperator:
-    """State: every row of every key with its multiplicity. `argument_types` are the row's columns."""
+    """State: every row of every key with its multiplicity. `argument_types` are the row's columns.
+
+    `needs_previous` and `gives_stored` as in AggregateOperator.
+    """
 
     aggregator: Aggregator
     key_schema: KeySchema
     argument_types: tuple[pa.DataType, ...]
     needs_previous: bool
+    gives_stored: bool = False
 
     attributes = OperatorAttributes()
     combine = None  # rows taken back and rows added are told apart to the end
@@ -96,23 +101,52 @@ class MultisetAggregateOperator:
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Rows of a change log: yields the changes; writes the new multiplicities."""
+        stored = StoredTable(context.backend, _ROWS_STATE_ID, context.groups) if self.gives_stored else None
         for table in tables:
             if table.num_rows:
-                yield self._process(table.combine_chunks(), context.backend)
+                yield from self._process(table.combine_chunks(), context.backend, stored)
+        if stored is not None:
+            yield from self._unchanged(stored.rest())
 
-    def _process(self, table: pa.Table, backend: KeyedStateBackend) -> KeyedChanges:
+    def _process(
+        self, table: pa.Table, backend: KeyedStateBackend, stored: StoredTable | None
+    ) -> Iterator[KeyedChanges]:
         key_of_row, first_rows = segments(column_of(table, KEY_COLUMN))
         first = pa.array(first_rows)
         keys = column_of(table, KEY_COLUMN).take(first)
         key_groups = column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy()
-        before = _stored_rows(keys, key_groups, backend)
+        prefixes = stored_keys(key_groups, keys.cast(pa.large_binary()), _ROWS_STATE_ID)
+        if stored is not None:
+            yield from self._unchanged(stored.before(prefixes))
+        before = _stored_rows(prefixes, backend)
         after = _after(before, self._apply(table, key_of_row.codes.astype(np.int64), backend))
         prefix_bytes = pc.binary_length(keys.cast(pa.large_binary())).to_numpy() + PREFIX_BYTES
         existed, previous = self._aggregate(before, prefix_bytes)
         exists, results = self._aggregate(after, prefix_bytes)
         shown = [column.filter(pa.array(existed)) for column in previous] if self.needs_previous else None
         names = tuple(field.name for field in self.output_fields)
-        return KeyedChanges(names, decode_keys(keys, self.key_schema), existed, exists, results, shown)
+        changes = KeyedChanges(names, decode_keys(keys, self.key_schema), existed, exists, results, shown)
+        yield changes.as_new() if self.gives_stored else changes
+
+    def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
+        """What is stored, as new: the rows of each key, aggregated."""
+        names = tuple(field.name for field in self.output_fields)
+        for found in ranges:
+            rows, keys = self._rows_of(found)
+            prefix_bytes = pc.binary_length(keys).to_numpy().astype(np.int64) + PREFIX_BYTES
+            exists, results = self._aggregate(rows, prefix_bytes)
+            columns = decode_keys(keys, self.key_schema)
+            changes = KeyedChanges(names, columns, np.zeros_like(exists), exists, results, None)
+            yield replace(changes, previous=[column.slice(0, 0) for column in results])
+
+    def _rows_of(self, found: StateRange) -> tuple["_KeyRows", pa.LargeBinaryArray]:
+        """The rows of a range of whole keys, and those keys, (k,) each once."""
+        row_keys = pa.array(found.keys, pa.large_binary())
+        ends = PREFIX_BYTES + key_widths(row_keys, self.key_schema, after=PREFIX_BYTES)
+        keys = pa.array([key[PREFIX_BYTES:end] for key, end in zip(found.keys, ends, strict=True)], pa.large_binary())
+        grouping, first_rows = segments(keys)
+        multiplicities = RowCodec((_MULTIPLICITY,)).unpack(found.values)[0].to_numpy()
+        return _KeyRows(grouping.codes.astype(np.int64), row_keys, multiplicities), keys.take(pa.array(first_rows))
 
     def _apply(self, table: pa.Table, key_of_row: Int64s, backend: KeyedStateBackend) -> "_KeyRows":
         """New multiplicities of the rows that change, 0 for those that go; written to the state.
@@ -173,9 +207,8 @@ class _KeyRows:
         return _KeyRows(self.key_of_row[rows], self.row_keys.filter(pa.array(rows)), self.multiplicities[rows])
 
 
-def _stored_rows(keys: pa.Array, key_groups: npt.NDArray[np.uint16], backend: KeyedStateBackend) -> _KeyRows:
+def _stored_rows(prefixes: Sequence[bytes], backend: KeyedStateBackend) -> _KeyRows:
     """The committed rows of each key: those whose stored key begins with it."""
-    prefixes = stored_keys(key_groups, keys.cast(pa.large_binary()), _ROWS_STATE_ID)
     found = backend.scan_prefixes(_ROWS_STATE_ID, prefixes)
     multiplicities = RowCodec((_MULTIPLICITY,)).unpack(found.values)[0].to_numpy()
     return _KeyRows(found.prefix_of_row, pa.array(found.keys, pa.large_binary()), multiplicities)

@@ -13,12 +13,13 @@ import pyarrow as pa
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys, group_codes
 from mixedmode.sort import Combine
-from mixedmode.state import StateDescriptor, StateTable
+from mixedmode.state import RowCodec, StateDescriptor, StateRange, StateTable
 from operators.aggregate.aggregator import Aggregator
 from operators.aggregate.changes import KeyedChanges
 from operators.aggregate.reduce import Grouping
 from operators.aggregate.registers import Rows
 from operators.aggregate.segments import segments
+from operators.aggregate.stored import StoredTable, key_of
 from operators.aggregate.values import Argument
 from operators.interface import (
     KEY_COLUMN,
@@ -38,7 +39,8 @@ _NO_ROWS = np.empty(0, np.intp)
 class AggregateOperator:
     """State: one row of registers per key. `needs_previous` when another keyed step follows.
 
-    `gives_every_value`: one result per record instead of one per key, in the order of event time.
+    `gives_every_value`: one result per record instead of one per key, in the order of event time. `gives_stored`: all
+    keys that are stored are given as new, whether or not there is a record of theirs (stored.py).
     """
 
     aggregator: Aggregator
@@ -46,6 +48,7 @@ class AggregateOperator:
     is_change_log: bool
     needs_previous: bool
     gives_every_value: bool = False
+    gives_stored: bool = False
 
     attributes = OperatorAttributes()
 
@@ -106,15 +109,20 @@ class AggregateOperator:
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Sorted partials against the keys' state. Yields the changes; writes the new state."""
         state = StateTable(self.states[0], context.backend)
+        stored = StoredTable(context.backend, self.states[0].state_id, context.groups) if self.gives_stored else None
         for table in tables:
             if table.num_rows:
-                yield from self._process(table.combine_chunks(), state)
+                yield from self._process(table.combine_chunks(), state, stored)
+        if stored is not None:
+            yield from self._unchanged(stored.rest())
 
-    def _process(self, table: pa.Table, state: StateTable) -> Iterator[KeyedChanges]:
+    def _process(self, table: pa.Table, state: StateTable, stored: StoredTable | None) -> Iterator[KeyedChanges]:
         grouping, first_rows = segments(column_of(table, KEY_COLUMN))
         first = pa.array(first_rows)
         keys = column_of(table, KEY_COLUMN).take(first)
         stored_keys = state.stored_keys(column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy(), keys)
+        if stored is not None:
+            yield from self._unchanged(stored.before(stored_keys))
         found, old = state.read(stored_keys)
         partials = [column_of(table, field.name) for field in self.input_fields]
         before = _Keys(decode_keys(keys, self.key_schema), found, old)
@@ -122,7 +130,7 @@ class AggregateOperator:
             new = yield from self._every_value(before, partials, grouping, first_rows)
         else:
             new = self._merged(before, partials)
-            yield self._changes(before, new)
+            yield self._first_changes(before, new)
         existed = _mask(found, len(keys))
         _write(state, stored_keys, new, existed, self._exists(new, len(keys)))
 
@@ -145,9 +153,21 @@ class AggregateOperator:
             rows = pa.array(first_rows[active] + number)
             part = state.of(active)
             merged = self._merged(part, [column.take(rows) for column in partials])
-            yield self._changes(part, merged)
+            yield self._first_changes(part, merged) if number == 0 else self._changes(part, merged)
             state = state.replaced(active, merged)
         return state.columns  # of all keys: every one has had a record
+
+    def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
+        """What is stored, as new."""
+        codec = RowCodec(self.states[0].fields)
+        for found in ranges:
+            keys = decode_keys(pa.array(map(key_of, found.keys), pa.large_binary()), self.key_schema)
+            yield self._changes(_Keys(keys, _NO_ROWS, codec.unpack([])), codec.unpack(found.values))
+
+    def _first_changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:
+        """The first ones of these keys in this epoch."""
+        changes = self._changes(before, new)
+        return changes.as_new() if self.gives_stored else changes
 
     def _changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:
         return KeyedChanges(

@@ -35,7 +35,7 @@ PASSED_THROUGH = (CorruptStateError, FencedError, InternalError, RetryableError)
 
 _FOUND_LATER = (RowMismatchError, StateMismatchError)  # so no line of the function is to blame
 _SHORT = 300
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parents[1])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,13 +51,13 @@ class Call:
 
 def function_error(error: Exception, *, operator_id: str, file: str | None, call: Call) -> InvalidJobError:
     """The error that ends the epoch. `file` is the one that defines the function, as tracebacks name it."""
-    values = {"operator": operator_id, "method": call.method, "key": _short(_json(call.key))}
+    values = {"operator": operator_id, "method": call.method, "key": short_json(call.key)}
     if call.record is not None:
-        values["record"] = _short(_json(call.record))
+        values["record"] = short_json(call.record)
     if call.timestamp is not None:
         values["time"] = _shown_time(call.timestamp)
     if not isinstance(error, _FOUND_LATER):
-        values["at"] = _line_of(error, file)
+        values["at"] = line_of(error, file)
     msg = (
         f"{_what(error)}. Nothing of this epoch is committed. Correct the function, or set the step's `on-error` to "
         f"skip or dead-letter, and start again. {', '.join(f'{name}={value}' for name, value in values.items())}"
@@ -68,16 +68,16 @@ def function_error(error: Exception, *, operator_id: str, file: str | None, call
 def lifecycle_error(error: Exception, *, operator_id: str, file: str | None, method: str) -> InvalidJobError:
     """The error when a method fails that is called for no key."""
     msg = (
-        f"the process function raised {_shown_error(error)} in `{method}`, which is called for no single record, so "
+        f"the process function raised {shown_error(error)} in `{method}`, which is called for no single record, so "
         "`on-error` does not apply. Correct the function and start again. "
-        f"operator={operator_id}, method={method}, at={_line_of(error, file)}"
+        f"operator={operator_id}, method={method}, at={line_of(error, file)}"
     )
     return InvalidJobError(msg)
 
 
 def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: Call) -> dict[str, Any]:
     """A row of DEAD_LETTER_FIELDS: key and record as JSON, the error with its line, the time of record or timer."""
-    where = "" if isinstance(error, _FOUND_LATER) else f" ({_line_of(error, file)})"
+    where = "" if isinstance(error, _FOUND_LATER) else f" ({line_of(error, file)})"
     return {
         "operator": operator_id,
         "key": _json(call.key),
@@ -87,8 +87,8 @@ def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: C
     }
 
 
-def _line_of(error: Exception, file: str | None) -> str:
-    """`file:line in function`: the innermost line of the user's file, else the innermost outside of this package."""
+def line_of(error: Exception, file: str | None) -> str:
+    """`file:line in function`: the innermost line of the user's file, else the innermost outside of operators/."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file]
     others = [frame for frame in frames if not frame.filename.startswith(_HERE)]
@@ -101,10 +101,11 @@ def _what(error: Exception) -> str:
         return f"what the process function gave does not match the step's output: {error}"
     if isinstance(error, StateMismatchError):
         return f"what the process function left in its state cannot be stored: {error}"
-    return f"the process function raised {_shown_error(error)}"
+    return f"the process function raised {shown_error(error)}"
 
 
-def _shown_error(error: Exception) -> str:
+def shown_error(error: Exception) -> str:
+    """Its class and its text."""
     text = str(error)
     return f"{type(error).__name__}: {text:.{_SHORT}}" if text else type(error).__name__
 
@@ -114,7 +115,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, default=lambda v: v.hex() if isinstance(v, bytes) else str(v), ensure_ascii=False)
 
 
-def _short(text: str) -> str:
+def short_json(value: Any) -> str:
+    """A value as JSON, cut where it gets long."""
+    text = _json(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 
 

@@ -1,18 +1,23 @@
 """Which function a step calls: a class that is imported where it is needed, or, in tests, the class itself."""
 
-import importlib
-import inspect
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.machinery import PathFinder
 from typing import Any, Protocol
 
-from mixedmode.errors import InvalidJobError
+from operators.classes import ClassKind, checked_class, class_named, file_of, made, split_reference
 from operators.interface import OperatorAttributes
 from operators.process.function import KeyedBatchProcessFunction, KeyedProcessFunction
 
+__all__ = ["AnyFunction", "FunctionReference", "FunctionSource", "LocalFunction", "file_of"]
+
 AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction
+
+_KIND: ClassKind[AnyFunction] = ClassKind(
+    noun="process function",
+    key="process",
+    bases=(KeyedProcessFunction, KeyedBatchProcessFunction),
+    derives_from="mixedmode.process.KeyedProcessFunction or KeyedBatchProcessFunction",
+)
 
 
 class FunctionSource(Protocol):
@@ -42,12 +47,7 @@ class FunctionReference:
     @classmethod
     def parse(cls, text: str, args: Mapping[str, Any] | None = None, folder: str | None = None) -> "FunctionReference":
         """Of `package.module:Class`. Raises InvalidJobError when it is not of this form."""
-        module, colon, name = text.partition(":")
-        parts = [*module.split("."), *name.split(".")]
-        if not colon or not all(part.isidentifier() for part in parts):
-            msg = f"this names no process function. Write `package.module:Class`. process={text}"
-            raise InvalidJobError(msg)
-        return cls(module, name, dict(args or {}), folder)
+        return cls(*split_reference(text, _KIND), dict(args or {}), folder)
 
     @property
     def label(self) -> str:
@@ -57,29 +57,14 @@ class FunctionReference:
     @property
     def attributes(self) -> OperatorAttributes:
         """See FunctionSource. The module is imported, so what stands at its top level runs."""
-        return _checked(self._load(), self.label).attributes
+        return self._load().attributes
 
     def create(self) -> AnyFunction:
         """See FunctionSource. The module is imported, so what stands at its top level runs."""
-        return _made(self._load(), self.args, self.label)
+        return made(self._load(), self.args, self.label, _KIND)
 
-    def _load(self) -> Any:
-        try:
-            is_found = sys.path[:1] == [self.folder] and self.module in sys.modules
-            if self.folder is not None and not is_found:
-                _put_first_on_path(self.folder)
-                _forget_other(self.module, self.folder)
-            found: Any = importlib.import_module(self.module)
-        except Exception as error:  # whatever the module's top level raises
-            msg = (
-                f"the module of a process function cannot be imported: {type(error).__name__}: {error}. Put the file "
-                "next to the job file, or install its package, and import it once by hand to see the whole error. "
-                f"process={self.label}, folder={self.folder}"
-            )
-            raise InvalidJobError(msg) from error
-        for part in self.name.split("."):
-            found = getattr(found, part, None)
-        return found
+    def _load(self) -> type[AnyFunction]:
+        return class_named(self.module, self.name, self.folder, _KIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,64 +82,8 @@ class LocalFunction:
     @property
     def attributes(self) -> OperatorAttributes:
         """See FunctionSource."""
-        return _checked(self.function_class, self.label).attributes
+        return checked_class(self.function_class, self.label, _KIND).attributes
 
     def create(self) -> AnyFunction:
         """See FunctionSource."""
-        return _made(self.function_class, self.args, self.label)
-
-
-def file_of(function: AnyFunction) -> str | None:
-    """The file that defines a function's class, as tracebacks name it."""
-    module = sys.modules.get(type(function).__module__)
-    return getattr(module, "__file__", None)
-
-
-def _checked(found: Any, label: str) -> type[AnyFunction]:
-    if not (isinstance(found, type) and issubclass(found, KeyedProcessFunction | KeyedBatchProcessFunction)):
-        msg = (
-            "this is no process function. Name a class that derives from mixedmode.process.KeyedProcessFunction or "
-            f"KeyedBatchProcessFunction. process={label}, found={'nothing' if found is None else repr(found)}"
-        )
-        raise InvalidJobError(msg)
-    return found
-
-
-def _made(named: Any, args: Mapping[str, Any], label: str) -> AnyFunction:
-    found = _checked(named, label)
-    try:
-        inspect.signature(found).bind(**args)
-    except TypeError as error:
-        msg = (
-            f"the arguments do not fit the process function: {error}. Set `args` to what its __init__ takes. "
-            f"process={label}, takes={inspect.signature(found)}, args={dict(args)}"
-        )
-        raise InvalidJobError(msg) from error
-    try:
-        return found(**args)
-    except Exception as error:
-        msg = (
-            f"the process function cannot be made: {type(error).__name__}: {error}. Correct its __init__ or the step's "
-            f"`args`. process={label}, args={dict(args)}"
-        )
-        raise InvalidJobError(msg) from error
-
-
-def _put_first_on_path(folder: str) -> None:
-    """It stays there, for what the function imports when it runs. Forgetting what was there is slow."""
-    if folder in sys.path:
-        sys.path.remove(folder)
-    sys.path.insert(0, folder)
-    importlib.invalidate_caches()  # its files may be new
-
-
-def _forget_other(module: str, folder: str) -> None:
-    """A Python worker serves several jobs, whose folders may have modules of one name: forget another folder's."""
-    top = module.partition(".")[0]
-    loaded = getattr(sys.modules.get(top), "__file__", None)
-    if loaded is None:
-        return
-    spec = PathFinder.find_spec(top, [folder])
-    if spec is not None and spec.origin is not None and spec.origin != loaded:
-        for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
-            del sys.modules[name]
+        return made(checked_class(self.function_class, self.label, _KIND), self.args, self.label, _KIND)

@@ -9,21 +9,27 @@ from mixedmode.checkpoint.decide import (
     Damaged,
     EpochPath,
     Fenced,
+    ForeignOutput,
     Fresh,
     Gap,
+    GoBack,
     Mode,
+    NothingWhole,
     Over,
     Refused,
     Republish,
     Resume,
     RunEpoch,
     SkipPublished,
+    UseNewest,
     decide_commit,
     decide_epoch,
     decide_epoch_path,
+    decide_lost_epochs,
+    decide_recovery,
     decide_start,
 )
-from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity
+from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch, Generation, JobIdentity
 from tests.checkpoint.examples import IDENTITY
 
 EPOCHS = st.integers(0, 20).map(Epoch)
@@ -188,3 +194,86 @@ def test_the_path_of_an_epoch(
         mode, is_initial_backlog=initial, watermark_us=watermark_us, now_ms=now_ms, lag_threshold_ms=threshold_ms
     )
     assert decided == expected
+
+
+def checked(epoch: int, *whys: str) -> CheckedCheckpoint:
+    return CheckedCheckpoint(Epoch(epoch), tuple(Damage("state", f"/c/{epoch}", why) for why in whys))
+
+
+def test_a_start_goes_on_from_the_newest_checkpoint_if_it_is_whole() -> None:
+    assert decide_recovery([]) == UseNewest(), "of a new job"
+    assert decide_recovery([checked(7), checked(6, "is missing")]) == UseNewest()
+
+
+def test_a_start_goes_back_behind_all_that_is_damaged_and_no_further() -> None:
+    damaged = (checked(7, "is missing"), checked(6, "is missing", "has changed"))
+    assert decide_recovery([*damaged, checked(5), checked(4)]) == GoBack(Epoch(5), damaged)
+
+
+def test_nothing_whole_names_each_checkpoint_and_counts_what_is_too_much_to_read() -> None:
+    decision = decide_recovery([checked(7, "a run is missing"), checked(6, "an output has changed", "x", "y")])
+    assert decision == NothingWhole(
+        "no checkpoint is whole, so there is none to go on from, and nothing was changed. Restore what is damaged from "
+        "a copy (it is found in its place at the next start), or the whole checkpoint folder; or start over with a new "
+        "execution.checkpointing.dir and output. checkpoint 7: a run is missing, file=/c/7; "
+        "checkpoint 6: an output has changed, file=/c/6 (and 2 more)"
+    )
+    many = decide_recovery([checked(epoch, "is missing") for epoch in range(30, 0, -1)])
+    assert isinstance(many, NothingWhole)
+    assert many.reason.endswith("; checkpoint 21: is missing, file=/c/21 (and 20 more)")
+
+
+@given(damages=st.lists(st.integers(0, 2), max_size=12))
+def test_where_a_start_goes_on_is_whole_and_the_newest_that_is(damages: list[int]) -> None:
+    checkpoints = [checked(100 - number, *["x"] * count) for number, count in enumerate(damages)]
+    whole = [one.epoch for one in checkpoints if not one.damages]
+    match decide_recovery(checkpoints):
+        case UseNewest():
+            assert not checkpoints or whole[0] == checkpoints[0].epoch
+        case GoBack(to=to, damaged=damaged):
+            assert to == whole[0]
+            assert [one.epoch for one in damaged] == [one.epoch for one in checkpoints if one.epoch > to]
+            assert all(one.damages for one in damaged)
+        case NothingWhole():
+            assert checkpoints
+            assert not whole
+
+
+NONE_OR_EPOCH = st.none() | st.integers(0, 8).map(Epoch)
+
+
+@pytest.mark.parametrize(
+    ("latest", "done", "begun", "published", "lost"),
+    [
+        (None, None, None, None, ()),
+        (None, None, 0, None, ()),  # it died in its first epoch
+        (None, 1, 1, 1, (1, 0)),
+        (None, None, None, 4, ()),  # the output of another run: the sink refuses it with better words
+        (6, 6, 6, 6, ()),
+        (6, 6, 7, 6, ()),  # it died in an epoch
+        (6, 5, 6, 6, ()),  # it died before Spark noted the epoch
+        (6, 7, 7, 7, (7,)),
+        (6, None, 7, 7, (7,)),  # the same, with a manifest that is gone
+        (6, 8, 8, None, (8, 7)),  # to the console
+    ],
+)
+def test_epochs_that_were_committed_and_have_no_manifest_are_lost(
+    latest: int | None, done: int | None, begun: int | None, published: int | None, lost: tuple[int, ...]
+) -> None:
+    facts = [None if number is None else Epoch(number) for number in (latest, done, begun, published)]
+    assert decide_lost_epochs(facts[0], done=facts[1], begun=facts[2], published=facts[3]) == lost
+
+
+@given(latest=NONE_OR_EPOCH, done=NONE_OR_EPOCH, begun=NONE_OR_EPOCH, published=NONE_OR_EPOCH)
+def test_lost_epochs_are_all_those_between_the_manifests_and_what_is_known_to_be_done(
+    latest: Epoch | None, done: Epoch | None, begun: Epoch | None, published: Epoch | None
+) -> None:
+    lost = decide_lost_epochs(latest, done=done, begun=begun, published=published)
+    known = -1 if latest is None else latest
+    if isinstance(lost, ForeignOutput):
+        assert published is not None
+        assert published > known
+        assert begun is None or published > begun
+        return
+    assert list(lost) == sorted(set(range(known + 1, max(lost, default=known) + 1)), reverse=True)
+    assert done is None or done <= known or done in lost

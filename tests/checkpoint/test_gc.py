@@ -1,6 +1,8 @@
 """Garbage: only what nothing names and nothing can come to name is deleted."""
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import gc, paths
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.gc import (
     Collected,
@@ -206,3 +208,70 @@ def test_a_crash_after_the_manifest_is_dropped_leaves_runs_that_the_next_collect
     commit(log, a_manifest(2, runs=[merged]))  # as if the manifest of epoch 1 had been deleted, and then nothing more
     assert collect_orphans(log, sinks=[]) == Collected(1, 5)
     assert log.store.exists(merged.path)
+
+
+def test_a_file_that_is_several_runs_is_kept_while_one_of_them_is_named_and_deleted_once(log: CheckpointLog) -> None:
+    left = replace(a_run(0), key_group_end=16, clipped_from=(0, 64))
+    right = replace(a_run(0), key_group_start=32, clipped_from=(0, 64))
+    merged = a_run(1, unique="m")
+    manifests = [a_manifest(1, runs=[left, merged, right]), a_manifest(2, runs=[merged, right]), a_manifest(3)]
+    for run in (left, merged):
+        log.store.put(run.path, b"12345")
+    for manifest in manifests:
+        commit(log, manifest)
+    assert drop_checkpoint(log, manifests[0], manifests[1:]) == Collected(0, 0), "a part of the file counts"
+    assert collect_orphans(log, sinks=[]) == Collected(0, 0)
+    assert drop_checkpoint(log, manifests[1], manifests[2:]) == Collected(2, 10)
+    assert unneeded_files(manifests[0], []) == (left.path, merged.path)
+
+
+def test_a_collection_forgets_earlier_starts(log: CheckpointLog) -> None:
+    starts = [log.claim_generation() for _ in range(3)]
+    assert collect_orphans(log, sinks=[]) == Collected(0, 0), "they are records, not files of attempts"
+    assert [path for path in names(log.store) if path.startswith(paths.GENERATIONS)] == [
+        paths.generation_path(starts[-1])
+    ]
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+@contextmanager
+def killed_at(name: str, epoch: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def reach(reached: str, at: int) -> None:
+        if (reached, at) == (name, epoch):
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gc, "reach", reach)
+        yield
+
+
+def test_a_crash_in_a_collection_leaves_the_rest_for_the_next_one(
+    log: CheckpointLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(log, a_manifest(2, runs=[a_run(2)]))
+    garbage = [a_run(epoch, unique="dead").path for epoch in range(3)]
+    for path in [a_run(2).path, *garbage]:
+        log.store.put(path, b"12345")
+    with killed_at("collect", 2, monkeypatch), pytest.raises(Killed):
+        collect_orphans(log, sinks=[])
+    assert [path for path in garbage if log.store.exists(path)] == garbage[1:], "some of it is deleted"
+    assert collect_orphans(log, sinks=[]) == Collected(2, 10)
+    assert log.store.exists(a_run(2).path)
+
+
+def test_a_crash_while_a_checkpoint_is_dropped_leaves_its_runs_for_the_next_collection(
+    log: CheckpointLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, newest = a_manifest(1, runs=[a_run(1)]), a_manifest(2, runs=[a_run(2, unique="m")])
+    for manifest in (old, newest):
+        commit(log, manifest)
+        log.store.put(manifest.operators[0].runs[0].path, b"12345")
+    with killed_at("drop", 2, monkeypatch), pytest.raises(Killed):
+        drop_checkpoint(log, old, [newest])
+    assert log.epochs() == (2,)
+    assert log.store.exists(a_run(1).path)
+    assert collect_orphans(log, sinks=[]) == Collected(1, 5)
+    assert log.store.exists(a_run(2, unique="m").path)

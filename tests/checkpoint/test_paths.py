@@ -19,6 +19,14 @@ def test_every_name_that_is_built_is_split_into_the_same_parts(epoch: int, subta
     assert paths.parse_final_path(paths.final_path(Epoch(epoch), subtask, "parquet")) == (epoch, subtask)
     assert paths.parse_manifest_path(paths.manifest_path(Epoch(epoch))) == epoch
     assert paths.parse_generation_path(paths.generation_path(Generation(epoch))) == epoch
+    assert paths.parse_rescale_path(paths.rescale_path(epoch)) == epoch
+
+
+def test_savepoints_are_found_by_their_description() -> None:
+    found = {"savepoint.json": "", "may/savepoint.json": "may", "a/b/savepoint.json": "a/b"}
+    assert {path: paths.parse_savepoint_path(path) for path in found} == found
+    for other in ("savepoint.json.tmp", "a/savepoint.json/b", "a/my-savepoint.json", ""):
+        assert paths.parse_savepoint_path(other) is None
 
 
 @given(ids=st.lists(IDS, min_size=2, max_size=20))
@@ -30,9 +38,11 @@ def test_names_sort_as_their_numbers_do(ids: list[int]) -> None:
 def test_names_are_those_of_the_documented_layout() -> None:
     assert paths.generation_path(Generation(3)) == "generations/0000000003"
     assert paths.manifest_path(Epoch(7)) == "manifests/0000000007.json"
+    assert paths.rescale_path(7) == "parallelism/0000000007.json"
     assert paths.run_path("step-1", Epoch(7), 2, "ab") == "runs/step-1/0000000007-0000000002-ab.sst"
     assert paths.staged_path(Epoch(7), 2, "ab", "parquet") == "_staging/0000000007-0000000002-ab.parquet"
     assert paths.final_path(Epoch(7), 2, "parquet") == "part-0000000007-0000000002.parquet"
+    assert paths.SAVEPOINT == "savepoint.json"
     assert paths.spark_offsets_path(Epoch(7)) == "spark/offsets/7", "Spark does not pad"
     assert paths.spark_commits_path(Epoch(7)) == "spark/commits/7", "Spark does not pad"
 
@@ -42,6 +52,7 @@ def test_names_are_those_of_the_documented_layout() -> None:
     [
         "",
         "manifests/7.json",
+        "parallelism/7.json",
         "manifests/0000000007.json.tmp",
         "manifests/0000000007.json\n",
         "manifests/00000000x7.json",
@@ -57,12 +68,13 @@ def test_names_are_those_of_the_documented_layout() -> None:
 def test_foreign_names_are_not_split(name: str) -> None:
     parsers = (
         paths.parse_manifest_path,
+        paths.parse_rescale_path,
         paths.parse_run_path,
         paths.parse_staged_path,
         paths.parse_final_path,
         paths.parse_generation_path,
     )
-    assert [parse(name) for parse in parsers] == [None] * 5, name
+    assert [parse(name) for parse in parsers] == [None] * 6, name
 
 
 def test_an_attempt_names_the_start_it_belongs_to() -> None:

@@ -16,14 +16,21 @@ import pytest
 from obstore import exceptions
 
 from mixedmode.checkpoint.checksum import checksum_of, file_checksum
+from mixedmode.checkpoint.remote_objects import RETRY_SECONDS
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.errors import InvalidJobError, RetryableError
+from tests.s3 import S3Server, environment
 
 SERIAL = itertools.count()
 
 
-@pytest.fixture(params=["folder", "file-url", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+@pytest.fixture(params=["folder", "file-url", "memory", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    if request.param == "s3":
+        server: S3Server = request.getfixturevalue("s3")
+        for name, value in environment(server.url).items():
+            monkeypatch.setenv(name, value)
+        return ObjectStore(f"{server.new_bucket()}/a b/deep")
     places = {
         "folder": str(tmp_path / "a b%20#c" / "deep"),
         "file-url": (tmp_path / "a b").as_uri(),
@@ -330,8 +337,9 @@ def test_failures_of_an_object_store_are_retryable(
     def fail(*_: object, **__: object) -> None:
         raise error
 
+    monkeypatch.setenv(RETRY_SECONDS, "0")
     store = ObjectStore(f"memory:///failing-{next(SERIAL)}")
-    monkeypatch.setattr("mixedmode.checkpoint.store.obstore.put", fail)
+    monkeypatch.setattr("mixedmode.checkpoint.remote_objects.obstore.put", fail)
     with pytest.raises(RetryableError) as caught:
         store.put_new("a", b"1")
     assert says in str(caught.value)

@@ -8,11 +8,14 @@ from rich.console import Console
 
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.rescale import RescaleRequest, Subtasks
+from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Manifest, SourceProgress
-from mixedmode.cli.checkpoints import checkpoint_report
+from mixedmode.checkpoint.types import ListState, Manifest, SourceProgress
+from mixedmode.cli.checkpoints import checkpoint_report, verification_report
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.checkpoint.examples import IDENTITY, a_manifest
+from tests.checkpoint.folders import FakeJob, damage
 
 SECOND_US = 1_000_000
 
@@ -60,4 +63,43 @@ def test_a_job_whose_input_has_ended_is_said_to_have_ended(tmp_path: Path) -> No
     shown = report(tmp_path, [final])
     assert shown[0] == "airport-delays: 2 checkpoints, max-parallelism 128; its input has ended"
     (line,) = (x for x in shown if "streaming" in x)
-    assert line.split()[8:11] == ["end", "of", "input"], "there are no offsets to show"
+    assert line.split()[9:12] == ["end", "of", "input"], "there are no offsets to show"
+
+
+def test_the_lists_of_steps_without_a_key_are_shown(tmp_path: Path) -> None:
+    lists = ListState("packets", "split", (("a" * 1024,), ())), ListState("fixed", None, (("b" * 4, "c" * 4),))
+    shown = report(tmp_path, [replace(a_manifest(), list_states=lists)])
+    at = shown.index("lists after epoch 0")
+    assert [line.split() for line in shown[at + 1 : at + 4]] == [
+        ["operator", "redistribution", "subtasks", "items", "bytes"],
+        ["packets", "split", "2", "1", "1.0", "KiB"],
+        ["fixed", "none", "1", "2", "8", "B"],
+    ]
+    assert "lists after epoch 0" not in report(tmp_path, [a_manifest(1)])
+
+
+def test_the_subtasks_of_each_epoch_and_step_are_shown_and_what_was_asked_for(tmp_path: Path) -> None:
+    manifest = replace(a_manifest(), parallelism=3)
+    (step,) = manifest.operators
+    shown = report(tmp_path, [replace(manifest, operators=(step, replace(step, operator_id="own", parallelism=5)))])
+    (epoch,) = (line for line in shown if " sorted " in line)
+    assert epoch.split()[:5] == ["0", "yes", "sorted", "3", "1,000"]
+    assert [line.split()[:2] for line in shown if line.startswith(("step-1", "own"))] == [["step-1", "3"], ["own", "5"]]
+    assert not [line for line in shown if "asked for" in line]
+    asked = RescaleRequest(0, Subtasks(4, {"own": 2}), Subtasks(), is_automatic=True, reason="busy", created_ms=1_000)
+    RescaleLog(ObjectStore(tmp_path)).add(lambda _newest: asked)
+    assert report(tmp_path, [])[-1] == "subtasks asked for at 1970-01-01 00:00:01: 4, of step own 2: busy"
+
+
+def test_verifying_tells_what_is_damaged_of_each_checkpoint(tmp_path: Path) -> None:
+    job = FakeJob(tmp_path, 4)
+    job.log.create_identity(IDENTITY)
+    run, manifest = job.path("run", 3), job.path("manifest", 1)
+    damage(run, "flipped")
+    damage(manifest, "cut", where=100)
+    lines = verification_report(tmp_path / "checkpoints").splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("damaged: checkpoint 3: a run of the state has changed, checksum=")
+    assert lines[0].endswith(f", file={run}")
+    assert lines[1].startswith("damaged: checkpoint 1: the manifest of a checkpoint cannot be used: it is cut short")
+    assert lines[2] == "2 of 4 checkpoints are whole, as far as outputs are not concerned"

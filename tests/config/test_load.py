@@ -42,7 +42,7 @@ steps:                             # in order; each reads what the one before it
 sink: {format: parquet, path: ./run/out}                 # parquet | json | console
 """
 KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
-KINDS_OF_STEP = "sql, or key-by and aggregate, or key-by and process"
+KINDS_OF_STEP = "sql, or map, or key-by and aggregate, or key-by and process"
 KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, sources, steps, sink"
 KNOWN_IN_SOURCE = (
     "format, path, schema, event-time, watermark, bounded, options, max-files-per-epoch, max-bytes-per-epoch"
@@ -100,7 +100,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
             "runtime-mod: mixed ",
             (
                 "job.yaml:3: execution.runtime-mod is not a known key. Did you mean runtime-mode? Known keys here: "
-                "runtime-mode, interval-during-backlog, checkpointing, backlog."
+                "runtime-mode, interval-during-backlog, checkpointing, backlog, autoscaler."
             ),
         ),
         (
@@ -108,7 +108,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
             "Runtime_Mode: mixed ",
             (
                 "job.yaml:3: execution.Runtime_Mode is not a known key. Did you mean runtime-mode? Known keys here: "
-                "runtime-mode, interval-during-backlog, checkpointing, backlog."
+                "runtime-mode, interval-during-backlog, checkpointing, backlog, autoscaler."
             ),
         ),
         (
@@ -399,7 +399,8 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             [
                 (
                     "job.yaml:18: steps[0].tumbling is not a known key. Did you mean steps[].window.tumbling? Known "
-                    "keys here: name, key-by, window, allowed-lateness, early-results-every, late, aggregate."
+                    "keys here: name, key-by, window, allowed-lateness, early-results-every, late, parallelism, "
+                    "aggregate."
                 )
             ],
         ),
@@ -441,7 +442,7 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             [
                 (
                     "job.yaml:19: steps[0].proces is not a known key. Did you mean process? Known keys here: name, "
-                    "key-by, process, folder, args, output, outputs, on-error, dead-letter."
+                    "key-by, process, folder, args, output, outputs, on-error, dead-letter, parallelism."
                 )
             ],
         ),

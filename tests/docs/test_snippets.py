@@ -294,15 +294,20 @@ def test_commands_and_options_in_the_documents_exist() -> None:
 
     from mixedmode.cli.app import app
 
-    command = typer.main.get_command(app)
-    known = getattr(command, "commands", {})
+    commands = getattr(typer.main.get_command(app), "commands", {})
+    groups = {name: getattr(command, "commands", {}) for name, command in commands.items()}
+    known = {(name, part): groups[name].get(part, commands[name]) for name in commands for part in groups[name] or [""]}
     listed = set()
     for path in DOCUMENTS:
         for call in re.findall(r"`mixedmode ([a-z][^`]*)`", path.read_text(encoding="utf-8")):
             name, *words = call.replace("\\|", " ").split()
-            assert name in known, f"{path.name}: mixedmode {call}"
-            listed.add(name)
-            options = {option for parameter in known[name].params for option in parameter.opts}
+            assert name in commands, f"{path.name}: mixedmode {call}"
+            part = words[0] if groups[name] and words else ""
+            if groups[name] and not words:
+                continue
+            assert (name, part) in known, f"{path.name}: mixedmode {call}"
+            listed.add((name, part))
+            options = {option for parameter in known[name, part].params for option in parameter.opts}
             for word in words:
                 option = word.strip("[].,").partition("=")[0]
                 assert not option.startswith("--") or option in options, f"{path.name}: mixedmode {call}"

@@ -21,6 +21,7 @@ from mixedmode.config import (
 )
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.job.arguments import AutoscalerArguments
 
 FLIGHTS_DDL = "date timestamp, origin string, destination string, delay long, distance long"
 
@@ -75,42 +76,79 @@ sink: {{format: parquet, path: ./run/out}}
     assert Job.from_yaml(folder / "job.yaml", ["parallelism=3"]).spec.parallelism == 3
 
 
+#: in Python
+EVERYTHING_OF_A_SOURCE: dict[str, Any] = {
+    "schema": "a int",
+    "event_time": "a",
+    "out_of_orderness": "5s",
+    "idle_timeout": "1m",
+    "max_ahead": "2d",
+    "partition_column": "p",
+    "bounded": True,
+    "options": {"header": True, "sep": ";", "samplingRatio": 0.5},
+}
+AUTOSCALER: AutoscalerArguments = {
+    "min_parallelism": 2,
+    "max_parallelism": 6,
+    "target_utilization": 0.5,
+    "target_lag": "10s",
+    "target_throughput": 1000,
+    "cool_down": "5m",
+}
+EXECUTION: dict[str, Any] = {
+    "runtime-mode": "streaming",
+    "interval-during-backlog": "1m",
+    "checkpointing": {
+        "interval": "2s",
+        "dir": "s3://bucket/c",
+        "num-retained": 5,
+        "tolerable-failed-checkpoints": 3,
+        "timeout": "5m",
+    },
+    "backlog": {"parallelism": 8, "end-of-key-watermark": "max", "emit": "all"},
+    "autoscaler": {
+        "enabled": True,
+        "min-parallelism": 2,
+        "max-parallelism": 6,
+        "target-utilization": 0.5,
+        "target-lag": "10s",
+        "target-throughput": 1000,
+        "cool-down": "5m",
+    },
+}
+
+
 def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
-    source = {
-        "schema": "a int",
-        "event_time": "a",
-        "out_of_orderness": "5s",
-        "idle_timeout": "1m",
-        "max_ahead": "2d",
-        "partition_column": "p",
-        "bounded": True,
-        "options": {"header": True, "sep": ";", "samplingRatio": 0.5},
-    }
     job = (
         Job(
             "all",
             sources={
-                "p": Source.parquet("p", max_files_per_epoch=3, **source),  # type: ignore[arg-type]  # one mapping for three calls
-                "j": Source.json("j", max_bytes_per_epoch="1GB", **source),  # type: ignore[arg-type]
-                "c": Source.csv("c", **source),  # type: ignore[arg-type]
+                "p": Source.parquet("p", max_files_per_epoch=3, **EVERYTHING_OF_A_SOURCE),
+                "j": Source.json("j", max_bytes_per_epoch="1GB", **EVERYTHING_OF_A_SOURCE),
+                "c": Source.csv("c", **EVERYTHING_OF_A_SOURCE),
             },
             mode=RuntimeMode.STREAMING,
             parallelism=4,
             checkpoint_dir="s3://bucket/c",
             checkpoint_interval="2s",
             checkpoints_retained=5,
+            checkpoint_timeout="5m",
+            tolerable_failed_checkpoints=3,
             interval_during_backlog="1m",
             max_parallelism=64,
             backlog_parallelism=8,
             end_of_key_watermark="max",
             backlog_emit="all",
+            autoscaler=AUTOSCALER,
             watermark_lag_threshold="1h",
             sort_memory="1GB",
             spark={"driver.memory": "4g", "spark.ui.enabled": False},
         )
         .sql("SELECT *\nFROM p", name="rows")
-        .key_by("a", "b", name="per_a")
+        .key_by("a", "b", name="per_a", parallelism=3)
         .aggregate({"odd name": "count(*)"}, self="sum(x)")
+        .key_by("a")
+        .aggregate(n="count(*)")
         .write(Sink.json("out"))
     )
     read = {
@@ -122,12 +160,7 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
     }
     assert job.spec.as_document() == {
         "name": "all",
-        "execution": {
-            "runtime-mode": "streaming",
-            "interval-during-backlog": "1m",
-            "checkpointing": {"interval": "2s", "dir": "s3://bucket/c", "num-retained": 5},
-            "backlog": {"parallelism": 8, "end-of-key-watermark": "max", "emit": "all"},
-        },
+        "execution": EXECUTION,
         "parallelism": 4,
         "pipeline": {"max-parallelism": 64, "backlog": {"watermark-lag-threshold": "1h"}},
         "state": {"backlog": {"sort-memory": "1GB"}},
@@ -139,7 +172,13 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
         },
         "steps": [
             {"name": "rows", "sql": "SELECT *\nFROM p"},
-            {"name": "per_a", "key-by": ["a", "b"], "aggregate": {"odd name": "count(*)", "self": "sum(x)"}},
+            {
+                "name": "per_a",
+                "key-by": ["a", "b"],
+                "parallelism": 3,
+                "aggregate": {"odd name": "count(*)", "self": "sum(x)"},
+            },
+            {"key-by": ["a"], "aggregate": {"n": "count(*)"}},
         ],
         "sink": {"format": "json", "path": str(folder / "out")},
     }

@@ -223,3 +223,28 @@ def test_what_does_not_go_by_the_watermark_does_not_tell_of_it() -> None:
     believing = explained(job(source={"max_ahead": "none"}).key_by("k").aggregate(n="count(*)"))
     expected = "while silent, it holds the job's back; times ahead of the clock move it"
     assert f"  watermark   {expected}" in believing, "what was set is told all the same"
+
+
+def test_the_subtasks_of_a_step_of_its_own_and_of_the_backlog_are_told() -> None:
+    keyed = job(max_parallelism=9).key_by("k", parallelism=2)
+    assert key_groups(keyed.aggregate(n="count(*)")) == ["  key groups  subtask 0 [0, 5), subtask 1 [5, 9)"]
+    keyed = job(max_parallelism=9, backlog_parallelism=3).key_by("k", parallelism=2)
+    assert key_groups(keyed.aggregate(n="count(*)")) == [
+        "  key groups  subtask 0 [0, 5), subtask 1 [5, 9)",
+        "              in backlog subtask 0 [0, 3), subtask 1 [3, 6), subtask 2 [6, 9)",
+    ]
+
+
+def test_what_the_autoscaler_may_choose_is_told() -> None:
+    keyed = job(autoscaler={"max_parallelism": 4}).key_by("k")
+    assert key_groups(keyed.aggregate(n="count(*)"))[1:] == [
+        "              once live, the autoscaler chooses: 1 to 4 subtasks"
+    ]
+    keyed = job(autoscaler={}).key_by("k")
+    assert key_groups(keyed.aggregate(n="count(*)"))[1:] == [
+        "              once live, the autoscaler chooses: 1 to as many as cores subtasks"
+    ]
+
+
+def key_groups(steps: Job) -> list[str]:
+    return [line for line in explained(steps) if line.startswith(("  key groups", " " * 14))]

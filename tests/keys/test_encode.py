@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.keys import KeySchema, decode_keys, encode_keys
+from mixedmode.keys import KeySchema, decode_keys, encode_keys, key_widths
 
 
 def _integers(bits: int) -> st.SearchStrategy[int]:
@@ -157,6 +157,25 @@ def _one(type_: pa.DataType, value: Any) -> bytes:
 )
 def test_stored_bytes_of_each_type_are_pinned(type_: pa.DataType, value: Any, expected: str) -> None:
     assert _one(type_, value) == bytes.fromhex(expected), "checkpoints hold these bytes: a change breaks them"
+
+
+@given(case=key_columns(), before=st.integers(0, 3), rest=st.lists(_BYTES, min_size=1, max_size=4))
+def test_where_a_key_ends_can_be_told_whatever_follows_it(
+    case: tuple[list[pa.Array], KeySchema], before: int, rest: list[bytes]
+) -> None:
+    columns, schema = case
+    keys = encode_keys(columns, schema).to_pylist()
+    rows = [b"\x00" * before + key + rest[number % len(rest)] for number, key in enumerate(keys)]
+    widths = key_widths(pa.array(rows, pa.large_binary()), schema, after=before)
+    assert widths.tolist() == list(map(len, keys))
+
+
+def test_bytes_that_end_within_a_key_are_no_key() -> None:
+    schema = KeySchema((pa.field("k", pa.string()), pa.field("n", pa.int64())))
+    key = encode_keys([pa.array(["ab"]), pa.array([7])], schema)[0].as_py()
+    for end in range(len(key)):
+        with pytest.raises(CorruptStateError, match="stored key bytes do not fit the key columns"):
+            key_widths(pa.array([key[:end]], pa.large_binary()), schema, after=0)
 
 
 def test_stored_bytes_of_a_mixed_key_are_pinned() -> None:

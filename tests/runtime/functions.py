@@ -1,6 +1,8 @@
 """Process functions that tests/runtime/test_process.py names in its jobs; imported by Spark's Python workers."""
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -111,3 +113,40 @@ class WrongRow(KeyedProcessFunction):
 
     def process_element(self, record: Record, context: Context) -> Iterator[dict[str, Any]]:
         yield {"k": record["k"], "n": "many", "total": 0}
+
+
+class BlocksOnce(KeyedProcessFunction):
+    """Gives each key's count; the first time that it meets `key`, it waits until its task is killed."""
+
+    count = ValueState(int, default=0)
+
+    def __init__(self, marker: str, key: str) -> None:
+        self.marker = Path(marker)
+        self.key = key
+
+    def process_element(self, record: Record, context: Context) -> Record | None:
+        if record["k"] == self.key and not self.marker.exists():
+            self.marker.touch()
+            threading.Event().wait()
+        self.count.value += 1
+        return {"k": context.current_key, "n": self.count.value}
+
+
+class Ledger(KeyedProcessFunction):
+    """Says after each record what its key has had so far, and an hour and a half after it what it was."""
+
+    count = ValueState(int, default=0)
+    total = ValueState(int, default=0)
+    entries = MapState(int, int)
+
+    def process_element(self, record: Record, context: Context) -> Iterator[Record]:
+        assert context.timestamp is not None
+        self.count.value += 1
+        self.total.value += record["v"]
+        self.entries[context.timestamp] = record["v"]
+        context.timers.register_event_time_timer(context.timestamp + 5_400_000_000)
+        yield {"k": record["k"], "at": 0, "n": self.count.value, "total": self.total.value}
+
+    def on_timer(self, timestamp: int, context: Context) -> Iterator[Record]:
+        entry = self.entries.pop(timestamp - 5_400_000_000)
+        yield {"k": context.current_key, "at": timestamp, "n": self.count.value, "total": entry}

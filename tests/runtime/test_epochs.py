@@ -1,6 +1,5 @@
 """The life of a job: backlog, flip, live, stop, resume, drain; what is committed when, and who may go on from it."""
 
-import re
 import shutil
 import tempfile
 import threading
@@ -479,12 +478,18 @@ def test_a_damaged_run_is_told_and_not_read(spark: SparkSession, folder: Folder)
     shutil.rmtree(replicas())
     folder.add_live()
     with pytest.raises(CorruptStateError) as caught:
-        run(folder.job(parallelism=1), spark)
+        run(folder.job(parallelism=1, checkpoint_verification="sizes"), spark)
     assert str(caught.value) == (
-        "a committed run of the state is missing or damaged, so the state cannot be read. Restore the checkpoint "
-        "folder from a copy, or go back to an older checkpoint. "
+        "a committed run of the state is missing or damaged, so the state cannot be read. Nothing of this epoch was "
+        "committed. Start the job again with execution.checkpointing.verify: checksums (which is the default): it goes "
+        "back to the newest checkpoint that is whole. "
         f"run={folder.checkpoints}/{path}, is_there=True, bytes_committed={damaged.stat().st_size}"
     )
+    assert output_rows(folder.out) == AFTER_HISTORY
+    with pytest.raises(
+        CorruptStateError, match=r"^no checkpoint is whole, so .* checkpoint 0: a run of the state has ch"
+    ):
+        run(folder.job(parallelism=1), spark)
     assert output_rows(folder.out) == AFTER_HISTORY
 
 
@@ -494,13 +499,15 @@ def replicas() -> Path:
     return found
 
 
-def test_a_lost_manifest_is_told(spark: SparkSession, folder: Folder) -> None:
+def test_after_a_lost_manifest_its_epoch_is_read_again(spark: SparkSession, folder: Folder) -> None:
     folder.add_history()
     run(folder.job(), spark, feed=[folder.add_live])
+    after_live = output_rows(folder.out)
     (folder.checkpoints / "manifests" / "0000000001.json").unlink()
-    write_json(folder.inputs, "more.json", LIVE)
-    with pytest.raises(CorruptStateError, match=re.escape("Spark's log is ahead of the manifests")):
-        run(folder.job(), spark)
+    recording = run(folder.job(), spark)
+    assert [event.to for event in recording.went_back] == [0]
+    assert [event.epoch for event in recording.committed] == [1]
+    assert output_rows(folder.out) == after_live
 
 
 def rows_of(pairs: list[tuple[str, int]]) -> list[dict[str, Any]]:

@@ -95,7 +95,7 @@ def test_an_output_that_is_lost_is_named_in_full(store: ObjectStore) -> None:
         publish(store, [file])
     assert str(caught.value) == (
         "a committed output file is gone, both as it was staged and as it is published: it was deleted from outside. "
-        "Restore it from a copy, or go back to the checkpoint before it. "
+        "Start the job again: it goes back to the checkpoint before, and writes the file anew. "
         f"folder={store.url}, staged={file.staged_path}, published={file.final_path}"
     )
 

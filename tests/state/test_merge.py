@@ -8,16 +8,29 @@ from hypothesis import strategies as st
 from rocksdict import Rdict
 
 from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import LocalRun, RunWriter, open_replica
 from mixedmode.state.rocksdb.merge import merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun
 from tests.state.runs import Entries, HardLink, contents, laid_over, run_entries, wanted_runs, write_run
 
+ALL_GROUPS = KeyGroupRange(0, 2**15)
 
-def merged(folder: Path, runs: list[Entries], *, keeps_tombstones: bool) -> LocalRun:
+
+def merged_or_none(
+    folder: Path, runs: list[Entries], *, keeps_tombstones: bool, groups: KeyGroupRange = ALL_GROUPS
+) -> LocalRun | None:
     wanted = wanted_runs(folder / "committed", runs)
     with RunWriter(folder / "merged") as writer:
-        return merge_runs(folder / "scratch", wanted, state_id=0, keeps_tombstones=keeps_tombstones, writer=writer)
+        return merge_runs(
+            folder / "scratch", wanted, state_id=0, groups=groups, keeps_tombstones=keeps_tombstones, writer=writer
+        )
+
+
+def merged(folder: Path, runs: list[Entries], *, keeps_tombstones: bool) -> LocalRun:
+    run = merged_or_none(folder, runs, keeps_tombstones=keeps_tombstones)
+    assert run is not None
+    return run
 
 
 @settings(max_examples=15)
@@ -49,6 +62,29 @@ def test_a_merged_run_with_nothing_below_it_forgets_deleted_keys(
         assert contents(replica) == expected
 
 
+@settings(max_examples=25)
+@given(
+    runs=st.lists(run_entries(), min_size=1, max_size=4),
+    groups=st.tuples(st.integers(0, 3), st.integers(1, 3)).map(lambda pair: KeyGroupRange(pair[0], sum(pair))),
+    keeps=st.booleans(),
+)
+def test_a_merge_takes_of_its_runs_what_is_of_its_key_groups(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Entries], groups: KeyGroupRange, keeps: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("merge")
+    inside: list[Entries] = [
+        {key: value for key, value in entries.items() if groups.start <= key[1] < groups.end} for entries in runs
+    ]
+    run = merged_or_none(folder, runs, keeps_tombstones=keeps, groups=groups)
+    if not any(inside):
+        assert run is None
+        return
+    assert run is not None
+    assert run.entries == (len({key for e in inside for key in e}) if keeps else max(1, len(laid_over(inside))))
+    with open_replica(folder / "r", [WantedRun("merged", HardLink(run.path))], attempt="a") as replica:
+        assert contents(replica) == laid_over(inside)
+
+
 def test_a_run_larger_than_a_batch_is_merged_whole(tmp_path: Path) -> None:
     runs: list[Entries] = [
         {number.to_bytes(4, "big"): b"old" for number in range(120_000)},
@@ -63,7 +99,9 @@ def test_a_committed_run_that_is_damaged_is_said_by_whoever_fetches_it(tmp_path:
         raise CorruptStateError(msg)
 
     with RunWriter(tmp_path / "merged") as writer, pytest.raises(CorruptStateError, match=r"is damaged$"):
-        merge_runs(tmp_path, [WantedRun("a", damaged)], state_id=0, keeps_tombstones=True, writer=writer)
+        merge_runs(
+            tmp_path, [WantedRun("a", damaged)], state_id=0, groups=ALL_GROUPS, keeps_tombstones=True, writer=writer
+        )
 
 
 def test_damage_is_never_taken_for_the_end_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

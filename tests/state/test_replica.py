@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import open_replica
 from mixedmode.state.rocksdb import replica as replica_module
-from mixedmode.state.rocksdb.replica import WantedRun, missing_runs, reading
+from mixedmode.state.rocksdb.replica import WantedRun, missing_runs, reading, replica_name
 from tests.state.runs import Entries, contents, laid_over, run_entries, wanted_runs, write_run
 
 RUNS: list[dict[bytes, bytes | None]] = [
@@ -366,3 +367,32 @@ def test_a_closed_replica_gives_its_lock_back(tmp_path: Path) -> None:
     open_replica(tmp_path / "r", [], attempt="a").close()
     with (tmp_path / "r" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# --- other key groups ------------------------------------------------------------------------------------------------
+
+
+def test_replicas_of_a_former_parallelism_go_unless_somebody_holds_them(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    operator = ["agg-1-0-64", "agg-1-64-128", "agg-1-0-128~dead", "agg-1-32-40"]
+    others = ["agg-1-128-256", "agg-10-0-128", "agg-0-128", "agg-1-0-x", "agg-1", "agg-1-1-0-128"]
+    for name in [*operator, *others]:
+        open_replica(tmp_path / "r" / name, wanted, attempt="a").close()
+    with open_replica(tmp_path / "r" / "agg-1-32-40", held(wanted), attempt="a"):
+        own = tmp_path / "r" / replica_name("agg-1", KeyGroupRange(0, 128))
+        with open_replica(own, wanted, attempt="b") as replica:
+            assert contents(replica) == laid_over(RUNS)
+    left = sorted(path.name for path in (tmp_path / "r").iterdir())
+    assert left == sorted(["agg-1-0-128", "agg-1-32-40", *others])
+    open_replica(own, held(wanted), attempt="c").close()
+    assert not (tmp_path / "r" / "agg-1-32-40").exists(), "nobody holds it any more"
+
+
+def test_a_run_without_entries_is_held_all_the_same(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    wanted[1] = WantedRun("empty", lambda _: None)
+    for _ in range(2):
+        with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+            assert contents(replica) == laid_over([RUNS[0], RUNS[2]])
+        wanted = held(wanted)
+    assert note(tmp_path / "r") == {"runs": ["run-0", "empty", "run-2"], "pending": False}

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixedmode.checkpoint.runs import Replacement, put_in_place
 from mixedmode.checkpoint.types import RunFile
-from mixedmode.runtime.stages import put_in_place
+from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import open_replica
 from mixedmode.state.rocksdb.replica import WantedRun, missing_runs
 from tests.state.runs import Entries, HardLink, contents, keys_of_groups, write_run
 
 STATES = 3
+GROUPS = KeyGroupRange(0, 4)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class History:
         if chosen[0] is of_state[0]:  # nothing older lies below, so what is deleted may go
             entries = {key: value for key, value in entries.items() if value is not None} or dict([entries.popitem()])
         merged = self.add(step.state_id, entries, [run.path for run in chosen])
-        self.lists.append(put_in_place(self.lists[-1], merged))
+        self.lists.append(put_in_place(self.lists[-1], [Replacement(GROUPS, merged.merged_from, merged)]))
 
     def wanted(self, runs: Sequence[RunFile], fetched: list[str]) -> list[WantedRun]:
         def fetching(run: RunFile) -> Callable[[Path], None]:

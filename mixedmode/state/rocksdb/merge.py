@@ -1,16 +1,20 @@
-"""Merges neighbouring runs of one state into one run, newest value first. RocksDB does the merging.
+"""Merges neighbouring runs of one state into one run, newest value first, within some key groups. RocksDB does the
+merging.
 
 The runs are ingested into a database of their own, oldest first, and read back in order. Tombstones are values of their
-own in a run (`writer.TOMBSTONE`), so they survive the merge when older runs lie below it, and go when none does.
+own in a run (`writer.TOMBSTONE`), so they survive the merge when older runs lie below it, and go when none does. What
+the runs hold of other key groups is left out, so a merge of one run is that run cut to the key groups.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from rocksdict import IngestExternalFileOptions, Rdict
+from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
 
-from mixedmode.state.rocksdb.options import replica_options
+from mixedmode.keys import KeyGroupRange
+from mixedmode.state.keys import range_of_groups
+from mixedmode.state.rocksdb.options import merge_options
 from mixedmode.state.rocksdb.replica import WantedRun, building
 from mixedmode.state.rocksdb.writer import TOMBSTONE, LocalRun, RunWriter
 
@@ -18,22 +22,29 @@ _BATCH_ENTRIES = 50_000
 
 
 def merge_runs(
-    folder: Path, runs: Sequence[WantedRun], *, state_id: int, keeps_tombstones: bool, writer: RunWriter
-) -> LocalRun:
-    """One run with the newest entry of each key of `runs`, which are oldest first and not all without entries.
+    folder: Path,
+    runs: Sequence[WantedRun],
+    *,
+    state_id: int,
+    groups: KeyGroupRange,
+    keeps_tombstones: bool,
+    writer: RunWriter,
+) -> LocalRun | None:
+    """One run with the newest entry of each key of `runs` in `groups`; None if there is none. They are oldest first.
 
     `folder` is scratch space on a local disk. Raises RetryableError when the disk does not take it.
     """
     with building(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        database = Rdict(str(folder / "db"), options=replica_options())
+        database = Rdict(str(folder / "db"), options=merge_options())
         try:
             _ingest(database, folder, runs)
-            _copy(database, writer, state_id, keeps_tombstones=keeps_tombstones)
+            _copy(database, writer, state_id, groups, keeps_tombstones=keeps_tombstones)
         finally:
             database.close()
-    (merged,) = writer.finish()
-    return merged
+    merged = writer.finish()
+    assert len(merged) <= 1, merged
+    return merged[0] if merged else None
 
 
 def _ingest(database: Rdict, folder: Path, runs: Sequence[WantedRun]) -> None:
@@ -42,24 +53,30 @@ def _ingest(database: Rdict, folder: Path, runs: Sequence[WantedRun]) -> None:
     for run in runs:
         copy = folder / "incoming.sst"
         run.fetch(copy)
-        database.ingest_external_file([str(copy)], options)
-        copy.unlink(missing_ok=True)
+        if copy.exists():
+            database.ingest_external_file([str(copy)], options)
+            copy.unlink(missing_ok=True)
 
 
-def _copy(database: Rdict, writer: RunWriter, state_id: int, *, keeps_tombstones: bool) -> None:
-    entries = _entries(database)
+def _copy(database: Rdict, writer: RunWriter, state_id: int, groups: KeyGroupRange, *, keeps_tombstones: bool) -> None:
+    entries = _entries(database, groups)
     is_empty, last_key = True, b""
     while batch := list(islice(entries, _BATCH_ENTRIES)):
         kept = [(key, value) for key, value in batch if keeps_tombstones or value != TOMBSTONE]
         writer.write(state_id, [key for key, _ in kept], [value for _, value in kept])
         is_empty, last_key = is_empty and not kept, batch[-1][0]
-    if is_empty:  # every key is deleted; a run is never empty, so one tombstone stays
+    if is_empty and last_key:
+        # Every key is deleted. One tombstone stays, so that there is a run which a replica may count as held: states
+        # that are emptied again and again (timers) would otherwise have all of it built anew each time.
         writer.write(state_id, [last_key], [TOMBSTONE])
 
 
-def _entries(database: Rdict) -> Iterator[tuple[bytes, bytes]]:
-    at = database.iter()
-    at.seek_to_first()
+def _entries(database: Rdict, groups: KeyGroupRange) -> Iterator[tuple[bytes, bytes]]:
+    first, after = range_of_groups(groups.start, groups.end)
+    bounds = ReadOptions()
+    bounds.set_iterate_upper_bound(after)
+    at = database.iter(bounds)
+    at.seek(first)
     while at.valid():
         yield at.key(), at.value()
         at.next()

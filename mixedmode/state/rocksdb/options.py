@@ -32,4 +32,16 @@ def replica_options(cache_bytes: int = BLOCK_BYTES) -> Options:
     options.set_level_zero_slowdown_writes_trigger(10_000)
     options.set_level_zero_stop_writes_trigger(10_000)
     options.set_keep_log_file_num(2)
+    # A replica is opened and closed in every epoch: no threads to open its few files, no statistics of them.
+    options.set_max_file_opening_threads(1)
+    options.set_skip_stats_update_on_db_open(True)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+def merge_options() -> Options:
+    """For the databases in which runs are merged: they are read once, from the first entry to the last."""
+    options = replica_options()
+    options.set_disable_auto_compactions(True)
     return options

@@ -10,13 +10,15 @@ Invariants (tests/state/test_replica.py):
   I2  a crash at any point leaves a replica that the next `open_replica` completes or rebuilds; so does damage or
       loss of its files, once it has been met
   I3  the committed files themselves are never changed (RocksDB gets hard links or copies)
-  I4  a temporary replica whose process is dead is removed when a replica of the same name is opened; no other one is
+  I4  what nobody holds is removed when a replica is opened beside it: temporary replicas of the same name, and replicas
+      of the same operator whose key groups overlap, which are of a parallelism that is no longer used; no other one is
 """
 
 import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,17 +31,20 @@ from typing import IO, Self
 from rocksdict import IngestExternalFileOptions, Rdict
 
 from mixedmode.errors import MixedmodeError, RetryableError
+from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb.options import replica_options
 
 DEFAULT_CACHE_BYTES = 8 * 1024 * 1024
 _POLL_SECONDS = 0.002
 _NOTE = "ingested.json"
 _TEMPORARY = "~"  # between the name of a replica and the attempt; no operator id holds it
+_NAME = re.compile(r"(.+)-([0-9]+)-([0-9]+)")  # see replica_name
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRun:
-    """A committed run by its unique name, and how to get a private local copy of it.
+    """A committed run by its unique name, and how to get a private local copy of it; `fetch` makes no file of a run
+    without entries.
 
     `merged_from` names the runs, oldest first, that this one holds the same entries as. Runs of different states
     (`state_id`) have no key in common.
@@ -88,6 +93,7 @@ def open_replica(
     with building(folder):
         lock = _hold(folder, waits=False)
         _remove_abandoned(folder)
+        _remove_former_ranges(folder)
         is_temporary = lock is None
         if lock is None:
             folder = folder.with_name(f"{folder.name}{_TEMPORARY}{attempt}")
@@ -212,8 +218,9 @@ def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], missing:
         copy = folder / "incoming.sst"
         copy.unlink(missing_ok=True)
         run.fetch(copy)
-        database.ingest_external_file([str(copy)], options)
-        copy.unlink(missing_ok=True)
+        if copy.exists():
+            database.ingest_external_file([str(copy)], options)
+            copy.unlink(missing_ok=True)
     _note(folder, names, is_pending=False)
 
 
@@ -238,9 +245,41 @@ def _hold(folder: Path, *, waits: bool) -> IO[str] | None:
 def _remove_abandoned(folder: Path) -> None:
     """Removes the temporary replicas beside `folder` that nobody holds. Their lock is held until they are gone."""
     for found in folder.parent.glob(f"{glob.escape(folder.name)}{_TEMPORARY}*"):
-        with suppress(OSError), (found / "lock").open("a") as lock:
-            if _try_lock(lock):
-                shutil.rmtree(found, ignore_errors=True)
+        _remove_unheld(found)
+
+
+def _remove_former_ranges(folder: Path) -> None:
+    """Removes the replicas beside `folder` that nobody holds and whose key groups are neither these nor all others.
+
+    The ranges of one parallelism are disjoint, so they belong to another one. Each range of it overlaps one of those
+    in use, so whatever is here goes once all subtasks have been here. Should that parallelism come back, they are
+    built anew.
+    """
+    own = _parsed_name(folder)
+    if own is None:
+        return
+    for found in folder.parent.glob(f"{glob.escape(own[0])}-*"):
+        other = _parsed_name(found)
+        if other is None or other[0] != own[0] or other[1] == own[1]:
+            continue
+        if other[1].start < own[1].end and own[1].start < other[1].end:
+            _remove_unheld(found)
+
+
+def replica_name(operator_id: str, groups: KeyGroupRange) -> str:
+    """The name of a replica's folder, beside those of the job's other operators and key groups."""
+    return f"{operator_id}-{groups.start}-{groups.end}"
+
+
+def _parsed_name(folder: Path) -> tuple[str, KeyGroupRange] | None:
+    found = _NAME.fullmatch(folder.name.partition(_TEMPORARY)[0])
+    return None if found is None else (found[1], KeyGroupRange(int(found[2]), int(found[3])))
+
+
+def _remove_unheld(folder: Path) -> None:
+    with suppress(OSError), (folder / "lock").open("a") as lock:
+        if _try_lock(lock):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _try_lock(lock: IO[str]) -> bool:

@@ -1,0 +1,215 @@
+"""Objects below a URL prefix in S3, GCS or Azure, through obstore, on a network that fails.
+
+The one idea: a request may fail, be throttled, or stay without an answer although the store has done what it was asked.
+obstore repeats most of them; `_patiently` repeats the rest (measured: writes without an answer, and answers cut short).
+What is repeated has the same effect twice, but for creating: so a creator leaves a mark of its own in the object's
+metadata, by which it knows its own object again when its first answer was lost and the second says that the name is
+taken.
+
+Invariants (tests/checkpoint/test_remote_objects.py, each fault at each request; tests/checkpoint/test_store.py):
+  I1  put_new returns True to exactly one creator, also if every first answer is lost
+  I2  a store that stays away ends in an error after about `retry_seconds`, never in a wait without end
+
+Errors are those of obstore and of the operating system; store.py translates them.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
+from obstore.store import HTTPStore, from_url
+from obstore.store import ObjectStore as Client
+
+from mixedmode.errors import InvalidJobError
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+__all__ = ["RETRY_SECONDS", "open_remote", "retry_seconds"]
+
+_T = TypeVar("_T")
+
+#: for how long a request to an object store that fails is repeated; the variable of this name sets another time.
+#: A store that throttles or restarts is back within seconds; longer would keep a job that cannot go on looking alive.
+RETRY_SECONDS = "MIXEDMODE_STORE_RETRY_SECONDS"
+_RETRY_SECONDS_DEFAULT = 60.0
+#: a request without an answer for that long is given up and repeated; none of them moves more than _PART_BYTES
+_TIMEOUT = timedelta(seconds=20)
+_CONNECT_TIMEOUT = timedelta(seconds=5)
+_REPEATS = 5  # of what obstore does not repeat by itself: answers cut short, writes without an answer
+_PAUSE_SECONDS = 0.1  # before the first repeat, then twice as long each
+_PART_BYTES = 8 * 1024 * 1024  # of a large object, in one request
+_PARTS_MAX = 9_000  # S3 takes 10,000
+_WRITER = "mixedmodewriter"  # metadata of created objects: who wrote it. Azure allows letters and digits only
+#: client options that obstore documents for the environment; it forgets those there when it is given any others
+_CLIENT_OPTIONS = (
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "http1_only",
+    "http2_only",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "proxy_url",
+    "timeout",
+    "user_agent",
+)
+_ENVIRONMENT = {"s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_"}  # all others are Azure's
+
+
+@dataclass(frozen=True, slots=True)
+class _RemoteObjects:
+    """Objects below a URL prefix, through obstore; methods as in LocalFiles, which documents them."""
+
+    client: Client
+
+    def put_new(self, path: str, data: bytes) -> bool:
+        writer = secrets.token_hex(8)
+        try:
+            _patiently(lambda: obstore.put(self.client, path, data, mode="create", attributes={_WRITER: writer}))
+        except (AlreadyExistsError, PreconditionError):
+            return self._writer(path) == writer  # then an earlier answer was lost, and it is ours
+        return True
+
+    def put(self, path: str, data: bytes) -> None:
+        _patiently(lambda: obstore.put(self.client, path, data))
+
+    def put_file(self, local_path: Path, path: str) -> None:
+        part = max(_PART_BYTES, local_path.stat().st_size // _PARTS_MAX)
+        _patiently(lambda: obstore.put(self.client, path, local_path, chunk_size=part))
+
+    def get(self, path: str) -> bytes | None:
+        try:
+            return _patiently(lambda: bytes(obstore.get(self.client, path).bytes()))
+        except FileNotFoundError:
+            return None
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        yield from self._parts(path, self._size(path))
+
+    def fetch_file(self, path: str, local_path: Path) -> bool:
+        size = self.size(path)
+        if size is None:
+            return False
+        with local_path.open("xb") as file:
+            file.writelines(self._parts(path, size))
+        return True
+
+    def size(self, path: str) -> int | None:
+        try:
+            return self._size(path)
+        except FileNotFoundError:
+            return None
+
+    def list(self, folder: str) -> Sequence[tuple[str, int]]:
+        def listed() -> Sequence[tuple[str, int]]:
+            pages = obstore.list(self.client, folder or None)
+            return sorted((meta["path"], meta["size"]) for page in pages for meta in page)
+
+        return _patiently(listed)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self._delete(path)
+
+    def rename_all(self, pairs: Sequence[tuple[str, str]]) -> Sequence[bool]:
+        return [self._rename(source, target) for source, target in pairs]
+
+    def sweep_unfinished(self) -> None:
+        """Nothing: an unfinished upload has no name in the store, and the bucket's lifecycle rules remove it."""
+
+    def _size(self, path: str) -> int:
+        return _patiently(lambda: obstore.head(self.client, path)["size"])
+
+    def _parts(self, path: str, size: int) -> Iterator[bytes]:
+        for start in range(0, size, _PART_BYTES):
+            yield self._part(path, start, min(size, start + _PART_BYTES))
+
+    def _part(self, path: str, start: int, end: int) -> bytes:
+        return _patiently(lambda: bytes(obstore.get_range(self.client, path, start=start, end=end)))
+
+    def _delete(self, path: str) -> None:
+        _patiently(lambda: obstore.delete(self.client, path))
+
+    def _rename(self, source: str, target: str) -> bool:
+        """A copy and then a deletion, each of which may be repeated; their sequence may not."""
+        try:
+            _patiently(lambda: obstore.copy(self.client, source, target))
+        except FileNotFoundError:
+            return False
+        self._delete(source)
+        return True
+
+    def _writer(self, path: str) -> object:
+        try:
+            return _patiently(lambda: obstore.get(self.client, path, options={"head": True}).attributes.get(_WRITER))
+        except FileNotFoundError:  # deleted since
+            return None
+
+
+def open_remote(url: str) -> _RemoteObjects | None:
+    """The objects below a URL; None for a plain web server, which cannot create an object exactly once.
+
+    Raises what obstore raises for a URL or for settings that it does not accept. Asks the store for nothing.
+    """
+    if url.startswith("memory:"):
+        return _RemoteObjects(from_url(url))
+    client = from_url(url, client_options=_client_options(url, os.environ), retry_config=_retries())
+    return None if isinstance(client, HTTPStore) else _RemoteObjects(client)
+
+
+def _patiently(request: Callable[[], _T]) -> _T:
+    """The answer to a request that may be repeated. Errors other than those of the way there are raised at once."""
+    deadline = time.monotonic() + retry_seconds()
+    for repeat in range(_REPEATS):
+        try:
+            return request()
+        except GenericError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS * 2**repeat)
+    return request()
+
+
+def retry_seconds() -> float:
+    """For how long a request that fails is repeated.  Raises InvalidJobError if the environment has no number."""
+    text = os.environ.get(RETRY_SECONDS, str(_RETRY_SECONDS_DEFAULT))
+    try:
+        return max(0.0, float(text))
+    except ValueError as error:
+        msg = (
+            "the time for which requests to the object store are repeated is not a number of seconds. Correct the "
+            f"environment variable, or remove it. {RETRY_SECONDS}={text!r}"
+        )
+        raise InvalidJobError(msg) from error
+
+
+def _retries() -> "RetryConfig":
+    """Until the time is up, however often: a store that throttles wants to be asked again, and later each time."""
+    return {
+        "max_retries": 1_000,
+        "retry_timeout": timedelta(seconds=retry_seconds()),
+        "backoff": {
+            "init_backoff": timedelta(seconds=_PAUSE_SECONDS),
+            "max_backoff": timedelta(seconds=5),
+            "base": 2,
+        },
+    }
+
+
+def _client_options(url: str, environment: Mapping[str, str]) -> "ClientConfig":
+    """Our timeouts, and over them what the environment says."""
+    prefix = _ENVIRONMENT.get(url.partition("://")[0], "AZURE_")
+    found = {name: environment.get(f"{prefix}{name.upper()}") for name in _CLIENT_OPTIONS}
+    options: ClientConfig = {"timeout": _TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}
+    options.update({name: value for name, value in found.items() if value is not None})  # type: ignore[typeddict-item]
+    return options

@@ -1,0 +1,197 @@
+"""A savepoint put into the empty checkpoint folder of a job, which goes on from it as from a checkpoint of its own.
+
+The one idea: the manifest is the commit here, too. It is created last, so a restore that was cut short has not happened
+and is done again; every step before it may be repeated. The first thing that is written is Spark's offset entry: should
+somebody start the job over half of a restore, it finds Spark ahead of the manifests, and stops.
+
+Invariants (tests/checkpoint/test_restore.py):
+  I1  a restore that is repeated, after a crash at any place, ends in the same folder
+  I2  a folder that holds anything of another run is refused as it is
+"""
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.checksum import checksum_of
+from mixedmode.checkpoint.decide import CommitPermit, Fenced
+from mixedmode.checkpoint.decide_restore import Restorable
+from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
+from mixedmode.checkpoint.moved_inputs import moved_entry, spark_url
+from mixedmode.checkpoint.savepoint import REQUESTS_AT_ONCE, Savepoint, SavepointFile
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
+from mixedmode.crash_points import reach
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
+
+__all__ = ["Restoration", "check_moved", "commit_restored", "copy_restored", "is_restored", "restored_manifest"]
+
+_NO_GENERATION = Generation(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What is put where: a savepoint that was verified, and the manifest that the folder is to have.
+
+    `manifest` is of generation 0, which no start has; the restore takes one, as a start does. `moved` are folders of
+    input files: {as it was: as it is}.
+    """
+
+    source: ObjectStore
+    savepoint: Savepoint
+    identity: JobIdentity
+    manifest: Manifest
+    moved: Mapping[str, str] = field(default_factory=dict)
+
+
+def restored_manifest(
+    stored: Manifest, identity: JobIdentity, decision: Restorable, *, outputs: Collection[str]
+) -> Manifest:
+    """The manifest that a job goes on from: without the state of steps that it does not have, and without the outputs
+    that begin anew; `outputs` are the names of those that go on. Pure.
+
+    Their files stay named: should the job have ended between its commit and the publication, they are published yet.
+    """
+    steps = set(decision.kept)
+    return replace(
+        stored,
+        job=identity.name,
+        generation=_NO_GENERATION,
+        previous=None,
+        operators=tuple(operator for operator in stored.operators if operator.operator_id in steps),
+        list_states=tuple(state for state in stored.list_states if state.operator_id in steps),
+        outputs=tuple(file for file in stored.outputs if file.sink in outputs),
+        output_names=tuple(name for name in stored.output_names if name in outputs),
+    )
+
+
+def is_restored(log: CheckpointLog, given: Restoration) -> bool:
+    """Whether a restore of the same has been done, and nothing since.
+
+    Raises InvalidJobError if the folder holds anything else than what this restore would put there.
+    """
+    epochs = log.epochs()
+    if epochs:
+        newest = log.latest() if len(epochs) == 1 else None
+        if newest is not None and replace(newest, generation=_NO_GENERATION) == given.manifest:
+            return True
+        raise _not_empty(log, f"checkpoints={len(epochs)}, latest_epoch={epochs[-1]}")
+    stored = log.read_identity()
+    if stored is not None and stored != given.identity:
+        raise _not_empty(log, f"found={paths.JOB}")
+    ours = {file.path: file for file in given.savepoint.files}
+    for path, _ in log.store.list(paths.SPARK):
+        if path not in ours or log.store.get(path) != _log_entry(given, ours[path]):
+            raise _not_empty(log, f"found={path}")
+    return False
+
+
+def copy_restored(log: CheckpointLog, given: Restoration) -> Generation:
+    """Put all files but the manifest into the folder; the generation of the restore, which fences earlier starts.
+
+    Requires that `is_restored` said False.
+    """
+    generation = log.claim_generation()
+    epoch = given.savepoint.epoch
+    needed = {run.path for operator in given.manifest.operators for run in operator.runs}
+    offsets = paths.spark_offsets_path(epoch)
+    entries = [file for file in given.savepoint.files if _is_of_spark(file.path)]
+    for file in sorted(entries, key=lambda file: file.path != offsets):
+        log.store.put(file.path, _log_entry(given, file))
+    runs = [file for file in given.savepoint.files if file.path in needed]
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        list(pool.map(lambda file: _copy(given.source, file, log.store), runs))
+    stored = log.create_identity(given.identity)
+    if stored != given.identity:
+        raise _not_empty(log, f"found={paths.JOB}")
+    return generation
+
+
+def commit_restored(log: CheckpointLog, given: Restoration, generation: Generation) -> None:
+    """Create the manifest: from here on, the job goes on from the savepoint.
+
+    Raises FencedError if the job was started in this folder meanwhile.
+    """
+    manifest = replace(given.manifest, generation=generation)
+    reach("restore", manifest.epoch)
+    permit = log.ask_permit(manifest.epoch, own=generation)
+    match permit:
+        case Fenced():
+            msg = (
+                "the job was started in this checkpoint folder while a savepoint was restored to it, so the restore "
+                "stops without having happened. Stop the job, empty the folder, and restore again. "
+                f"folder={log.store.url}, own_generation={permit.own}, newest_generation={permit.newest}"
+            )
+            raise FencedError(msg)
+        case CommitPermit():
+            outcome = log.commit(manifest, permit)
+        case _:
+            assert_never(permit)
+    match outcome:
+        case Committed():
+            return
+        case AlreadyCommitted():
+            raise _not_empty(log, f"latest_epoch={manifest.epoch}")
+        case _:
+            assert_never(outcome)
+
+
+def _is_of_spark(path: str) -> bool:
+    return path == paths.SPARK_METADATA or paths.parse_spark_path(path) is not None
+
+
+def check_moved(given: Restoration) -> None:
+    """Raises InvalidJobError for a folder that is said to have moved, and from which nothing has been read."""
+    entries = [file for file in given.savepoint.files if _is_of_source(file.path)]
+    for before in given.moved:
+        moved = {before: given.moved[before]}
+        if not any(moved_entry(_whole(given, file), moved)[1] for file in entries):
+            msg = (
+                "no file that the savepoint's job has read was in a folder that is said to have moved. Name the folder "
+                f"as it was then. folder={spark_url(before)}, savepoint={given.source.url}"
+            )
+            raise InvalidJobError(msg)
+
+
+def _log_entry(given: Restoration, file: SavepointFile) -> bytes:
+    """A file of Spark's log as it is restored."""
+    data = _whole(given, file)
+    return moved_entry(data, given.moved)[0] if given.moved and _is_of_source(file.path) else data
+
+
+def _is_of_source(path: str) -> bool:
+    file = paths.parse_spark_path(path)
+    return file is not None and file.source is not None
+
+
+def _whole(given: Restoration, file: SavepointFile) -> bytes:
+    data = given.source.get(file.path)
+    if data is None or checksum_of([data]) != file.checksum:
+        raise _damaged_since(given.source, file, None if data is None else checksum_of([data]))
+    return data
+
+
+def _copy(source: ObjectStore, file: SavepointFile, target: ObjectStore) -> None:
+    if target.size(file.path) == file.bytes and target.checksum(file.path) == file.checksum:
+        return  # a restore that was cut short put it there
+    checksum = source.copy_to(file.path, target)
+    if checksum != file.checksum:
+        raise _damaged_since(source, file, checksum)
+
+
+def _damaged_since(source: ObjectStore, file: SavepointFile, checksum: str | None) -> CorruptStateError:
+    return CorruptStateError(
+        "a file of the savepoint was whole when it was verified, and is not any more, so its disk fails or somebody "
+        "changes it. Nothing was restored. Take another copy of the savepoint. "
+        f"file={source.url}/{file.path}, checksum={checksum}, checksum_written={file.checksum}"
+    )
+
+
+def _not_empty(log: CheckpointLog, found: str) -> InvalidJobError:
+    return InvalidJobError(
+        "a savepoint is restored to an empty checkpoint folder, and the one of this job holds something of another "
+        "run. Give the job a new execution.checkpointing.dir, or delete the folder if what is in it is not needed. "
+        f"folder={log.store.url}, {found}"
+    )

@@ -1,0 +1,311 @@
+"""Savepoints: one checkpoint as a folder of its own, which may be moved, copied and kept for ever.
+
+The one idea: a checkpoint is immutable files and a list of them. A savepoint is those files under the names that they
+have in the checkpoint folder, and savepoint.json, which is written last and lists each with its checksum. So it can be
+taken while the job runs, without its help: should the job drop the checkpoint meanwhile, the next one is taken.
+
+    savepoint.json            this list, the job's identity                     create-once; it exists: all is whole
+    manifests/<epoch>.json    the manifest, byte by byte                        immutable
+    runs/...                  the state that it names                           immutable
+    spark/...                 what Spark needs to go on after the epoch         immutable
+
+All names are relative to the folder. Outputs are not in it: they are published, and belong to who reads them.
+Where checkpoints and savepoint are folders on one filesystem, files are hard links, which take no room and no time.
+
+Invariants (tests/checkpoint/test_savepoint.py):
+  I1  a savepoint that exists is whole: damage of any file of it, afterwards, is found and named
+  I2  creating is repeatable after a crash at any place, and never takes the place of a savepoint
+  I3  disposing deletes nothing but the files that savepoint.json names
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.checksum import checksum_of
+from mixedmode.checkpoint.document import DocumentKind
+from mixedmode.checkpoint.gc import Collected
+from mixedmode.checkpoint.lineage import is_abandoned
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.manifest import decode_as, decode_manifest, encode_as
+from mixedmode.checkpoint.spark_log import entry_problem, files_up_to, source_entries_read
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, JobIdentity, Manifest, RunFile
+from mixedmode.crash_points import reach
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
+
+__all__ = [
+    "REQUESTS_AT_ONCE",
+    "Savepoint",
+    "SavepointFile",
+    "create_savepoint",
+    "damaged_files",
+    "dispose_savepoint",
+    "find_savepoints",
+    "read_savepoint",
+    "savepoint_manifest",
+    "verify_savepoint",
+]
+
+_SAVEPOINT = DocumentKind("mixedmode-savepoint", 1, "the description of a savepoint")
+_ATTEMPTS = 5  # at a checkpoint that the job drops meanwhile; each one takes its newest
+_NAMES_SHOWN = 5
+REQUESTS_AT_ONCE = 8  # an object store answers many at a time as fast as one
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointFile:
+    """One file of a savepoint; `path` is relative to it."""
+
+    path: str
+    bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """What savepoint.json says. `taken_ms` is when the job committed the epoch, `created_ms` when it was copied.
+
+    `entries` counts the values and tombstones of the state.
+    """
+
+    job: JobIdentity
+    epoch: Epoch
+    taken_ms: int
+    created_ms: int
+    entries: int
+    files: tuple[SavepointFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of all files but savepoint.json itself."""
+        return sum(file.bytes for file in self.files)
+
+
+def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) -> Savepoint:
+    """Make `target` a savepoint of the newest checkpoint of `log`. The job may be running.
+
+    Raises InvalidJobError if there is no checkpoint, or if `target` holds anything else than what an attempt that was
+    cut short left there; CorruptStateError if the checkpoint is damaged.
+    """
+    identity = log.read_identity()
+    if identity is None:
+        msg = (
+            "a savepoint is taken of a checkpoint, and this is no checkpoint folder: there is no job.json in it. Name "
+            f"the job file, or the folder that it gives in execution.checkpointing.dir. folder={log.store.url}"
+        )
+        raise InvalidJobError(msg)
+    _check_free(target)
+    manifest, files = _newest_copied(log, target)
+    runs = {run.path: run for run in _runs(manifest)}.values()
+    savepoint = Savepoint(
+        job=identity,
+        epoch=manifest.epoch,
+        taken_ms=manifest.created_ms,
+        created_ms=now_ms,
+        entries=sum(run.entries for run in runs),
+        files=files,
+    )
+    reach("savepoint", manifest.epoch)
+    if not target.put_new(paths.SAVEPOINT, encode_as(_SAVEPOINT, savepoint)):
+        raise _taken(target)
+    named = {file.path for file in files}
+    target.delete([path for path, _ in target.list() if _is_name_of_ours(path) and path not in named])
+    return savepoint
+
+
+def read_savepoint(store: ObjectStore) -> Savepoint:
+    """What a savepoint says of itself.  Raises InvalidJobError if there is none, CorruptStateError if it is damaged."""
+    data = store.get(paths.SAVEPOINT)
+    if data is None:
+        msg = (
+            f"this is no savepoint: there is no {paths.SAVEPOINT} in it, which is written last. Name the folder of a "
+            "savepoint (`mixedmode savepoint list` finds them); if this one was cut short, create it again. "
+            f"folder={store.url}"
+        )
+        raise InvalidJobError(msg)
+    return decode_as(_SAVEPOINT, Savepoint, data, where=f"{store.url}/{paths.SAVEPOINT}")
+
+
+def savepoint_manifest(store: ObjectStore, savepoint: Savepoint) -> Manifest:
+    """The manifest in a savepoint.  Raises CorruptStateError if it is not the one that was put there."""
+    path = paths.manifest_path(savepoint.epoch)
+    (file,) = (file for file in savepoint.files if file.path == path)
+    data = store.get(path)
+    if data is None or checksum_of([data]) != file.checksum:
+        verify_savepoint(store, savepoint)  # says what is wrong with it, and what else is
+    assert data is not None, path
+    return decode_manifest(data, where=f"{store.url}/{path}")
+
+
+def damaged_files(store: ObjectStore, savepoint: Savepoint) -> Iterator[tuple[str, str]]:
+    """(path, what is wrong) of each file that is not as it was put there; all of them are read."""
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        problems = pool.map(lambda file: _problem(store, file), savepoint.files)
+        for file, problem in zip(savepoint.files, problems, strict=True):
+            if problem is not None:
+                yield file.path, problem
+
+
+def verify_savepoint(store: ObjectStore, savepoint: Savepoint) -> None:
+    """Raises CorruptStateError, which names what is damaged, unless every file is as it was put there."""
+    damaged = [f"{path}: {why}" for path, why in damaged_files(store, savepoint)]
+    if damaged:
+        more = f"; and {len(damaged) - _NAMES_SHOWN} more" if len(damaged) > _NAMES_SHOWN else ""
+        msg = (
+            f"the savepoint is damaged: {'; '.join(damaged[:_NAMES_SHOWN])}{more}. Nothing was changed. Take another "
+            "copy of it, or another savepoint. "
+            f"folder={store.url}, damaged={len(damaged)}, files={len(savepoint.files)}"
+        )
+        raise CorruptStateError(msg)
+
+
+def find_savepoints(store: ObjectStore) -> Iterator[tuple[str, Savepoint | CorruptStateError]]:
+    """(folder or URL, what it says) of each savepoint below a folder; an error where savepoint.json is damaged."""
+    for path, _ in store.list():
+        folder = paths.parse_savepoint_path(path)
+        if folder is not None:
+            found = ObjectStore(f"{store.url}/{folder}" if folder else store.url)
+            try:
+                yield found.url, read_savepoint(found)
+            except CorruptStateError as error:
+                yield found.url, error
+
+
+def dispose_savepoint(store: ObjectStore) -> Collected:
+    """Delete a savepoint: first savepoint.json, so that no half of one looks whole, then the files that it named.
+
+    Raises InvalidJobError if there is none, CorruptStateError if it cannot be told what belongs to it.
+    """
+    savepoint = read_savepoint(store)
+    store.delete([paths.SAVEPOINT])
+    store.delete([file.path for file in savepoint.files])
+    return Collected(len(savepoint.files), savepoint.bytes)
+
+
+def _problem(store: ObjectStore, file: SavepointFile) -> str | None:
+    size = store.size(file.path)
+    if size is None:
+        return "it is missing"
+    if size != file.bytes:
+        return f"it has {size} bytes instead of {file.bytes}"
+    return None if store.checksum(file.path) == file.checksum else "its bytes are not those that were written"
+
+
+def _newest_copied(log: CheckpointLog, target: ObjectStore) -> tuple[Manifest, tuple[SavepointFile, ...]]:
+    """The newest checkpoint and its files, which are in `target` now."""
+    for _ in range(_ATTEMPTS):
+        epochs, goings_back = log.epochs(), log.goings_back()
+        if not epochs:
+            msg = (
+                "there is no checkpoint yet that a savepoint could be taken of: a backlog takes none before it ends. "
+                f"Take it once the job is live. folder={log.store.url}"
+            )
+            raise InvalidJobError(msg)
+        newest = (log.get(epoch) for epoch in reversed(epochs))
+        manifest = next((m for m in newest if m is None or not is_abandoned(m.epoch, m.generation, goings_back)), None)
+        if manifest is None:  # it was dropped since it was listed
+            continue
+        if manifest.is_final:
+            msg = (
+                "the input of this job has ended, so nothing could go on from a savepoint. `mixedmode table` shows the "
+                f"result. folder={log.store.url}, epoch={manifest.epoch}"
+            )
+            raise InvalidJobError(msg)
+        try:
+            return manifest, tuple(_copied(log, manifest, target))
+        except (CorruptStateError, RetryableError):
+            if log.get(manifest.epoch) is not None:  # else it was dropped while it was copied
+                raise
+    msg = (
+        "the job drops its checkpoints faster than they can be copied. Set a larger "
+        "execution.checkpointing.num-retained, start the job again, and then take the savepoint. "
+        f"folder={log.store.url}, attempts={_ATTEMPTS}"
+    )
+    raise RetryableError(msg)
+
+
+def _copied(log: CheckpointLog, manifest: Manifest, target: ObjectStore) -> Iterator[SavepointFile]:
+    """Copies a checkpoint, file by file.  Raises CorruptStateError for a file that is damaged or missing."""
+    listing = [path for path, _ in log.store.list(paths.SPARK)]
+    missing = sorted(set(source_entries_read(listing, manifest.offsets)) - set(listing))
+    if missing:
+        raise _damaged(log, missing[0], "it is missing")
+    manifest_path, offsets_path = paths.manifest_path(manifest.epoch), paths.spark_offsets_path(manifest.epoch)
+    yield _written(target, offsets_path, manifest.offsets.encode())
+    for path in files_up_to(listing, manifest.epoch, manifest.offsets):
+        if path != offsets_path:
+            yield _written(target, path, _whole_log_entry(log, path))
+    runs = {run.path: run for run in _runs(manifest)}.values()
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        yield from pool.map(lambda run: _copied_run(log, run, target), runs)
+    data = log.store.get(manifest_path)
+    if data is None:
+        raise _damaged(log, manifest_path, "it is missing")
+    yield _written(target, manifest_path, data)
+
+
+def _whole_log_entry(log: CheckpointLog, path: str) -> bytes:
+    """A file of Spark's log. Spark keeps checksums of them on a local disk only."""
+    data, checksum = log.store.get(path), log.store.get(paths.spark_checksum_path(path))
+    if data is None:
+        raise _damaged(log, path, "it is missing")
+    is_entry = paths.parse_spark_path(path) is not None
+    problem = entry_problem(data, checksum) if is_entry or checksum is not None else None
+    if problem is not None:
+        raise _damaged(log, path, f"it {problem}")
+    return data
+
+
+def _copied_run(log: CheckpointLog, run: RunFile, target: ObjectStore) -> SavepointFile:
+    checksum = log.store.copy_to(run.path, target)
+    size = target.size(run.path)
+    if checksum is None or size is None:
+        raise _damaged(log, run.path, "it is missing")
+    if (size, checksum) != (run.bytes, run.checksum):
+        raise _damaged(log, run.path, f"it has {size} bytes of checksum {checksum}, not those that were committed")
+    return SavepointFile(run.path, size, checksum)
+
+
+def _written(target: ObjectStore, path: str, data: bytes) -> SavepointFile:
+    target.put(path, data)
+    return SavepointFile(path, len(data), checksum_of([data]))
+
+
+def _runs(manifest: Manifest) -> Iterator[RunFile]:
+    for operator in manifest.operators:
+        yield from operator.runs
+
+
+def _check_free(target: ObjectStore) -> None:
+    listing = [path for path, _ in target.list()]
+    if paths.SAVEPOINT in listing:
+        raise _taken(target)
+    strangers = [path for path in listing if not _is_name_of_ours(path)]
+    if strangers:
+        msg = (
+            "a savepoint has a folder of its own, and there is something else in this one. Name a new folder. "
+            f"folder={target.url}, found={strangers[0]}, objects={len(strangers)}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _is_name_of_ours(path: str) -> bool:
+    """Whether a savepoint may have a file of this name, beside savepoint.json."""
+    parsed = (paths.parse_run_path(path), paths.parse_manifest_path(path), paths.parse_spark_path(path))
+    return path == paths.SPARK_METADATA or any(found is not None for found in parsed)
+
+
+def _taken(target: ObjectStore) -> InvalidJobError:
+    return InvalidJobError(
+        "there is a savepoint in this folder already, and it is not replaced. Name a new folder, or dispose of the "
+        f"savepoint first. folder={target.url}"
+    )
+
+
+def _damaged(log: CheckpointLog, path: str, why: str) -> CorruptStateError:
+    return CorruptStateError(
+        f"a file of the newest checkpoint cannot be copied: {why}. No savepoint was made. Start the job: it goes back "
+        f"to the newest whole checkpoint; then take the savepoint again. file={log.store.url}/{path}"
+    )

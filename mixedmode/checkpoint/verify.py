@@ -1,0 +1,154 @@
+"""What is damaged of a checkpoint: its manifest, the runs and outputs that the manifest names, Spark's log up to it.
+
+The one idea: a checkpoint is whole if and only if a start could go on from it, so every file that the start would read
+is looked at before anything is changed. A file that several checkpoints name is read once. A failure of the store is
+not damage: it is raised, and the next start looks again.
+
+Reading all bytes (`reads`) finds a flipped bit; without it, only files that are gone or have another size are found,
+and a flipped bit is met when a subtask reads the run. Checksums are computed in a few threads, since hashing and
+reading release the interpreter.
+
+Invariants (tests/checkpoint/test_verify.py):
+  I1  any one change of any one file that a checkpoint names is found, and is told with the path of that file
+  I2  a whole checkpoint has no damage, whatever else lies in the folders
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.document import NewerFormatError
+from mixedmode.checkpoint.lineage import is_abandoned
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.spark_log import entry_problem, source_entries_read
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch, GoingBack, Manifest, RunFile, StagedFile
+from mixedmode.errors import CorruptStateError
+
+__all__ = ["Output", "Verifier", "file_problem"]
+
+_THREADS = 4  # one reads while others hash; more only compete for the disk
+
+
+class Output(Protocol):
+    """Where an output is, as far as verifying it goes; sinks.Sink is one."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """Its folder."""
+
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """(path in `store`, what is wrong with it) if a committed file can neither be read nor be published."""
+
+
+Check = Callable[[], Damage | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Verifies checkpoints of one folder, once a start.  outputs: by name; one that is not there is not looked at.
+
+    spark_listing: the names below spark/, relative to the checkpoint folder.
+    """
+
+    log: CheckpointLog
+    outputs: Mapping[str, Output]
+    reads: bool
+    spark_listing: Sequence[str]
+    goings_back: Sequence[GoingBack] = ()
+    #: {what identifies a check: what it found}
+    _known: dict[str, Damage | None] = field(default_factory=dict)
+
+    def check(self, epoch: Epoch) -> tuple[Manifest | None, CheckedCheckpoint]:
+        """The manifest of an epoch (None if it cannot be used at all), and what is damaged of its checkpoint.
+
+        Raises NewerFormatError for a manifest that a later mixedmode wrote: going back would delete what is whole.
+        """
+        where = f"{self.log.store.url}/{paths.manifest_path(epoch)}"
+        try:
+            manifest = self.log.get(epoch)
+        except NewerFormatError:
+            raise
+        except CorruptStateError as error:
+            return None, CheckedCheckpoint(epoch, (Damage("manifest", where, _first_clause(error)),))
+        if manifest is None:
+            return None, CheckedCheckpoint(epoch, (Damage("manifest", where, "its manifest is missing"),))
+        if is_abandoned(epoch, manifest.generation, self.goings_back):
+            why = f"the job has gone back from it, and it is not yet deleted, or came late, by={manifest.generation}"
+            return None, CheckedCheckpoint(epoch, (Damage("lineage", where, why),))
+        return manifest, CheckedCheckpoint(epoch, self.damages(manifest))
+
+    def damages(self, manifest: Manifest) -> tuple[Damage, ...]:
+        """What is damaged of what a manifest names, in the order: state, outputs, Spark's log."""
+        checks = dict(self._checks(manifest))
+        new = {key: check for key, check in checks.items() if key not in self._known}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            found = threads.map(lambda check: check(), new.values())
+            self._known.update(zip(new, found, strict=True))
+        return tuple(damage for key in checks if (damage := self._known[key]) is not None)
+
+    def _checks(self, manifest: Manifest) -> Iterator[tuple[str, Check]]:
+        """(what identifies it, check) of each file; one that is several runs comes once."""
+        for operator in manifest.operators:
+            for run in operator.runs:
+                yield f"state {run.path} {run.bytes} {run.checksum}", partial(self._check_run, run)
+        for file in manifest.outputs:
+            if file.sink in self.outputs:
+                key = f"output {file.sink} {file.staged_path} {file.final_path} {file.bytes} {file.checksum}"
+                yield key, partial(self._check_output, file)
+        for path in source_entries_read(self.spark_listing, manifest.offsets):
+            yield f"spark {path}", partial(self._check_entry, path)
+        yield f"range {manifest.epoch}", partial(self._check_range, manifest)
+
+    def _check_run(self, run: RunFile) -> Damage | None:
+        store = self.log.store
+        problem = file_problem(store, run.path, size=run.bytes, checksum=run.checksum, reads=self.reads)
+        return None if problem is None else Damage("state", f"{store.url}/{run.path}", f"a run of the state {problem}")
+
+    def _check_output(self, file: StagedFile) -> Damage | None:
+        output = self.outputs[file.sink]
+        found = output.problem(file, reads=self.reads)
+        return None if found is None else Damage("output", f"{output.store.url}/{found[0]}", f"an output {found[1]}")
+
+    def _check_entry(self, path: str) -> Damage | None:
+        problem = "is missing" if path not in self.spark_listing else None
+        if problem is None and self.reads:
+            problem = _entry_problem(self.log.store, path)
+        return None if problem is None else self._spark_damage(path, f"a source's entry in Spark's log {problem}")
+
+    def _check_range(self, manifest: Manifest) -> Damage | None:
+        """A whole entry of Spark's that says something else than the manifest. A damaged one can be written anew."""
+        path = paths.spark_offsets_path(manifest.epoch)
+        data = self.log.store.get(path) if manifest.offsets and path in self.spark_listing else None
+        if data is None or data == manifest.offsets.encode() or _entry_problem(self.log.store, path) is not None:
+            return None
+        return self._spark_damage(path, "Spark's log has another range of input for the epoch than was committed")
+
+    def _spark_damage(self, path: str, why: str) -> Damage:
+        return Damage("spark", f"{self.log.store.url}/{path}", why)
+
+
+def file_problem(store: ObjectStore, path: str, *, size: int, checksum: str, reads: bool) -> str | None:
+    """What is wrong with a file that was committed with this size and checksum; None if nothing is."""
+    found = store.size(path)
+    if found is None:
+        return "is missing"
+    if found != size:
+        return f"has another size, bytes={found}, bytes_committed={size}"
+    sum_found = store.checksum(path) if reads else checksum
+    if sum_found is None:  # deleted since
+        return "is missing"
+    return None if sum_found == checksum else f"has changed, checksum={sum_found}, checksum_committed={checksum}"
+
+
+def _entry_problem(store: ObjectStore, path: str) -> str | None:
+    data = store.get(path)
+    return "is missing" if data is None else entry_problem(data, store.get(paths.spark_checksum_path(path)))
+
+
+def _first_clause(error: CorruptStateError) -> str:
+    """What an error says happened, without what it says to do."""
+    return str(error).partition(". ")[0]

@@ -1,0 +1,128 @@
+"""What `mixedmode savepoint` says; create and dispose do what they say on the way."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+
+from mixedmode.checkpoint.savepoint import (
+    Savepoint,
+    dispose_savepoint,
+    find_savepoints,
+    savepoint_manifest,
+)
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.cli.checkpoints import list_table, operator_table, watermark_text
+from mixedmode.cli.display import human_bytes
+from mixedmode.config import JobSpec, load_job
+from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.job.savepoints import savepoint_of, take_savepoint
+
+if TYPE_CHECKING:
+    from mixedmode.runtime.restore import RestoredJob  # which imports Spark
+
+_JOB_FILES = (".yaml", ".yml")
+
+
+def create_report(job: str, place: str, overrides: Sequence[str]) -> str:
+    """Take a savepoint of a job file's checkpoint folder, or of the folder itself."""
+    savepoint = _taken(job, place, overrides)
+    return (
+        f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {savepoint.entries:,} state entries, "
+        f"{len(savepoint.files)} files, {human_bytes(savepoint.bytes)}, verified\n{ObjectStore(place).url}"
+    )
+
+
+def list_report(place: str) -> Table | str:
+    """A line per savepoint, by folder. A damaged one is shown as such."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("savepoint", "job", "epoch", "taken at", "entries", "size"):
+        table.add_column(heading, justify="right" if heading in {"entries", "size"} else "left", overflow="fold")
+    for folder, found in find_savepoints(ObjectStore(place)):
+        if isinstance(found, CorruptStateError):
+            table.add_row(folder, "damaged")
+            continue
+        size, entries = human_bytes(found.bytes), f"{found.entries:,}"
+        table.add_row(folder, found.job.name, str(found.epoch), _at(found.taken_ms), entries, size)
+    return table if table.row_count else f"no savepoint below {ObjectStore(place).url}"
+
+
+def inspect_report(store: ObjectStore, savepoint: Savepoint) -> Group:
+    """What is in a savepoint that was verified."""
+    manifest = savepoint_manifest(store, savepoint)
+    whole = f"all {len(savepoint.files)} files are whole, {human_bytes(savepoint.bytes)}"
+    lines = [
+        f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {whole}",
+        f"taken at     {_at(savepoint.taken_ms)}, copied at {_at(savepoint.created_ms)}",
+        f"watermark    {watermark_text(manifest)}",
+        f"parallelism  {manifest.parallelism}, of at most {savepoint.job.max_parallelism}",
+    ]
+    lines += [f"{step}: {fingerprint}" for step, fingerprint in savepoint.job.operators.items()]
+    tables = [operator_table(manifest), *([list_table(manifest)] if manifest.list_states else [])]
+    return Group("\n".join(lines), *tables)
+
+
+def restore_report(restored: "RestoredJob", spec: JobSpec) -> str:
+    """What a restore did, and what the job's next start will do."""
+    done = "was restored before" if restored.was_done else "restored"
+    origin = f"epoch {restored.savepoint.epoch} of {restored.savepoint.job.name}"
+    lines = [
+        f"{done}: {spec.name} goes on after {origin}, in {spec.execution.checkpointing.dir}",
+        *_steps(restored),
+        *_outputs(restored),
+        "start it with `mixedmode run`",
+    ]
+    return "\n".join(lines)
+
+
+def dispose_report(place: str) -> str:
+    """Delete a savepoint."""
+    store = ObjectStore(place)
+    gone = dispose_savepoint(store)
+    left = len(store.list())
+    kept = f"; files that are not of it, and are still there: {left}" if left else ""
+    return f"deleted {gone.files} files, {human_bytes(gone.bytes)}{kept}\n{store.url}"
+
+
+def _taken(job: str, place: str, overrides: Sequence[str]) -> Savepoint:
+    if job.endswith(_JOB_FILES) or Path(job).is_file():
+        return take_savepoint(load_job(job, overrides).spec, place)
+    if overrides:
+        msg = f"--set overrides a setting of a job file, and this is none. Name the job file. given={job}"
+        raise InvalidJobError(msg)
+    return savepoint_of(job, place)
+
+
+def _steps(restored: "RestoredJob") -> Iterator[str]:
+    steps = restored.steps
+    if steps.kept:
+        yield f"  steps that go on      {', '.join(steps.kept)}"
+    if steps.added:
+        yield f"  steps that are new    {', '.join(steps.added)}"
+    if steps.dropped:
+        yield f"  state left out        {', '.join(steps.dropped)}"
+
+
+def _outputs(restored: "RestoredJob") -> Iterator[str]:
+    if restored.outputs:
+        taken_back = f"; {restored.files_taken_back} later files taken back" if restored.files_taken_back else ""
+        yield f"  outputs that go on    {_names(restored.outputs)}{taken_back}"
+    if restored.new_outputs:
+        yield f"  outputs that are new  {_names(restored.new_outputs)}"
+    if restored.dropped_outputs:
+        yield f"  outputs left behind   {_names(restored.dropped_outputs)}"
+    for step in sorted(restored.giving_stored):
+        yield f"  in the first epoch    {step} gives its whole table, for what is new behind it"
+    if "" in restored.new_outputs and restored.steps.kept and not restored.giving_stored:
+        yield "  in the new main output is what comes after the savepoint; what was given before is not kept as state"
+
+
+def _names(outputs: Sequence[str]) -> str:
+    return ", ".join(name or "main" for name in outputs)
+
+
+def _at(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

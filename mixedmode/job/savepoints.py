@@ -1,0 +1,26 @@
+"""Taking a savepoint of a job: `mixedmode savepoint create`, `Job.create_savepoint`. The job may run, or not."""
+
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.savepoint import Savepoint, create_savepoint
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.clock import Clock, SystemClock
+from mixedmode.config import JobSpec
+from mixedmode.errors import InvalidJobError
+
+
+def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> Savepoint:
+    """Keep the newest checkpoint of a job in `place`, a folder or URL. Raises InvalidJobError when there is none."""
+    folder = spec.execution.checkpointing.dir
+    if folder is None:
+        msg = (
+            "a savepoint is taken of a checkpoint, and this job sets no execution.checkpointing.dir. Name the folder "
+            f"of its checkpoints. name={spec.name}"
+        )
+        raise InvalidJobError(msg)
+    return savepoint_of(folder, place, clock=clock)
+
+
+def savepoint_of(folder: str, place: str, *, clock: Clock | None = None) -> Savepoint:
+    """Keep the newest checkpoint in `folder`, a job's checkpoint folder or URL."""
+    log = CheckpointLog(ObjectStore(folder))
+    return create_savepoint(log, ObjectStore(place), now_ms=(clock or SystemClock()).now_ms())

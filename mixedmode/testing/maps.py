@@ -1,0 +1,188 @@
+"""A map function under test: epoch by epoch, over any number of subtasks, with its lists from one to the next.
+
+The one idea: as for keyed steps, the rest is the engine's: the operator, the dealing of rows, the redistribution, the
+limits and the refusals are those of a job.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+import pyarrow as pa
+
+from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.process import MapContext, MapFunction
+from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_problem
+from mixedmode.testing.functions import declared_output
+from mixedmode.testing.outputs import Row
+from mixedmode.testing.schemas import SchemaLike, schema_of
+from mixedmode.testing.settings import Instant, instant_us
+from mixedmode.testing.step import Rows, table_of
+from mixedmode.time import MIN_TIME_US
+from operators.map import KeptList, LocalMap, MapOperator, MapReference, MapSource
+from operators.map.dealing import dealt
+from operators.map.items import ItemCodec
+
+_WHERE = "MapHarness"
+_KIND = b"mixedmode test lists 1\n"
+
+
+class MapHarness:
+    """`job.map(...)`, with the same arguments where a job has them.
+
+    function: a class; or `package.module:Class`, imported as in a job; or an object, of which each subtask has a copy
+    in each epoch. schema: the columns of the records; output: those of the rows that it gives, as Spark DDL, {column:
+    type}, or a pyarrow.Schema. parallelism: subtasks that share the records. clock: processing time. backlog: whether
+    the first epoch is backlog, as in a job; each `feed` is an epoch in any case.
+
+    Raises InvalidJobError for all that a job is refused for at its start.
+    """
+
+    def __init__(  # one argument per setting, by keyword
+        self,
+        function: type[MapFunction] | MapFunction | str,
+        *,
+        schema: SchemaLike,
+        output: SchemaLike,
+        args: Mapping[str, Any] | None = None,
+        parallelism: int = 1,
+        clock: Instant = 0,
+        backlog: bool = False,
+    ) -> None:
+        self._schema = schema_of(schema, where=f"{_WHERE}: schema")
+        self._operator = MapOperator(
+            operator_id="map-1",  # as in a job that does not name its step
+            function=_source(function, args),
+            record_fields=tuple(self._schema),
+            output_fields=declared_output(output, f"{_WHERE}: output"),
+        )
+        self._declared = self._operator.declaration()
+        self._parallelism = _checked(parallelism)
+        self._clock_us = instant_us(clock, where=f"{_WHERE}: clock")
+        self._is_backlog = backlog
+        self._begin(())
+
+    def _begin(self, lists: Lists) -> None:
+        self._lists = lists
+        self._epoch = 0
+        self._new: list[pa.Table] = []
+
+    def feed(self, rows: Rows, *, watermark: Instant | None = None) -> None:
+        """One epoch over these records, which are dealt out to the subtasks.
+
+        rows: {column: value} each, or a pyarrow.Table. watermark: that of the job at the start of the epoch.
+        Raises what a job raises; then nothing has changed.
+        """
+        table = table_of(rows, self._schema, where=_WHERE)
+        watermark_us = MIN_TIME_US if watermark is None else instant_us(watermark, where=f"{_WHERE}: watermark")
+        pieces = dict(dealt(table, parallelism=self._parallelism, turn=self._epoch))
+        before = redistribute(self._lists, self._declared.redistribution, self._parallelism)
+        kept, new = [], list[pa.Table]()
+        for subtask, items in enumerate(before):
+            context = self._context(subtask, watermark_us)
+            given = [pieces[subtask]] if subtask in pieces else []
+            for output in self._operator.run(iter(given), context, items):
+                if isinstance(output, KeptList):
+                    kept.append(output.items)
+                else:
+                    new.append(output)
+        if self._declared.keeps_list:
+            check_size(self._operator.operator_id, tuple(kept), self._declared.redistribution)
+            self._lists = tuple(kept)
+        self._new += new
+        self._epoch += 1
+        self._is_backlog = False
+
+    def take(self) -> list[Row]:
+        """Rows since the last call; those of one epoch subtask by subtask."""
+        tables, self._new = self._new, []
+        return [row for table in tables for row in table.to_pylist()]
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks the next epoch has."""
+        return self._parallelism
+
+    @property
+    def lists(self) -> tuple[tuple[Any, ...], ...]:
+        """What the subtasks keep, as the last epoch left it; () before the first one."""
+        codec = ItemCodec(self._operator.function.create().item_type)
+        return tuple(tuple(codec.unpack(items)) for items in self._lists)
+
+    def rescale(self, parallelism: int) -> None:
+        """From the next epoch on, have so many subtasks. Raises InvalidJobError where a job would be refused."""
+        lists, redistribution = self._lists, self._declared.redistribution
+        problem = rescaling_problem(self._operator.operator_id, lists, redistribution, _checked(parallelism))
+        if problem is not None:
+            raise InvalidJobError(problem)
+        self._parallelism = parallelism
+
+    def snapshot(self) -> bytes:
+        """What a checkpoint holds now: the lists. For `restore`."""
+        return _KIND + msgspec.msgpack.encode((self._epoch, self._lists))
+
+    def restore(self, snapshot: bytes, *, parallelism: int | None = None) -> Self:
+        """Another harness of this step, that goes on from a snapshot; with as many subtasks as this one if not given.
+
+        Raises InvalidJobError where a job would be refused, CorruptStateError for what is no snapshot.
+        """
+        try:
+            data = snapshot.removeprefix(_KIND) if snapshot.startswith(_KIND) else b""
+            epoch, lists = msgspec.msgpack.decode(data, type=tuple[int, Lists])
+        except msgspec.MsgspecError as error:
+            msg = (
+                "these bytes are no snapshot of a map harness of this version. Give what snapshot() returned. "
+                f"bytes={len(snapshot)}, cause={error}"
+            )
+            raise CorruptStateError(msg) from error
+        self._operator.check_items(lists)
+        other = copy.copy(self)
+        other._begin(lists)  # noqa: SLF001 - it is of this class
+        other._epoch, other._is_backlog = epoch, False  # noqa: SLF001 - as above
+        other.rescale(self._parallelism if parallelism is None else parallelism)
+        return other
+
+    def _context(self, subtask: int, watermark_us: int) -> MapContext:
+        return MapContext(
+            operator_id=self._operator.operator_id,
+            subtask=subtask,
+            parallelism=self._parallelism,
+            epoch=self._epoch,
+            is_backlog=self._is_backlog,
+            processing_time=self._clock_us,
+            current_watermark=watermark_us,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """A MapSource of copies of an object, so that nothing but its list outlives an epoch."""
+
+    function: MapFunction
+
+    @property
+    def label(self) -> str:
+        return f"{type(self.function).__module__}:{type(self.function).__qualname__}"
+
+    def create(self) -> MapFunction:
+        return copy.deepcopy(self.function)
+
+
+def _source(function: type[MapFunction] | MapFunction | str, args: Mapping[str, Any] | None) -> MapSource:
+    if isinstance(function, str):
+        return MapReference.parse(function, args)
+    if isinstance(function, type):
+        return LocalMap(function, dict(args or {}))
+    if args:
+        msg = f"{_WHERE}: an object has its arguments already. Give its class, or leave `args` out. args={dict(args)}"
+        raise InvalidJobError(msg)
+    return _Copies(function)
+
+
+def _checked(parallelism: int) -> int:
+    if parallelism < 1:
+        msg = f"{_WHERE}: without a subtask no record is mapped. Set parallelism to 1 or more. found={parallelism}"
+        raise InvalidJobError(msg)
+    return parallelism

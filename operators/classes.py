@@ -1,0 +1,120 @@
+"""The user's classes: named in a job, imported where they are needed, made with the step's arguments.
+
+The one idea: every way in which a class cannot be had is an InvalidJobError that says what the class should have been,
+and it is raised the same for each kind of function. Nothing here is pickled but names: a task imports the class itself.
+"""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from typing import Any, Generic, TypeVar
+
+from mixedmode.errors import InvalidJobError
+
+__all__ = ["ClassKind", "checked_class", "class_named", "file_of", "made", "split_reference"]
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassKind(Generic[F]):
+    """What a class is for: what it is called in messages, the step's key that names it, what it derives from."""
+
+    noun: str
+    key: str
+    bases: tuple[type[F], ...]
+    derives_from: str
+
+
+def split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
+    """(module, name) of `package.module:Class`. Raises InvalidJobError when it is not of this form."""
+    module, colon, name = text.partition(":")
+    parts = [*module.split("."), *name.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        msg = f"this names no {kind.noun}. Write `package.module:Class`. {kind.key}={text}"
+        raise InvalidJobError(msg)
+    return module, name
+
+
+def class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) -> type[F]:
+    """The class. Its module is imported, with `folder` on sys.path, so what stands at its top level runs.
+
+    Raises InvalidJobError when there is none to be had.
+    """
+    label = f"{module}:{name}"
+    try:
+        is_found = sys.path[:1] == [folder] and module in sys.modules
+        if folder is not None and not is_found:
+            _put_first_on_path(folder)
+            _forget_other(module, folder)
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # whatever the module's top level raises
+        msg = (
+            f"the module of a {kind.noun} cannot be imported: {type(error).__name__}: {error}. Put the file "
+            "next to the job file, or install its package, and import it once by hand to see the whole error. "
+            f"{kind.key}={label}, folder={folder}"
+        )
+        raise InvalidJobError(msg) from error
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return checked_class(found, label, kind)
+
+
+def checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
+    """`found`, if it is a class of this kind. Raises InvalidJobError when it is not."""
+    if not (isinstance(found, type) and issubclass(found, kind.bases)):
+        msg = (
+            f"this is no {kind.noun}. Name a class that derives from {kind.derives_from}. {kind.key}={label}, "
+            f"found={'nothing' if found is None else repr(found)}"
+        )
+        raise InvalidJobError(msg)
+    return found
+
+
+def made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F]) -> F:
+    """An object of the class. Raises InvalidJobError when `args` do not fit, or its __init__ fails."""
+    try:
+        inspect.signature(found).bind(**args)
+    except TypeError as error:
+        msg = (
+            f"the arguments do not fit the {kind.noun}: {error}. Set `args` to what its __init__ takes. "
+            f"{kind.key}={label}, takes={inspect.signature(found)}, args={dict(args)}"
+        )
+        raise InvalidJobError(msg) from error
+    try:
+        return found(**args)
+    except Exception as error:
+        msg = (
+            f"the {kind.noun} cannot be made: {type(error).__name__}: {error}. Correct its __init__ or the step's "
+            f"`args`. {kind.key}={label}, args={dict(args)}"
+        )
+        raise InvalidJobError(msg) from error
+
+
+def file_of(function: object) -> str | None:
+    """The file that defines an object's class, as tracebacks name it."""
+    module = sys.modules.get(type(function).__module__)
+    return getattr(module, "__file__", None)
+
+
+def _put_first_on_path(folder: str) -> None:
+    """It stays there, for what the function imports when it runs. Forgetting what was there is slow."""
+    if folder in sys.path:
+        sys.path.remove(folder)
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()  # its files may be new
+
+
+def _forget_other(module: str, folder: str) -> None:
+    """A Python worker serves several jobs, whose folders may have modules of one name: forget another folder's."""
+    top = module.partition(".")[0]
+    loaded = getattr(sys.modules.get(top), "__file__", None)
+    if loaded is None:
+        return
+    spec = PathFinder.find_spec(top, [folder])
+    if spec is not None and spec.origin is not None and spec.origin != loaded:
+        for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
+            del sys.modules[name]

@@ -1,0 +1,130 @@
+"""What a user writes for a `map` step: a class that sees rows of no certain key, and may keep a list per subtask.
+
+A function object serves one subtask in one epoch:
+
+    __init__(**args) -> open -> restore -> map_rows, as often as it takes -> snapshot -> close
+
+so what must outlive the epoch is in the list. A function with neither `snapshot` nor `restore` keeps nothing.
+
+Source: Flink's RichMapFunction and CheckpointedFunction; FLIP-8.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.types import Redistribution
+from mixedmode.errors import InvalidJobError
+from operators.process.function import Record, Rows
+from operators.process.records import python_records
+from operators.tables import column_of
+
+__all__ = ["MapContext", "MapFunction", "keeps_list", "problem_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapContext:
+    """Where a function object is about to work.
+
+    Subtasks are numbered from 0 to `parallelism` - 1. `processing_time` is the clock of the epoch, `current_watermark`
+    the job's watermark at its start (process.MIN_WATERMARK before there is one), both in microseconds since 1970.
+    """
+
+    operator_id: str
+    subtask: int
+    parallelism: int
+    epoch: int
+    is_backlog: bool
+    processing_time: int
+    current_watermark: int
+
+
+class MapFunction:
+    """Rows in, rows out, with a list per subtask for what must outlive an epoch. See docs/map-functions.md.
+
+    redistribution: what becomes of the lists of all subtasks when their number changes. `split`: the items are dealt
+    out. `union`: each subtask is given all of them, in every epoch, so it snapshots its own part only. None: the number
+    must not change. item_type: the type of an item, as of a ValueState; not set: None, bool, int, float, str, bytes,
+    datetime with a time zone, and lists and dicts of these.
+    """
+
+    redistribution: ClassVar[Redistribution] = None
+    item_type: ClassVar[Any] = Any
+
+    def open(self, context: MapContext) -> None:
+        """Called once, before anything else."""
+
+    def restore(self, items: list[Any]) -> None:
+        """Called once after `open`, with what the epoch before left for this subtask; [] if nothing has been kept."""
+
+    def map_rows(self, rows: pa.Table) -> Any:
+        """A part of the subtask's rows in this epoch -> a table or frame with the columns of `output`, or rows.
+
+        Unless it is overridden, `map_record` is called for each row.
+        """
+        return [row for record in records_of(rows) for row in rows_in(self.map_record(record))]
+
+    def map_record(self, record: Record) -> Rows:
+        """One row, {column: value} -> rows of the step's `output`, by `yield` or `return`, or nothing."""
+        del record
+        msg = f"{type(self).__name__} has neither map_rows nor map_record. Write one"
+        raise NotImplementedError(msg)
+
+    def snapshot(self) -> list[Any]:
+        """Called once after the rows of the epoch: what this subtask keeps. It is committed with the epoch."""
+        return []
+
+    def close(self) -> None:
+        """Called once at the end, also after a failure."""
+
+
+def records_of(rows: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries; see operators/process/records.py."""
+    return python_records([column_of(rows, name) for name in rows.column_names], rows.column_names)
+
+
+def rows_in(result: Rows) -> Iterable[Any]:
+    """What a method gave, as several rows."""
+    if result is None:
+        return ()
+    return (result,) if isinstance(result, dict) else result
+
+
+def keeps_list(function: MapFunction) -> bool:
+    """Whether the class keeps a list: it has a `snapshot` of its own."""
+    return type(function).snapshot is not MapFunction.snapshot
+
+
+def maps_tables(function: MapFunction) -> bool:
+    """Whether the class takes tables rather than records."""
+    return type(function).map_rows is not MapFunction.map_rows
+
+
+def problem_of(function: MapFunction, label: str) -> InvalidJobError | None:
+    """What is wrong with a class as a whole, before it has seen a row; None if nothing is."""
+    found, values = type(function), f"map={label}"
+    has_restore = found.restore is not MapFunction.restore
+    if not maps_tables(function) and found.map_record is MapFunction.map_record:
+        return InvalidJobError(f"the map function has neither map_rows nor map_record. Write one of them. {values}")
+    if keeps_list(function) is not has_restore:
+        has, lacks = ("restore", "snapshot") if has_restore else ("snapshot", "restore")
+        msg = (
+            f"the map function has a method {has} and no method {lacks}, so what one subtask keeps would never come "
+            f"back. Write both, or neither. {values}"
+        )
+        return InvalidJobError(msg)
+    if function.redistribution not in {"split", "union", None}:
+        msg = (
+            "the map function declares a redistribution that there is not. Set it to 'split', 'union' or None. "
+            f"{values}, redistribution={function.redistribution!r}"
+        )
+        return InvalidJobError(msg)
+    if function.redistribution is not None and not keeps_list(function):
+        msg = (
+            "the map function says how its list is redistributed, and keeps none. Write snapshot and restore, or "
+            f"remove `redistribution`. {values}, redistribution={function.redistribution!r}"
+        )
+        return InvalidJobError(msg)
+    return None

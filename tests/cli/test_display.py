@@ -1,0 +1,69 @@
+"""What the screen tells of rescaling, and of going back to an older checkpoint."""
+
+from rich.console import Console
+from rich.progress import Progress
+
+from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch
+from mixedmode.cli.display import Display
+from mixedmode.runtime.events import Rescaled, SparkLogRepaired, StepRescaled, WentBack
+
+
+def shown(console: Console, tell: str) -> list[str]:
+    with console.capture() as capture:
+        display = Display(console, Progress(console=console, disable=True))
+        if tell == "rescaled":
+            steps = (StepRescaled("by_key", 2, 4), StepRescaled("by_bucket", 1, 3))
+            display.on_rescaled(Rescaled(Epoch(7), steps, "asked for with `mixedmode rescale`"))
+        else:
+            display.on_rescale_ignored("it is [old]")
+    return capture.get().splitlines()
+
+
+def test_a_change_of_parallelism_is_a_line() -> None:
+    assert shown(Console(width=200), "rescaled") == [
+        "rescale  epoch 7     subtasks of by_key 2 -> 4, by_bucket 1 -> 3: asked for with `mixedmode rescale`"
+    ]
+
+
+def test_a_request_that_does_not_count_is_told() -> None:
+    assert shown(Console(width=200), "ignored") == ["rescale  it is [old]"]
+
+
+def a_display() -> Display:
+    console = Console(width=60)
+    return Display(console, Progress(console=console, disable=True))
+
+
+def test_going_back_says_what_is_damaged_in_lines_that_are_not_cut_and_once_more_in_the_summary() -> None:
+    display = a_display()
+    runs = [Damage("state", f"/c/runs/step/{number}.sst", "a run of the state is missing") for number in range(7)]
+    manifest = Damage("manifest", "/c/manifests/[8].json", "its manifest is missing")
+    damaged = (CheckedCheckpoint(Epoch(8), (manifest,)), CheckedCheckpoint(Epoch(7), tuple(runs)))
+    with display.console.capture() as capture:
+        display.on_went_back(WentBack(Epoch(6), damaged, 1_200, ("", "late")))
+        display.print_summary()
+    assert capture.get().splitlines() == [
+        "damaged  checkpoint 8: its manifest is missing, file=/c/manifests/[8].json",
+        *(
+            f"damaged  checkpoint 7: a run of the state is missing, file=/c/runs/step/{number}.sst"
+            for number in range(5)
+        ),
+        "damaged  checkpoint 7: and 2 more files",
+        (
+            "back     going on from checkpoint 6: what came after it is read again; 1,200 output files of later epochs "
+            "are taken back"
+        ),
+        "         rows of later epochs that the console has printed cannot be taken back; they come again",
+        "         rows of later epochs that output 'late' has printed cannot be taken back; they come again",
+        "went back to checkpoint 6, as damaged ones came after it: 7, 8",
+        "nothing new: no epoch was committed in this run",
+    ]
+
+
+def test_what_was_mended_of_sparks_log_is_told() -> None:
+    display = a_display()
+    with display.console.capture() as capture:
+        display.on_spark_log_repaired(SparkLogRepaired(("/c/spark/offsets/7",)))
+    assert capture.get() == (
+        "mended   an entry of Spark's log was missing or damaged, and not needed, file=/c/spark/offsets/7\n"
+    )

@@ -1,0 +1,217 @@
+"""SIGKILL at every named place of an epoch, in the backlog, at the flip and live: the output is the undisturbed run's,
+row for row, in each of its outputs.
+
+Each place is met once; where an epoch passes from undone to done, three times in a row. MIXEDMODE_TEST_KILLS=3 makes it
+three times everywhere.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.crash_points import CrashPoint
+from mixedmode.job import Job
+from mixedmode.runtime.run import Until
+from tests.faults.processes import killed_at
+from tests.harness import manifests, output_changes, run, write_json, write_text
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+JOB = """\
+name: faults
+execution: {runtime-mode: mixed, checkpointing: {interval: 100ms, dir: ./checkpoints, num-retained: 3}}
+parallelism: 2
+pipeline: {max-parallelism: 16}
+spark: {master: "local[2]", driver.memory: 1g}
+sources:
+  sales:
+    format: json
+    path: in
+    schema: "shop string, price long, at timestamp"
+    event-time: at
+    watermark: {out-of-orderness: 1h}
+steps:
+  - key-by: [shop]
+"""
+WINDOWS = """\
+    window: {session: 5m}
+    allowed-lateness: 3h
+    late: {format: parquet, path: ./side}
+    aggregate: {sales: count(*), income: sum(price), first: first(price)}
+sink: {format: parquet, path: ./out}
+"""
+FUNCTION = """\
+    process: functions:Reminders
+    output: shop string, sales long, at long
+    outputs: {dear: {format: parquet, path: ./side, schema: "shop string, price long"}}
+sink: {format: parquet, path: ./out}
+"""
+CODE = """\
+from mixedmode.process import KeyedProcessFunction, ValueState
+
+class Reminders(KeyedProcessFunction):
+    sales = ValueState(int, default=0)
+
+    def process_element(self, record, context):
+        self.sales.value += 1
+        context.timers.register_event_time_timer(context.timestamp + 5_400_000_000)
+        if record["price"] > 40:
+            context.output("dear", {"shop": record["shop"], "price": record["price"]})
+
+    def on_timer(self, timestamp, context):
+        yield {"shop": context.current_key, "sales": self.sales.value, "at": timestamp}
+"""
+
+
+KILLS = int(os.environ.get("MIXEDMODE_TEST_KILLS", "1"))
+#: places that every epoch passes, and how often a run is killed there in a row
+EPOCH: dict[CrashPoint, int] = {
+    "sort": KILLS,
+    "aggregate": KILLS,
+    "runs-stored": KILLS,
+    "before-manifest": 3,
+    "after-manifest": 3,
+    "publish": KILLS,
+    "after-publish": KILLS,
+}
+#: the first epoch in which subtasks find runs enough to merge
+MERGES = 8
+LIVE: dict[CrashPoint, int] = {**dict.fromkeys(EPOCH, KILLS), "merge": 3, "drop": 1}  # one is dropped once
+
+
+class Story:
+    """A job in a folder, and the files that it reads, one an epoch."""
+
+    def __init__(self, folder: Path, steps: str) -> None:
+        self.folder = folder
+        write_text(folder, "job.yaml", JOB + steps)
+        write_text(folder, "functions.py", CODE)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "job.yaml"
+
+    def add(self, number: int) -> None:
+        """Sales of some hours, a few of them of hours before, and one that is late for good."""
+        day = datetime(2001, 1, 1, tzinfo=UTC)
+        times = [day + timedelta(hours=5 * number + i * 3 % 8, minutes=i % 60) for i in range(200)]
+        rows = [{"shop": f"shop {i % 7}", "price": i * 13 % 50, "at": f"{at:%F %T}"} for i, at in enumerate(times)]
+        write_json(self.folder / "in", f"{number}.json", rows)
+
+    def run(self, spark: SparkSession, *, until: Until = Until.IDLE) -> None:
+        run(Job.from_yaml(self.file), spark, until=until)
+
+    def killed(self, point: CrashPoint, epoch: int, times: int) -> None:
+        for _ in range(times):
+            killed_at(self.file, point, epoch)
+
+    def rows(self, *, up_to: int) -> list[dict[str, Any]]:
+        """Everything that it gave in these epochs, in all outputs."""
+        every = (row for name in ("out", "side") for row in output_changes(self.folder / name))
+        return sorted((row for row in every if row["_epoch"] <= up_to), key=repr)
+
+    def check(self, told: "Story", *, up_to: int) -> None:
+        expected = told.rows(up_to=up_to)
+        assert len(expected) > 20 * (up_to + 1)
+        assert self.rows(up_to=10**9) == expected
+        epochs = [m.epoch for m in manifests(self.folder / "checkpoints")]
+        # an old checkpoint that a kill has kept from being dropped goes with the next one
+        assert epochs in ([*range(max(0, up_to - kept), up_to + 1)] for kept in (2, 3))
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """The undisturbed run: one file an epoch."""
+    story = Story(tmp_path_factory.mktemp("told"), FUNCTION)
+    for number in range(MERGES + 1):
+        story.add(number)
+        story.run(spark)
+    return story
+
+
+@pytest.fixture(scope="module")
+def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Story]]:
+    """A story that has come to the epoch before MERGES, as often as it is asked for, in one place."""
+    base = tmp_path_factory.mktemp("grown")
+    story = Story(base / "story", FUNCTION)
+    for number in range(MERGES):
+        story.add(number)
+        story.run(spark)
+    shutil.copytree(story.folder, base / "kept")
+
+    def again() -> Story:
+        shutil.rmtree(story.folder)
+        shutil.copytree(base / "kept", story.folder)
+        return story
+
+    yield again
+    shutil.rmtree(base)
+
+
+@pytest.mark.parametrize("point", EPOCH)
+def test_kills_in_the_backlog(spark: SparkSession, told: Story, tmp_path: Path, point: CrashPoint) -> None:
+    story = Story(tmp_path, FUNCTION)
+    story.add(0)
+    story.killed(point, 0, EPOCH[point])
+    story.run(spark)
+    story.check(told, up_to=0)
+
+
+@pytest.mark.parametrize("point", EPOCH)
+def test_kills_in_the_first_epoch_after_the_flip(
+    spark: SparkSession, told: Story, tmp_path: Path, point: CrashPoint
+) -> None:
+    story = Story(tmp_path, FUNCTION)
+    story.add(0)
+    story.run(spark)
+    story.add(1)
+    story.killed(point, 1, KILLS)
+    story.run(spark)
+    story.check(told, up_to=1)
+
+
+@pytest.mark.parametrize("point", LIVE)
+def test_kills_in_a_live_epoch_that_merges_runs_and_drops_a_checkpoint(
+    spark: SparkSession, told: Story, grown: Callable[[], Story], point: CrashPoint
+) -> None:
+    story = grown()
+    story.add(MERGES)
+    story.killed(point, MERGES, LIVE[point])
+    story.run(spark)
+    story.check(told, up_to=MERGES)
+
+
+def test_kills_while_garbage_is_collected(spark: SparkSession, told: Story, tmp_path: Path) -> None:
+    story = Story(tmp_path, FUNCTION)
+    story.add(0)
+    story.run(spark)
+    story.add(1)
+    story.killed("before-manifest", 1, 1)
+    story.run(spark)
+    story.killed("collect", 1, 1)
+    story.run(spark)
+    story.check(told, up_to=1)
+
+
+def test_a_kill_in_a_live_epoch_of_sessions(spark: SparkSession, scratch_folder: Path, tmp_path: Path) -> None:
+    undisturbed, story = Story(tmp_path / "told", WINDOWS), Story(tmp_path / "killed", WINDOWS)
+    for number in range(3):
+        undisturbed.add(number)
+        undisturbed.run(spark)
+    story.add(0)
+    story.run(spark)
+    story.add(1)
+    story.killed("runs-stored", 1, KILLS)
+    story.add(2)
+    story.run(spark)
+    for one in (undisturbed, story):
+        one.run(spark, until=Until.DRAINED)
+    assert [m.epoch for m in manifests(story.folder / "checkpoints")] == [1, 2, 3]
+    assert len(undisturbed.rows(up_to=3)) > 50
+    assert story.rows(up_to=3) == undisturbed.rows(up_to=3)

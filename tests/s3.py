@@ -1,0 +1,64 @@
+"""An S3 server on this machine, and what a program needs in its environment to find it.
+
+obstore opens a store once a process and URL, so every test has a bucket of its own.
+"""
+
+import itertools
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.request import Request, urlopen
+
+#: a store that is away is away for good in a test, and is not waited for
+RETRY_SECONDS = 3.0
+
+_serial = itertools.count()
+
+
+@dataclass
+class S3Server:
+    """A running server."""
+
+    port: int
+    buckets: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def new_bucket(self) -> str:
+        """The URL of a new, empty bucket."""
+        name = f"bucket-{os.getpid()}-{next(_serial)}"
+        with urlopen(Request(f"{self.url}/{name}", method="PUT")) as answer:
+            assert answer.status == 200, answer.status
+        self.buckets.append(name)
+        return f"s3://{name}"
+
+
+def environment(endpoint: str) -> dict[str, str]:
+    """What obstore and mixedmode read from the environment, for a server at `endpoint`."""
+    return {
+        "AWS_ENDPOINT": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_REGION": "us-east-1",
+        "AWS_TIMEOUT": "1s",
+        "MIXEDMODE_STORE_RETRY_SECONDS": str(RETRY_SECONDS),
+    }
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """A server with conditional puts, in a thread of this process; what it holds is in memory."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        yield S3Server(server.get_host_and_port()[1])
+    finally:
+        server.stop()
