@@ -15,7 +15,7 @@ from bench.function import OUTPUT_DDL, CountAndSum
 from bench.workload import DISORDER_S, KEY, PARALLELISM, TIME, VALUE, WINDOW_S
 from mixedmode.config import SourceSpec
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase
+from mixedmode.runtime.events import EpochCommitted, EpochStarted, Flipped, Phase, Silent
 from mixedmode.runtime.run import RunOptions, Until, run_job
 
 LIVE_SECONDS_MAX = 300.0  # a live run that takes longer is stuck; it is stopped, and the benchmark fails
@@ -104,7 +104,7 @@ def _written(job: Job, work: Path) -> Job:
 
 
 @dataclass
-class _Watch:
+class _Watch(Silent):
     """An observer with a stopwatch. With a feed, it lets a file in when the job is live and after each live epoch."""
 
     session: SparkSession

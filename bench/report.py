@@ -24,8 +24,16 @@ from bench.workload import FULL, Scale
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 PAGE_COLUMNS = 130
 
-Unit = Literal["s", "x", "/s", "MiB"]
-_FORMATS: dict[Unit, str] = {"s": "{:,.2f} s", "x": "{:,.2f}x", "/s": "{:,.0f}/s", "MiB": "{:,.0f} MiB"}
+Unit = Literal["s", "ms", "x", "/s", "MiB", "B", ""]
+_FORMATS: dict[Unit, str] = {
+    "s": "{:,.2f} s",
+    "ms": "{:,.1f} ms",
+    "x": "{:,.2f}x",
+    "/s": "{:,.0f}/s",
+    "MiB": "{:,.0f} MiB",
+    "B": "{:,.1f} B",
+    "": "{:,.0f}",
+}
 
 
 @dataclass(frozen=True, slots=True)

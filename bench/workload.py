@@ -61,6 +61,16 @@ class Scale:
         return max(1, self.events // 500)
 
     @property
+    def simulated_epochs(self) -> int:
+        """Live epochs of the simulated life of a job."""
+        return max(100, self.events // 1_000)
+
+    @property
+    def simulated_keys(self) -> int:
+        """Keys of its steady state."""
+        return max(1_000, self.keys // 50)
+
+    @property
     def window_keys(self) -> int:
         """Keys of the timed events: a key has about four in a window."""
         return max(1, self.keys // 100)
