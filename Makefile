@@ -6,13 +6,14 @@ TOX   := $(VENV)/bin/tox
 READY := $(VENV)/.tox-ready
 ARGS  :=
 
-.PHONY: help demo test tests lint types bench clean
+.PHONY: help demo test tests lint types bench soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    history, live feed and one job over both, in under 3 minutes"
 	@echo "make test    lint, types and tests: what must pass before a change lands"
 	@echo "make bench   the benchmarks, as ratios within one run"
+	@echo "make soak    a job that is killed every 30 s, for 20 minutes (ARGS=\"--minutes 2\")"
 	@echo "make lint | types | tests    one part of make test; ARGS=... is passed on"
 	@echo "make clean   remove .venv, run and the caches"
 
@@ -23,7 +24,7 @@ demo: $(READY)
 test: $(READY)
 	$(TOX) run -e lint,types,tests
 
-lint types tests bench: $(READY)
+lint types tests bench soak: $(READY)
 	$(TOX) run -e $@ -- $(ARGS)
 
 clean:

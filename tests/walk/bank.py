@@ -1,0 +1,242 @@
+"""A bank: transfers between accounts, the jobs that sum them up, and the answers as plain Python.
+
+A transfer is two records of one file and one time, so the sum over all rows of any of these jobs is 0, in every epoch
+that a reader may see, whatever was killed, damaged, moved or done again before it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import strategies as st
+
+from mixedmode.job import Job, Sink, Source
+from mixedmode.process import Context, KeyedProcessFunction, MapState, Record
+from tests.walk.engine import Place
+
+MAX_PARALLELISM = 13
+ACCOUNTS = 12
+SECOND_US = 1_000_000
+WINDOW_US = 10 * SECOND_US
+OUT_OF_ORDERNESS_US = 5 * SECOND_US
+FILE_STEP_US = 3 * SECOND_US  # between the earliest records of two files: the later file's are never late
+
+SCHEMA = pa.schema([("account", pa.string()), ("amount", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+DDL = "account string, amount bigint, at timestamp"
+
+Row = Mapping[str, Any]
+Table = dict[tuple[Any, ...], Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """One side of a transfer."""
+
+    account: str
+    amount: int
+    at_us: int
+
+
+Postings = tuple[Posting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A file of transfers, (from, to, amount, time after the file's own), that has not come yet."""
+
+    transfers: tuple[tuple[int, int, int, int], ...]
+
+    def postings(self, number: int) -> Postings:
+        """What is in it when it comes as the file of this number, by which its times go."""
+        start_us = number * FILE_STEP_US
+        return tuple(
+            posting
+            for source, target, amount, after_us in self.transfers
+            for posting in (
+                Posting(f"account {source}", -amount, start_us + after_us),
+                Posting(f"account {target}", amount, start_us + after_us),
+            )
+        )
+
+
+def drafts() -> st.SearchStrategy[Draft]:
+    """Files of a few transfers."""
+    account = st.integers(0, ACCOUNTS - 1)
+    transfer = st.tuples(account, account, st.integers(1, 9), st.integers(0, OUT_OF_ORDERNESS_US - 1))
+    return st.lists(transfer, min_size=1, max_size=4).map(lambda found: Draft(tuple(found)))
+
+
+def as_table(postings: Iterable[Posting]) -> pa.Table:
+    """The records as Spark would read them from a file."""
+    return pa.Table.from_pylist([{"account": p.account, "amount": p.amount, "at": p.at_us} for p in postings], SCHEMA)
+
+
+class Statements(KeyedProcessFunction):
+    """Sums up each account's postings by ten seconds, and gives a sum once its time is over."""
+
+    sums = MapState(int, int)
+
+    def process_element(self, record: Record, context: Context) -> None:
+        """See KeyedProcessFunction."""
+        assert context.timestamp is not None
+        end = context.timestamp // WINDOW_US * WINDOW_US + WINDOW_US
+        self.sums[end] = self.sums.get(end, 0) + record["amount"]
+        context.timers.register_event_time_timer(end)
+
+    def on_timer(self, timestamp: int, context: Context) -> Record:
+        """See KeyedProcessFunction."""
+        return {"account": context.current_key, "until": timestamp, "total": self.sums.pop(timestamp)}
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A job over the postings: its steps, the columns that tell its rows apart, and its answer.
+
+    `amount` is the column whose sum is constant. `is_table`: its rows change, and all of them are stored, so that they
+    can be given again to a new output; else each row is given once and for ever.
+    """
+
+    steps: Callable[[Job], Job]
+    keys: tuple[str, ...]
+    amount: str
+    answer: Callable[[Sequence[Posting]], Iterable[Row]]
+    is_table: bool = True
+
+    def job(self, place: Place, parallelism: int, *, retained: int, sort_memory: int, tolerable: int) -> Job:
+        """The job over the folders of a walk."""
+        source = Source.parquet(place.input, schema=DDL, event_time="at", out_of_orderness="5s")
+        job = Job(
+            "bank",
+            sources={"postings": source},
+            mode="mixed",
+            parallelism=parallelism,
+            max_parallelism=MAX_PARALLELISM,
+            checkpoint_dir=place.checkpoints,
+            checkpoint_interval="1ms",
+            checkpoints_retained=retained,
+            tolerable_failed_checkpoints=tolerable,
+            sort_memory=sort_memory,
+        )
+        return self.steps(job).write(Sink.parquet(place.out))
+
+    def expected(self, postings: Sequence[Posting], *, before: Sequence[Posting] = ()) -> Table:
+        """The table after these postings; `before`: those of them that had come when the output was begun anew."""
+        table = self.keyed(self.answer(postings))
+        if self.is_table:
+            return table
+        return {key: row for key, row in table.items() if key not in self.keyed(self.answer(before))}
+
+    def keyed(self, rows: Iterable[Row]) -> Table:
+        """Rows by key; no key is there twice."""
+        table: Table = {}
+        for row in rows:
+            key = self.key_of(row)
+            assert key not in table, f"two rows of one key: {row}, {table[key]}"
+            table[key] = row
+        return table
+
+    def key_of(self, row: Row) -> tuple[Any, ...]:
+        """What tells a row apart from all others."""
+        return tuple(row[name] for name in self.keys)
+
+    def fold(self, table: Table, changes: Iterable[Row]) -> None:
+        """Apply the rows of one epoch's output, each of which has to fit what is there."""
+        seen = set()
+        for change in changes:
+            key = self.key_of(change)
+            assert key not in seen, f"two rows of one key in one epoch: {change}"
+            seen.add(key)
+            assert (key in table) == (change["_op"] != "insert"), (
+                f"{change['_op']} of a key that is there, or not: {change}"
+            )
+            row = {name: value for name, value in change.items() if name not in {"_op", "_epoch"}}
+            if change["_op"] == "delete":
+                del table[key]
+            else:
+                table[key] = row
+
+
+def read_output(path: Path) -> list[dict[str, Any]]:
+    """The rows of a published file."""
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def _balances(postings: Sequence[Posting]) -> list[Row]:
+    totals: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for posting in postings:
+        totals[posting.account] += posting.amount
+        counts[posting.account] += 1
+    return [{"account": account, "n": n, "total": totals[account]} for account, n in counts.items()]
+
+
+def _by_activity(postings: Sequence[Posting]) -> list[Row]:
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for row in _balances(postings):
+        groups[row["n"]].append(row["total"])
+    return [{"n": n, "accounts": len(totals), "held": sum(totals)} for n, totals in groups.items()]
+
+
+def _closed_sums(postings: Sequence[Posting]) -> dict[tuple[str, int], int]:
+    """{(account, end of its ten seconds): sum} of those that the watermark has passed."""
+    watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
+    sums: Counter[tuple[str, int]] = Counter()
+    for posting in postings:
+        end = posting.at_us // WINDOW_US * WINDOW_US + WINDOW_US
+        sums[posting.account, end] += posting.amount
+    return {key: total for key, total in sums.items() if key[1] <= watermark_us}
+
+
+def _windows(postings: Sequence[Posting]) -> list[Row]:
+    return [
+        {"window_start": _instant(end - WINDOW_US), "window_end": _instant(end), "account": account, "total": total}
+        for (account, end), total in _closed_sums(postings).items()
+    ]
+
+
+def _statements(postings: Sequence[Posting]) -> list[Row]:
+    return [
+        {"account": account, "until": end, "total": total} for (account, end), total in _closed_sums(postings).items()
+    ]
+
+
+def _instant(time_us: int) -> datetime:
+    return datetime.fromtimestamp(time_us / SECOND_US, UTC)
+
+
+BOOKS = {
+    "balances": Book(
+        lambda job: job.key_by("account").aggregate(n="count(*)", total="sum(amount)"), ("account",), "total", _balances
+    ),
+    "by activity": Book(
+        lambda job: (
+            job.key_by("account")
+            .aggregate(n="count(*)", total="sum(amount)")
+            .key_by("n")
+            .aggregate(accounts="count(*)", held="sum(total)")
+        ),
+        ("n",),
+        "held",
+        _by_activity,
+    ),
+    "windows": Book(
+        lambda job: job.key_by("account").window(tumbling="10s").aggregate(total="sum(amount)"),
+        ("window_start", "window_end", "account"),
+        "total",
+        _windows,
+        is_table=False,
+    ),
+    "statements": Book(
+        lambda job: job.key_by("account").process(Statements, output="account string, until bigint, total bigint"),
+        ("account", "until"),
+        "total",
+        _statements,
+        is_table=False,
+    ),
+}

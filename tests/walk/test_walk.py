@@ -1,0 +1,82 @@
+"""A random walk through the life of a job: a machine that adds data, runs, kills, damages, restores, and a plain model.
+
+The one idea: the model knows only which files were there. Whatever happened before, what is published is the
+answer over the files of the epochs that are committed, these are the first files that came, each once; and a start or
+an epoch that nothing disturbed leaves none out. The sum over the accounts of the bank is 0 for every reader at any
+time.
+
+Each run of the tests walks elsewhere and prints its seed; WALK_SEED=<seed> walks the same way again, and
+WALK_STEPS=<number> walks further.
+"""
+
+import os
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from mixedmode.checkpoint import verify
+from mixedmode.checkpoint.decide import CommitPermit
+from mixedmode.checkpoint.log import CheckpointLog, CommitOutcome, Committed
+from mixedmode.checkpoint.types import Manifest
+from mixedmode.state import merging
+from tests.walk.engine import without_spark
+from tests.walk.faults import Faults
+from tests.walk.machine import Walk
+
+STEPS_MIN = 2_000
+STEPS_PER_WALK = 50
+
+
+@pytest.fixture
+def walks(tmp_path: Path) -> Iterator[type[Walk]]:
+    """Walks on small numbers, in a folder in memory where there is one: kills are of processes, not of machines."""
+    shared = Path("/dev/shm")
+    with without_spark() as patch, tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else tmp_path) as base:
+        Walk.base, Walk.faults, Walk.steps = Path(base), Faults(), 0
+        (Walk.base / "tmp").mkdir()
+        patch.setattr(tempfile, "tempdir", str(Walk.base / "tmp"))
+        patch.setattr(merging, "FAN_IN", 5)
+        patch.setattr(verify, "_THREADS", 1)  # so that steps of I/O have an order
+        patch.setattr(os, "fsync", lambda _file: None)
+        patch.setattr(CheckpointLog, "commit", _remembered(CheckpointLog.commit, Walk.commits))
+        Walk.faults.install(patch)
+        yield Walk
+
+
+def test_a_walk_never_loses_or_doubles_anything(walks: type[Walk], capsys: pytest.CaptureFixture[str]) -> None:
+    number = int(os.environ.get("WALK_SEED") or random.SystemRandom().randrange(2**32))
+    steps = int(os.environ.get("WALK_STEPS") or STEPS_MIN)
+    with capsys.disabled():
+        print(f"\nrandom walk: WALK_SEED={number}")  # noqa: T201 - also when it passes
+    walking = settings(
+        derandomize=False,
+        database=None,
+        deadline=None,
+        stateful_step_count=STEPS_PER_WALK,
+        report_multiple_bugs=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    while walks.steps < steps:  # a walk may end early, where it has drawn too much
+        examples = -(-(steps - walks.steps) // STEPS_PER_WALK)
+        run_state_machine_as_test(seed(number)(walks), settings=settings(walking, max_examples=examples))
+        number += 1
+    with capsys.disabled():
+        print(f"random walk: {walks.steps} steps")  # noqa: T201
+
+
+def _remembered(
+    commit: Callable[[CheckpointLog, Manifest, CommitPermit], CommitOutcome], commits: list[Manifest]
+) -> Callable[[CheckpointLog, Manifest, CommitPermit], CommitOutcome]:
+    def commit_and_remember(log: CheckpointLog, manifest: Manifest, permit: CommitPermit) -> CommitOutcome:
+        outcome = commit(log, manifest, permit)
+        if isinstance(outcome, Committed):
+            commits.append(manifest)
+        return outcome
+
+    return commit_and_remember
