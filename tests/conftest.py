@@ -15,9 +15,17 @@ if TYPE_CHECKING:
 
 # No deadline: the machine may be busy, and a Spark job takes its time. Cases are chosen anew in every run; one that
 # fails is printed as a blob that reproduces it. Where CI is set in the environment, hypothesis takes the same cases
-# each time, so that a change is judged by what it changes; the random walk (tests/walk) searches there, too.
+# each time, so that a change is judged by what it changes.
 settings.register_profile("mixedmode", deadline=None, print_blob=True)
 settings.load_profile("mixedmode")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have recorded (record_property), such as the seed of a walk; also of those that passed."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        if report.user_properties and report.when == "call":
+            found = ", ".join(f"{name}={value}" for name, value in report.user_properties)
+            terminalreporter.write_line(f"{report.nodeid}: {found}")
 
 
 @pytest.fixture(scope="session")

@@ -94,6 +94,7 @@ def restore_savepoint(
     check_moved(given)
     was_done, taken_back = is_restored(log, given), 0
     if not was_done:
+        _check_begin_anew(sinks, manifest)
         generation = copy_restored(log, given)
         taken_back = sinks.take_back(savepoint.epoch)
         commit_restored(log, given, generation)
@@ -157,6 +158,19 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
     _check_published(
         sinks, manifest, [n for n in manifest.output_names if not isinstance(sinks.by_name[n], ConsoleSink)]
     )
+
+
+def _check_begin_anew(sinks: Sinks, manifest: Manifest) -> None:
+    """Raises InvalidJobError if an output begins anew in a folder in which something would stay of another run."""
+    for name in sinks.by_name.keys() - set(manifest.output_names):
+        oldest = sinks.by_name[name].oldest_published()
+        if oldest is not None and oldest <= manifest.epoch:
+            msg = (
+                "an output begins anew, because it is not the one that the savepoint's job wrote to, and its folder "
+                "holds the output of an earlier run; the two would be mixed. Nothing was restored. Give this output a "
+                f"new path. folder={sinks.by_name[name].store.url}"
+            )
+            raise InvalidJobError(msg)
 
 
 def _check_published(sinks: Sinks, manifest: Manifest, names: Collection[str]) -> None:

@@ -1,7 +1,7 @@
 """SIGKILL at every named place of an epoch, in the backlog, at the flip and live: the output is the undisturbed run's,
 row for row, in each of its outputs.
 
-Each place is met once; where an epoch passes from undone to done, three times in a row. MIXEDMODE_TEST_KILLS=3 makes it
+Each place is met once; right before the commit, and in a merge, three times in a row. MIXEDMODE_TEST_KILLS=3 makes it
 three times everywhere.
 """
 
@@ -76,7 +76,7 @@ EPOCH: dict[CrashPoint, int] = {
     "aggregate": KILLS,
     "runs-stored": KILLS,
     "before-manifest": 3,
-    "after-manifest": 3,
+    "after-manifest": KILLS,
     "publish": KILLS,
     "after-publish": KILLS,
 }

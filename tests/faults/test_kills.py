@@ -1,4 +1,4 @@
-"""SIGKILL of the driver, as a power cut would, at every step between reading and publishing; then a start without it.
+"""SIGKILL of the driver where test_kill_matrix.py does not come: files that map tasks read, and two keyed steps.
 
 Only the run that dies needs a process of its own; the one after it is a start in this process, over the same folders.
 """
@@ -15,15 +15,6 @@ from tests.harness import manifests, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-#: point: how many checkpoints the killed run leaves of the epoch
-POINTS: dict[CrashPoint, int] = {
-    "sort": 0,
-    "runs-stored": 0,
-    "before-manifest": 0,
-    "after-manifest": 1,
-    "after-publish": 1,
-}
-
 
 @pytest.fixture
 def job(scratch_folder: Path, tmp_path: Path) -> FaultJob:
@@ -35,38 +26,27 @@ def two_steps(scratch_folder: Path, tmp_path: Path) -> FaultJob:
     return FaultJob(tmp_path / "a folder", TWO_STEPS)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_kill_in_the_backlog_loses_and_doubles_nothing(spark: SparkSession, job: FaultJob, point: CrashPoint) -> None:
+def test_a_kill_in_a_backlog_of_files_that_map_tasks_read(spark: SparkSession, job: FaultJob) -> None:
     job.add("history", 3_000)
-    killed_at(job.file, point, 0)
-    assert len(manifests(job.checkpoints)) == POINTS[point]
+    killed_at(job.file, "before-manifest", 0)
+    assert not manifests(job.checkpoints)
     job.add("later", 500)
     run(job.job, spark)
     assert [m.is_backlog for m in manifests(job.checkpoints)] == [True, False], "what came after the kill is live"
     job.check()
 
 
-@pytest.mark.parametrize("point", ["sort", "before-manifest", "after-manifest"])
-def test_a_kill_in_a_live_epoch_loses_and_doubles_nothing(
-    spark: SparkSession, two_steps: FaultJob, point: CrashPoint
+@pytest.mark.parametrize(("point", "committed"), [("sort", 1), ("after-manifest", 2)])
+def test_a_kill_in_a_live_epoch_of_two_keyed_steps(
+    spark: SparkSession, two_steps: FaultJob, point: CrashPoint, committed: int
 ) -> None:
     job = two_steps
     job.add("history", 3_000)
     run(job.job, spark)
     job.add("live", 500)
     killed_at(job.file, point, 1)
-    assert len(manifests(job.checkpoints)) == 1 + POINTS[point]
+    assert len(manifests(job.checkpoints)) == committed
     job.add("later", 500)
     run(job.job, spark)
     assert [m.is_backlog for m in manifests(job.checkpoints)] == [True, False, False]
-    job.check()
-
-
-def test_three_kills_in_a_row_at_one_point(spark: SparkSession, job: FaultJob) -> None:
-    job.add("history", 3_000)
-    for _ in range(3):
-        killed_at(job.file, "before-manifest", 0)
-        assert not manifests(job.checkpoints)
-    run(job.job, spark)
-    assert [m.generation for m in manifests(job.checkpoints)] == [4]
     job.check()

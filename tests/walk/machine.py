@@ -16,6 +16,7 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.gc import collect_orphans
 from mixedmode.checkpoint.savepoint import create_savepoint, damaged_files, dispose_savepoint
 from mixedmode.checkpoint.store import ObjectStore
@@ -212,8 +213,10 @@ class Walk(RuleBasedStateMachine):
     @precondition(lambda self: self.model.epochs and not self.model.damaged and len(self.saved) < SAVEPOINTS_MAX)
     @rule(fault=striking(60))
     def savepoint(self, fault: Fault | None) -> None:
-        """Also while the job runs. One that was cut short is made again under the same name."""
+        """Also while the job runs. One that was cut short is made again under the same name, unless it is there."""
         store = ObjectStore(self.place.root / "savepoints" / str(self.folders))
+        if store.exists(paths.SAVEPOINT):
+            dispose_savepoint(store)
         with self._striking(fault):
             savepoint = create_savepoint(self.model.log, store, now_ms=0)
             self.folders += 1
@@ -272,7 +275,7 @@ class Walk(RuleBasedStateMachine):
         job = self.job(place, parallelism)
         restored = partial(restore_savepoint, saved.store.url, job.spec, job.where, session=local_session(self.world))
         if keeps_output and not fits:
-            with pytest.raises(InvalidJobError, match="an output folder"):
+            with pytest.raises(InvalidJobError, match=r"an output (folder|begins anew)"):
                 restored()
             assert not place.checkpoints.exists(), "nothing was written"
             return
@@ -342,6 +345,8 @@ class Walk(RuleBasedStateMachine):
         """How a start is, after it was let go on."""
         self.world.lost = frozenset()
         self.running = None if start.is_over else start
+        if fault is not None:  # a request to rescale may not have been seen
+            self.model.subtasks = None
         if self.running is not None:
             before = len(self.model.epochs)
             self._learn()

@@ -35,6 +35,11 @@ class Saved:
     epochs: Mapping[int, Names]
     outputs: Mapping[int, frozenset[str]]
 
+    @property
+    def begins_output(self) -> bool:
+        """Whether nothing had been written to the output yet, which was begun anew in a restore before."""
+        return self.since == self.savepoint.epoch
+
 
 class Model:
     """See the module."""
@@ -126,7 +131,8 @@ class Model:
 
     def damage(self, file: int, how: Damaging, at: float) -> Path | None:
         """Change a file of the newest checkpoint, as a new file: what has another name for the old one keeps it."""
-        whole = sorted(self._named[max(self._named)] - self.damaged)
+        named = self._named[max(self._named)] - self.damaged
+        whole = sorted(path for path in named if path.exists())  # a start that was cut short may have taken some back
         if not whole:
             return None
         path = whole[file % len(whole)]
@@ -169,20 +175,26 @@ class Model:
 
     def fits(self, saved: Saved) -> bool:
         """Whether the output holds what the job had written when the savepoint was taken."""
+        if saved.begins_output:
+            return all(epoch > saved.savepoint.epoch for epoch in self._published())
         has_same_past = {epoch: self.epochs.get(epoch) for epoch in saved.epochs} == saved.epochs
         is_whole = not any(path.is_relative_to(self._place.out) for path in self.damaged)
-        return (saved.out, saved.since) == (self._place.out, self._since) and has_same_past and is_whole
+        is_same_output = (saved.out, saved.since) == (self._place.out, self._since)
+        return is_same_output and has_same_past and is_whole and not self.can_tell(saved)
 
     def can_tell(self, saved: Saved) -> bool:
         """Whether a restore can see that an output does not fit: by the files of the savepoint's epoch."""
+        if saved.begins_output:
+            return True
         manifest = savepoint_manifest(saved.store, saved.savepoint)
-        here = {path for path, _ in self.out.list() if (paths.parse_final_path(path) or (None,))[0] == manifest.epoch}
-        named = {file.final_path: file.checksum for file in manifest.outputs}
-        return here != named.keys() or any(self.out.checksum(path) != named[path] for path in here)
+        if self._published().get(manifest.epoch, set()) - {file.final_path for file in manifest.outputs}:
+            return True
+        here = [(file, self.out.checksum(file.final_path)) for file in manifest.outputs]
+        return any((found or self.out.checksum(file.staged_path)) != file.checksum for file, found in here)
 
     def restored(self, saved: Saved, place: Place, *, keeps_output: bool) -> None:
         """The job goes on from a savepoint."""
-        self._since = self._since if keeps_output else saved.savepoint.epoch
+        self._since = self._since if keeps_output and not saved.begins_output else saved.savepoint.epoch
         self._place = place
         self.epochs, self._outputs = dict(saved.epochs), dict(saved.outputs)
         self._begin_anew()
@@ -218,11 +230,7 @@ class Model:
 
     def _check_output(self) -> None:
         """Each published epoch is whole, and the table after it is the answer; only the latest may be unpublished."""
-        found: dict[int, set[str]] = {}
-        for path in self._place.out.glob("part-*") if self._place.out.exists() else ():
-            parsed = paths.parse_final_path(path.name)
-            assert parsed is not None, path
-            found.setdefault(parsed[0], set()).add(path.name)
+        found = self._published()
         first, latest = 0 if self._since is None else self._since + 1, max(self.epochs, default=-1)
         assert all(first <= epoch <= latest for epoch in found), f"output of an epoch that is not committed: {found}"
         before = [posting for epoch in range(first) for posting in self._postings(self.epochs[epoch])]
@@ -239,6 +247,15 @@ class Model:
             postings += self._postings(self.epochs[epoch])
             is_empty = False
         assert table == ({} if is_empty else self._book.expected(postings, before=before))
+
+    def _published(self) -> dict[int, set[str]]:
+        """{epoch: names} of the published files."""
+        found: dict[int, set[str]] = {}
+        for path in self._place.out.glob("part-*") if self._place.out.exists() else ():
+            parsed = paths.parse_final_path(path.name)
+            assert parsed is not None, path
+            found.setdefault(parsed[0], set()).add(path.name)
+        return found
 
     def _counted(self) -> list[Manifest]:
         return [manifest for manifest in self._manifests() if self._counts(manifest)]
