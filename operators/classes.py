@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mixedmode.errors import InvalidJobError
@@ -46,8 +47,8 @@ def class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) 
     """
     label = f"{module}:{name}"
     try:
-        is_found = sys.path[:1] == [folder] and module in sys.modules
-        if folder is not None and not is_found:
+        if folder is not None and not _is_loaded_from(module, folder):
+            importlib.invalidate_caches()  # a file may be newer than what Python remembers of its folder
             _put_first_on_path(folder)
             _forget_other(module, folder)
         found: Any = importlib.import_module(module)
@@ -106,6 +107,12 @@ def _put_first_on_path(folder: str) -> None:
         sys.path.remove(folder)
     sys.path.insert(0, folder)
     importlib.invalidate_caches()  # its files may be new
+
+
+def _is_loaded_from(module: str, folder: str) -> bool:
+    """Whether the module is there already, as a file in `folder` or in a package there."""
+    file = getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
+    return module in sys.modules and file is not None and Path(folder) in Path(file).parents[:2]
 
 
 def _forget_other(module: str, folder: str) -> None:

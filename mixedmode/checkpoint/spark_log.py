@@ -4,7 +4,8 @@ The one idea: offsets and commits are numbered by epoch, but each source numbers
 drift apart (a source without news in an epoch, a crash between a source's entry and Spark's). So how far a source's log
 belongs to an epoch stands in the text of offsets/<epoch>, which the manifest holds. A source entry beyond it does no
 harm: Spark takes what it names as new in the next epoch. One too few would be read a second time. Hence where the text
-does not say how far a source's log goes (a source of another kind, no text), all of it counts as needed, none as later.
+does not say how far a source's log goes (a source of another kind, one that is read twice, no text), all of it counts
+as needed, none as later.
 
 Invariants (tests/checkpoint/test_spark_log.py):
   I1  no file is both needed up to an epoch and later than it
@@ -44,7 +45,7 @@ def files_up_to(listing: Iterable[str], epoch: Epoch, offsets: str = "") -> tupl
     listing: paths relative to the checkpoint folder. offsets: the text of offsets/<epoch> (Manifest.offsets).
     """
     paths_there = list(listing)
-    ends = source_log_ends(offsets)
+    ends = _ends_told(paths_there, offsets)
     entries = [(file, path) for file, path in _entries(paths_there) if not file.is_checksum]
     sources = [(file, path) for file, path in entries if _is_of_sources_up_to(file, ends)]
     needed = [path for path in paths_there if path == paths.SPARK_METADATA]
@@ -61,8 +62,9 @@ def files_after(listing: Iterable[str], epoch: Epoch, offsets: str = "") -> tupl
     In the order in which deleting is safe at a crash: the offsets, from the newest to the oldest, then what they refer
     to, then the commits, of which the newest is the last to go: by it `epochs_done` tells that Spark is ahead.
     """
-    ends = source_log_ends(offsets)
-    later = [(file, path) for file, path in _entries(listing) if _is_later(file, epoch, ends)]
+    paths_there = list(listing)
+    ends = _ends_told(paths_there, offsets)
+    later = [(file, path) for file, path in _entries(paths_there) if _is_later(file, epoch, ends)]
     return tuple(path for _, path in sorted(later, key=lambda entry: _deletion_rank(entry[0])))
 
 
@@ -91,10 +93,12 @@ def source_entries_read(listing: Iterable[str], offsets: str) -> tuple[str, ...]
 
     These are the newest compact entry that `offsets` includes, and all after it.
     """
-    there = {(f.source, f.number): path for f, path in _entries(listing) if not f.is_checksum and f.source is not None}
+    paths_there = list(listing)
+    entries = [(file, path) for file, path in _entries(paths_there) if not file.is_checksum]
+    there = {(file.source, file.number): path for file, path in entries if file.source is not None}
     compact = [file for path in there.values() if (file := paths.parse_spark_path(path)) and file.is_compact]
     needed = []
-    for source, end in source_log_ends(offsets).items():
+    for source, end in _ends_told(paths_there, offsets).items():
         first = max((file.number for file in compact if file.source == source and file.number <= end), default=0)
         needed += [
             there.get((source, number), paths.spark_source_path(source, number)) for number in range(first, end + 1)
@@ -135,6 +139,18 @@ def source_log_ends(offsets: str) -> Mapping[int, int]:
         if isinstance(end, int):
             ends[source] = end
     return ends
+
+
+def _ends_told(listing: Iterable[str], offsets: str) -> Mapping[int, int]:
+    """source_log_ends, if the lines of `offsets` are the sources of the listing, one by one; else nothing is told.
+
+    A query that reads a source more than once (a job with several sources does) has a line for each time, but the
+    source has one log. Then there are more lines than logs, and the last line with anything is of no log that is there.
+    """
+    lines = offsets.split("\n")[_HEAD_LINES:]
+    there = {file.source for file, _ in _entries(listing)}
+    has_all = all(line in {"", _NOTHING_YET} or source in there for source, line in enumerate(lines))
+    return source_log_ends(offsets) if has_all or len(lines) == 1 else {}
 
 
 def _entries(listing: Iterable[str]) -> Iterator[tuple[SparkLogFile, str]]:

@@ -228,3 +228,16 @@ def test_a_flipped_bit_or_a_cut_is_seen_by_the_checksum_beside_the_file(data: by
 )
 def test_without_a_checksum_an_entry_has_to_have_the_form_of_one(data: bytes, problem: str | None) -> None:
     assert entry_problem(data, None) == problem
+
+
+def test_a_query_that_reads_its_sources_twice_tells_nothing_of_their_logs() -> None:
+    """Two sources, each read twice, and a clock: five lines of offsets, three logs. Or no clock, and one log so far."""
+    listing = [f"spark/sources/{name}" for name in ("0/0", "0/1", "0/2", "1/0", "1/1", "2/0")]
+    twice = f'{HEAD}\n{{"logOffset":1}}\n{{"logOffset":1}}\n{{"logOffset":1}}\n{{"logOffset":1}}\n9'
+    quiet = f'{HEAD}\n{{"logOffset":1}}\n-\n{{"logOffset":1}}\n-'
+    for there, offsets in ((listing, twice), (listing[:3], quiet)):
+        assert source_entries_read(there, offsets) == ()
+        assert set(files_up_to(there, Epoch(1), offsets)) == set(there)
+        assert files_after(there, Epoch(1), offsets) == ()
+    once = f'{HEAD}\n{{"logOffset":1}}\n{{"logOffset":1}}\n9'
+    assert files_after(listing, Epoch(1), once) == ("spark/sources/0/2",)

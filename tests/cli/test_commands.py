@@ -124,16 +124,17 @@ def test_checkpoints_shows_one_checkpoint_at_the_flip_and_one_per_live_epoch(ran
     shown = lines(command("checkpoints", ran / "checkpoints"))
     assert shown[0] == "shops: 2 checkpoints, max-parallelism 16"
     assert shown[1].split() == [
-        *("epoch", "backlog", "path", "records", "rows", "out", "pairs", "state", "watermark", "offsets", "taken", "at")
+        *("epoch", "backlog", "path", "subtasks", "records", "rows", "out", "pairs", "state"),
+        *("watermark", "offsets", "taken", "at"),
     ]
     backlog, live = (line.split() for line in shown[2:4])
-    assert backlog[:6] == ["0", "yes", "sorted", "3", "2", "2"]
-    assert live[:6] == ["1", "no", "streaming", "1", "1", "1"]
-    assert backlog[8:] == ["2000-12-31", "23:00:00", "0", "2001-01-02", "03:04:05"]
-    assert live[8:] == ["2001-01-01", "02:00:00", "1", "2001-01-02", "03:04:05"]
+    assert backlog[:7] == ["0", "yes", "sorted", "2", "3", "2", "2"]
+    assert live[:7] == ["1", "no", "streaming", "2", "1", "1", "1"]
+    assert backlog[9:] == ["2000-12-31", "23:00:00", "0", "2001-01-02", "03:04:05"]
+    assert live[9:] == ["2001-01-01", "02:00:00", "1", "2001-01-02", "03:04:05"]
     operator = shown[-1].split()
     assert operator[0] == "aggregate-1"
-    assert operator[2] == "3", "entries"
+    assert operator[3] == "3", "entries"
 
 
 def test_checkpoints_shows_a_damaged_one_as_damaged(ran: Path, tmp_path: Path) -> None:

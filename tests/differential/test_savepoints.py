@@ -218,3 +218,15 @@ def test_what_a_job_cannot_go_on_from_is_refused_before_anything_is_written(spar
         restore(shops.savepoint, best(shops.job("refused", out=wrong)), spark)
     assert not (shops.base / "refused").exists()
     verify_savepoint(ObjectStore(shops.savepoint), read_savepoint(ObjectStore(shops.savepoint)))
+
+
+def test_an_output_that_is_not_what_the_savepoints_job_wrote_is_not_touched(spark: SparkSession, shops: Shops) -> None:
+    out = shops.base / "damaged" / "out"
+    shutil.copytree(shops.base / "first" / "out", out)
+    (part, *_) = sorted(out.glob(f"part-{SAVED:010}-*"))
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    before = sorted(path.name for path in out.iterdir())
+    with pytest.raises(InvalidJobError, match=f"an output folder holds .* file={part.name}, problem=has changed"):
+        restore(shops.savepoint, best(shops.job("damaged")), spark)
+    assert sorted(path.name for path in out.iterdir()) == before
+    assert not (shops.base / "damaged" / "checkpoints").exists(), "nothing was written"

@@ -1,6 +1,7 @@
 """Failures outside that a job tolerates: the epoch is run again within the run, nothing is lost, doubled or hidden."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.decide import CommitPermit
+from mixedmode.checkpoint.gc import drop_checkpoint
+from mixedmode.checkpoint.log import CheckpointLog, CommitOutcome, Committed
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch
-from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.checkpoint.types import Epoch, Manifest
+from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.runtime import epochs
 from mixedmode.runtime.stages import run_stages
@@ -122,6 +126,41 @@ def test_a_publication_that_failed_is_repeated_without_its_epoch(
     observer = run(job(base, tolerable=1), spark)
     assert (len(observer.failed), len(observer.started), len(observer.committed)) == (1, 1, 1)
     assert output_rows(base / "out") == [{"k": "a", "s": 1}, {"k": "b", "s": 2}]
+
+
+def test_an_old_checkpoint_that_could_not_be_dropped_is_dropped_by_the_repeat(
+    spark: SparkSession, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "drop_checkpoint", failing(1, drop_checkpoint))
+    keeping_one = settings(base, tolerable_failed_checkpoints=1, checkpoints_retained=1)
+    keeping_one = keeping_one.key_by("k").aggregate(s="sum(v)").write(Sink.parquet(base / "out"))
+    observer = run(keeping_one, spark, feed=[lambda: write_json(base / "in", "2.json", [{"k": "a", "v": 3}])])
+    assert [event.epoch for event in observer.failed] == [1]
+    assert [manifest.epoch for manifest in manifests(base / "checkpoints")] == [1]
+    assert output_rows(base / "out") == [{"k": "a", "s": 4}, {"k": "b", "s": 2}]
+
+
+def test_a_start_that_commits_long_after_it_was_overtaken_publishes_nothing(
+    spark: SparkSession, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer one is past the epoch, and has dropped its checkpoint, so that the name is free again."""
+    real = CheckpointLog.commit
+
+    def commit_late(log: CheckpointLog, manifest: Manifest, permit: CommitPermit) -> CommitOutcome:
+        outcome = real(log, manifest, permit)
+        later = replace(manifest, epoch=Epoch(5), previous=Epoch(4))
+        assert real(log, later, replace(permit, epoch=Epoch(5))) == Committed(later)
+        return outcome
+
+    monkeypatch.setattr(CheckpointLog, "commit", commit_late)
+    with pytest.raises(FencedError) as caught:
+        run(job(base, tolerable=3), spark)
+    assert str(caught.value) == (
+        "a newer start of this job has taken over its checkpoint folder and is past this epoch, so this one stops "
+        "without publishing it. Nothing is lost: the other one goes on. If both were started by mistake, stop the one "
+        "that is not wanted. epoch=0, latest_committed=5, own_generation=1"
+    )
+    assert not list((base / "out").glob("part-*"))
 
 
 def test_a_stop_is_not_kept_waiting_by_repeats(
