@@ -6,7 +6,7 @@ TOX   := $(VENV)/bin/tox
 READY := $(VENV)/.tox-ready
 ARGS  :=
 
-.PHONY: help demo test tests lint types bench soak clean
+.PHONY: help demo test tests walk lint types bench soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,7 +14,7 @@ help:
 	@echo "make test    lint, types and tests: what must pass before a change lands"
 	@echo "make bench   the benchmarks, as ratios within one run"
 	@echo "make soak    a job that is killed every 30 s, for 20 minutes (ARGS=\"--minutes 2\")"
-	@echo "make lint | types | tests    one part of make test; ARGS=... is passed on"
+	@echo "make lint | types | tests | walk    one part of make test; ARGS=... is passed on"
 	@echo "make clean   remove .venv, run and the caches"
 
 demo: $(READY)
@@ -22,9 +22,9 @@ demo: $(READY)
 	$(TOX) run -q -e demo -- $(ARGS)
 
 test: $(READY)
-	$(TOX) run -e lint,types,tests
+	$(TOX) run -e lint,types,tests,walk
 
-lint types tests bench soak: $(READY)
+lint types tests walk bench soak: $(READY)
 	$(TOX) run -e $@ -- $(ARGS)
 
 clean:
