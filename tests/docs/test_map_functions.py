@@ -22,6 +22,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MapHarn
     """The step of the job file, with the class beside it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "functions", raising=False)  # of a test before in this process
     Path("functions.py").write_text(the_block("python", NAME).text, encoding="utf-8")
     Path("job.yaml").write_text(the_block("yaml", NAME).text, encoding="utf-8")
     spec = load_job_spec("job.yaml")
