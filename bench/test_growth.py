@@ -12,6 +12,8 @@ from bench.conftest import Say
 from bench.growth import Keys, PassingKeys, SimulatedJob, Stretch, Work, as_table, run_stretches, updates_of, writes_of
 from bench.report import Figure, Report
 from bench.workload import PARALLELISM, Scale
+from mixedmode.keys import KeyGroupRange
+from mixedmode.state import KeyedStateBackend
 
 MAX_PARALLELISM = 128
 CHANGED = 0.025  # of the keys, in an epoch
@@ -23,7 +25,14 @@ def test_a_steady_set_of_keys(work: Callable[[], Path], scale: Scale, report: Re
     keys = Keys(scale.simulated_keys, max_parallelism=MAX_PARALLELISM)
     changed = round(len(keys) * CHANGED)
     section = f"Growth, {scale.simulated_epochs:,} live epochs: {len(keys):,} keys, {changed:,} of them in an epoch"
-    stretches = _life(work(), writes_of(keys), updates_of(keys, CHANGED), scale.simulated_epochs, say)
+    job = SimulatedJob(work(), max_parallelism=MAX_PARALLELISM)
+    stretches = _life(job, writes_of(keys), updates_of(keys, CHANGED), scale.simulated_epochs, say)
+
+    def check(backend: KeyedStateBackend, groups: KeyGroupRange) -> None:
+        assert None not in backend.read(0, keys.keys[keys.of(groups)]), "a key was lost on the way"
+
+    for subtask in range(PARALLELISM):
+        job.open_subtask(subtask, PARALLELISM, check)
     report.add(*_figures(section, stretches))
 
 
@@ -31,11 +40,14 @@ def test_keys_that_come_and_go(work: Callable[[], Path], scale: Scale, report: R
     passing = PassingKeys(round(scale.simulated_keys * CHANGED / 2), max_parallelism=MAX_PARALLELISM, epochs=10)
     epochs = scale.simulated_epochs // 5
     section = f"Growth, {epochs:,} live epochs: {passing.count:,} new keys in each, which go ten epochs later"
-    report.add(*_figures(section, _life(work(), passing, passing, epochs, say)))
+    job = SimulatedJob(work(), max_parallelism=MAX_PARALLELISM)
+    stretches = _life(job, passing, passing, epochs, say)
+    entries = sum(run.entries for run in job.runs)
+    assert entries < 240 * passing.count, f"keys that went are still there: {entries:,} entries"
+    report.add(*_figures(section, stretches))
 
 
-def _life(folder: Path, backlog: Work, live: Work, epochs: int, say: Say) -> list[Stretch]:
-    job = SimulatedJob(folder, max_parallelism=MAX_PARALLELISM)
+def _life(job: SimulatedJob, backlog: Work, live: Work, epochs: int, say: Say) -> list[Stretch]:
     job.run_epoch(backlog, parallelism=PARALLELISM, path="sorted")
     stretches = run_stretches(job, live, epochs=epochs, stretch=epochs // STRETCHES, parallelism=PARALLELISM)
     for line in as_table(stretches).splitlines():
