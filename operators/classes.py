@@ -8,14 +8,14 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["ClassKind", "checked_class", "class_named", "file_of", "made", "split_reference"]
+__all__ = ["ClassKind", "GivenClass", "NamedClass", "file_of"]
 
 F = TypeVar("F")
 
@@ -30,7 +30,73 @@ class ClassKind(Generic[F]):
     derives_from: str
 
 
-def split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class NamedClass(Generic[F]):
+    """`module:name`, made with the keyword arguments `args`; `folder` goes on sys.path to import it. Picklable.
+
+    A subclass says what kind of class it is.
+    """
+
+    kind: ClassVar[ClassKind[Any]]
+
+    module: str
+    name: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    folder: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, args: Mapping[str, Any] | None = None, folder: str | None = None) -> Self:
+        """Of `package.module:Class`. Raises InvalidJobError when it is not of this form."""
+        return cls(*_split_reference(text, cls.kind), dict(args or {}), folder)
+
+    @property
+    def label(self) -> str:
+        """`module:Class`, for messages."""
+        return f"{self.module}:{self.name}"
+
+    def load(self) -> type[F]:
+        """The class; its module is imported, so what stands at its top level runs. Raises InvalidJobError."""
+        found: type[F] = _class_named(self.module, self.name, self.folder, self.kind)
+        return found
+
+    def create(self) -> F:
+        """A new object of the class; see `load`. Raises InvalidJobError."""
+        made: F = _made(self.load(), self.args, self.label, self.kind)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class GivenClass(Generic[F]):
+    """A class that need not be importable: for tests in one process. A subclass says what kind of class it is."""
+
+    kind: ClassVar[ClassKind[Any]]
+
+    function_class: type[F]
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """`module:Class`, for messages."""
+        return f"{self.function_class.__module__}:{self.function_class.__qualname__}"
+
+    def load(self) -> type[F]:
+        """The class. Raises InvalidJobError when it is none of its kind."""
+        found: type[F] = _checked_class(self.function_class, self.label, self.kind)
+        return found
+
+    def create(self) -> F:
+        """A new object of the class. Raises InvalidJobError."""
+        made: F = _made(self.load(), self.args, self.label, self.kind)
+        return made
+
+
+def file_of(function: object) -> str | None:
+    """The file that defines an object's class, as tracebacks name it."""
+    module = sys.modules.get(type(function).__module__)
+    return getattr(module, "__file__", None)
+
+
+def _split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
     """(module, name) of `package.module:Class`. Raises InvalidJobError when it is not of this form."""
     module, colon, name = text.partition(":")
     parts = [*module.split("."), *name.split(".")]
@@ -40,7 +106,7 @@ def split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
     return module, name
 
 
-def class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) -> type[F]:
+def _class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) -> type[F]:
     """The class. Its module is imported, with `folder` on sys.path, so what stands at its top level runs.
 
     Raises InvalidJobError when there is none to be had.
@@ -48,7 +114,6 @@ def class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) 
     label = f"{module}:{name}"
     try:
         if folder is not None and not _is_loaded_from(module, folder):
-            importlib.invalidate_caches()  # a file may be newer than what Python remembers of its folder
             _put_first_on_path(folder)
             _forget_other(module, folder)
         found: Any = importlib.import_module(module)
@@ -61,10 +126,10 @@ def class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) 
         raise InvalidJobError(msg) from error
     for part in name.split("."):
         found = getattr(found, part, None)
-    return checked_class(found, label, kind)
+    return _checked_class(found, label, kind)
 
 
-def checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
+def _checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
     """`found`, if it is a class of this kind. Raises InvalidJobError when it is not."""
     if not (isinstance(found, type) and issubclass(found, kind.bases)):
         msg = (
@@ -75,7 +140,7 @@ def checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
     return found
 
 
-def made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F]) -> F:
+def _made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F]) -> F:
     """An object of the class. Raises InvalidJobError when `args` do not fit, or its __init__ fails."""
     try:
         inspect.signature(found).bind(**args)
@@ -95,18 +160,12 @@ def made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F]
         raise InvalidJobError(msg) from error
 
 
-def file_of(function: object) -> str | None:
-    """The file that defines an object's class, as tracebacks name it."""
-    module = sys.modules.get(type(function).__module__)
-    return getattr(module, "__file__", None)
-
-
 def _put_first_on_path(folder: str) -> None:
     """It stays there, for what the function imports when it runs. Forgetting what was there is slow."""
     if folder in sys.path:
         sys.path.remove(folder)
     sys.path.insert(0, folder)
-    importlib.invalidate_caches()  # its files may be new
+    importlib.invalidate_caches()  # a file may be newer than what Python remembers of its folder
 
 
 def _is_loaded_from(module: str, folder: str) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mixedmode.time import MIN_TIME_US, EpochTime
+from operators.classes import file_of
 from operators.interface import TIME_COLUMN, AppendedRows, SideRows
 from operators.process.chunks import Chunk
 from operators.process.codec import StateMismatchError
@@ -28,7 +29,7 @@ from operators.process.failures import (
 )
 from operators.process.function import KeyedBatchProcessFunction
 from operators.process.records import python_records
-from operators.process.reference import AnyFunction, file_of
+from operators.process.reference import AnyFunction
 from operators.process.rows import RowCollector, RowMismatchError
 from operators.process.timers import TimerQueue
 from operators.process.turns import Turns

@@ -19,6 +19,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor
+from operators.classes import file_of
 from operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
@@ -36,7 +37,7 @@ from operators.process.due import KEYS, KIND_COLUMN, KIND_TYPE, RECORD, due_tabl
 from operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError, lifecycle_error
 from operators.process.function import KeyedProcessFunction, OpenContext, RecordAttributes
 from operators.process.maps import MAP_STATE_ID
-from operators.process.reference import AnyFunction, FunctionSource, file_of
+from operators.process.reference import AnyFunction, FunctionSource
 from operators.process.states import State
 from operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from operators.process.turns import Turns

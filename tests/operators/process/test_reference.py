@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mixedmode.errors import InvalidJobError
+from operators.classes import file_of
 from operators.process import FunctionReference, KeyedProcessFunction, LocalFunction, Record
-from operators.process.reference import file_of
 
 SOURCE = """
 from mixedmode.process import KeyedProcessFunction
