@@ -240,7 +240,7 @@ def decide_commit(epoch: Epoch, *, own: Generation, newest: Generation) -> Commi
     """Whether this start of the job may commit an epoch.  newest: the highest generation that exists now.
 
     The answer can be out of date a moment later. That is safe: the manifest is create-once, so if an older start slips
-    in between, its epoch is the one that counts, whole, and the newer start finds it (commit.AlreadyCommitted).
+    in between, its epoch is the one that counts, whole, and the newer start finds it (log.AlreadyCommitted).
     """
     assert own <= newest, (own, newest)  # own was claimed, so it exists
     if own == newest:

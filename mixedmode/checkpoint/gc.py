@@ -43,6 +43,7 @@ __all__ = [
     "collect_orphans",
     "discard_attempts",
     "drop_checkpoint",
+    "readable_manifests",
     "unneeded_files",
 ]
 

@@ -24,12 +24,10 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.decide import CommitPermit, Fenced
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.spark_log import entry_problem, files_after
 from mixedmode.checkpoint.types import Epoch, GoingBack, Manifest
 from mixedmode.crash_points import reach
-from mixedmode.errors import FencedError
 
 __all__ = ["go_back", "repair_spark_log", "spark_listing"]
 
@@ -41,13 +39,13 @@ def go_back(log: CheckpointLog, to: Manifest, back: GoingBack, *, take_back: Cal
     FencedError when a newer start of the job is there.
     """
     assert back.to == to.epoch, (back, to.epoch)
-    _check_newest(log, back)
+    log.check_newest(to.epoch, own=back.generation)
     log.record_going_back(back)
     taken_back = take_back(to.epoch)
     reach("go-back", to.epoch)
-    _check_newest(log, back)
+    log.check_newest(to.epoch, own=back.generation)
     log.store.delete(files_after(spark_listing(log), to.epoch, to.offsets))
-    _check_newest(log, back)
+    log.check_newest(to.epoch, own=back.generation)
     later = [epoch for epoch in reversed(log.epochs()) if epoch > to.epoch]
     log.store.delete([paths.manifest_path(epoch) for epoch in later])
     return taken_back
@@ -108,12 +106,3 @@ def _delete_if_damaged(log: CheckpointLog, path: str) -> bool:
 def _is_damaged(log: CheckpointLog, path: str, data: bytes) -> bool:
     checksum = log.store.get(paths.spark_checksum_path(path))
     return entry_problem(data, checksum, has_version=path != paths.SPARK_METADATA) is not None
-
-
-def _check_newest(log: CheckpointLog, back: GoingBack) -> None:
-    permit = log.ask_permit(back.to, own=back.generation)
-    match permit:
-        case Fenced(reason=reason):
-            raise FencedError(reason)
-        case CommitPermit():
-            pass

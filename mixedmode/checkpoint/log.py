@@ -9,9 +9,10 @@ Invariants (tests/checkpoint/test_log.py):
 """
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.decide import CommitDecision, CommitPermit, decide_commit
+from mixedmode.checkpoint.decide import CommitDecision, CommitPermit, Fenced, decide_commit
 from mixedmode.checkpoint.lineage import encode_going_back, is_abandoned
 from mixedmode.checkpoint.manifest import (
     decode_identity,
@@ -22,7 +23,7 @@ from mixedmode.checkpoint.manifest import (
 )
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity, Manifest
-from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 
 __all__ = ["AlreadyCommitted", "CheckpointLog", "CommitOutcome", "Committed"]
 
@@ -124,6 +125,17 @@ class CheckpointLog:
             )
             raise CorruptStateError(msg)
         return decide_commit(epoch, own=own, newest=newest)
+
+    def check_newest(self, epoch: Epoch, *, own: Generation) -> CommitPermit:
+        """The permit of `ask_permit`.  Raises FencedError if there is a newer start of the job."""
+        decision = self.ask_permit(epoch, own=own)
+        match decision:
+            case CommitPermit():
+                return decision
+            case Fenced(reason=reason):
+                raise FencedError(reason)
+            case _:
+                assert_never(decision)
 
     def commit(self, manifest: Manifest, permit: CommitPermit) -> CommitOutcome:
         """THE commit: create the manifest, once and durably.  All files that it names must be stored before.

@@ -67,6 +67,19 @@ def restored_manifest(
     )
 
 
+def check_moved(given: Restoration) -> None:
+    """Raises InvalidJobError for a folder that is said to have moved, and from which nothing has been read."""
+    entries = [file for file in given.savepoint.files if _is_of_source(file.path)]
+    for before in given.moved:
+        moved = {before: given.moved[before]}
+        if not any(moved_entry(_whole(given, file), moved)[1] for file in entries):
+            msg = (
+                "no file that the savepoint's job has read was in a folder that is said to have moved. Name the folder "
+                f"as it was then. folder={spark_url(before)}, savepoint={given.source.url}"
+            )
+            raise InvalidJobError(msg)
+
+
 def is_restored(log: CheckpointLog, given: Restoration) -> bool:
     """Whether a restore of the same has been done, and nothing since.
 
@@ -74,7 +87,7 @@ def is_restored(log: CheckpointLog, given: Restoration) -> bool:
     """
     epochs = log.epochs()
     if epochs:
-        newest = log.latest() if len(epochs) == 1 else None
+        newest = log.get(epochs[0]) if len(epochs) == 1 else None
         if newest is not None and replace(newest, generation=_NO_GENERATION) == given.manifest:
             return True
         raise _not_empty(log, f"checkpoints={len(epochs)}, latest_epoch={epochs[-1]}")
@@ -140,19 +153,6 @@ def commit_restored(log: CheckpointLog, given: Restoration, generation: Generati
 
 def _is_of_spark(path: str) -> bool:
     return path == paths.SPARK_METADATA or paths.parse_spark_path(path) is not None
-
-
-def check_moved(given: Restoration) -> None:
-    """Raises InvalidJobError for a folder that is said to have moved, and from which nothing has been read."""
-    entries = [file for file in given.savepoint.files if _is_of_source(file.path)]
-    for before in given.moved:
-        moved = {before: given.moved[before]}
-        if not any(moved_entry(_whole(given, file), moved)[1] for file in entries):
-            msg = (
-                "no file that the savepoint's job has read was in a folder that is said to have moved. Name the folder "
-                f"as it was then. folder={spark_url(before)}, savepoint={given.source.url}"
-            )
-            raise InvalidJobError(msg)
 
 
 def _log_entry(given: Restoration, file: SavepointFile) -> bytes:

@@ -96,7 +96,7 @@ def source_entries_read(listing: Iterable[str], offsets: str) -> tuple[str, ...]
     paths_there = list(listing)
     entries = [(file, path) for file, path in _entries(paths_there) if not file.is_checksum]
     there = {(file.source, file.number): path for file, path in entries if file.source is not None}
-    compact = [file for path in there.values() if (file := paths.parse_spark_path(path)) and file.is_compact]
+    compact = [file for file, _ in entries if file.is_compact]
     needed = []
     for source, end in _ends_told(paths_there, offsets).items():
         first = max((file.number for file in compact if file.source == source and file.number <= end), default=0)

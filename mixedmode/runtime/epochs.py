@@ -18,9 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import (
-    CommitPermit,
     EpochPath,
-    Fenced,
     Gap,
     Mode,
     Republish,
@@ -100,7 +98,7 @@ class EpochRunner:
         return self._retained[-1] if self._retained else None
 
     def run(self, frame: DataFrame, epoch: Epoch, settings: StageSettings, *, is_catching_up: bool) -> None:
-        """Handle one micro-batch that Spark hands over. Raises the errors of architecture section 3."""
+        """Handle one micro-batch that Spark hands over. Raises the errors of ARCHITECTURE.md, section 10."""
         offsets = self._offsets(epoch)
         latest = self.latest
         decision = decide_epoch(
@@ -233,14 +231,7 @@ class EpochRunner:
 
     def _commit(self, manifest: Manifest) -> Manifest:
         log = self._context.log
-        permit = log.ask_permit(manifest.epoch, own=self._context.generation)
-        match permit:
-            case Fenced(reason=reason):
-                raise FencedError(reason)
-            case CommitPermit():
-                outcome = log.commit(manifest, permit)
-            case _:
-                assert_never(permit)
+        outcome = log.commit(manifest, log.check_newest(manifest.epoch, own=self._context.generation))
         match outcome:
             case Committed(manifest=committed):
                 self._check_not_overtaken(committed)

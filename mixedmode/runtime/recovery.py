@@ -12,6 +12,7 @@ Invariants (tests/faults/test_damage.py, tests/checkpoint/test_go_back.py):
 """
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import (
@@ -60,13 +61,16 @@ def find_checkpoint(log: CheckpointLog, sinks: Sinks, *, reads: bool) -> FoundCh
             manifests[epoch] = manifest
         if not checkpoint.damages:
             break
-    match decide_recovery(checked):
+    decision = decide_recovery(checked)
+    match decision:
         case UseNewest():
             return FoundCheckpoint(manifests[checked[0].epoch]) if checked else FoundCheckpoint(None)
         case GoBack(to=to, damaged=damaged):
             return FoundCheckpoint(manifests[to], damaged)
         case NothingWhole(reason=reason):
             raise CorruptStateError(reason)
+        case _:
+            assert_never(decision)
 
 
 def leave_damaged(

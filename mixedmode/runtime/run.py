@@ -174,8 +174,8 @@ class _Run:
         """
         wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, self._plan.fingerprints)
         epochs = log.epochs()
-        readable, _ = readable_manifests(log, epochs)
-        newest = readable[-1] if readable else None
+        # one after the other, newest first: nearly always, only one is read
+        newest = next((one for epoch in reversed(epochs) for one in readable_manifests(log, [epoch])[0]), None)
         decision = decide_start(
             wanted,
             log.read_identity(),
@@ -193,7 +193,8 @@ class _Run:
                 assert_never(decision)
         if newest is not None:  # otherwise the outputs there may be are of checkpoints that are all damaged
             # and so may be an output that was begun by checkpoints of which the manifests cannot be read any more
-            known = (*newest.output_names, *sinks.begun_after(newest.epoch))
+            others = sinks.by_name.keys() - set(newest.output_names)
+            known = (*newest.output_names, *sinks.begun_after(newest.epoch, others))
             sinks.prepare(output_schemas(self._plan), known=known)
         found = find_checkpoint(log, sinks, reads=self._spec.execution.checkpointing.verify == "checksums")
         if found.whole is None:

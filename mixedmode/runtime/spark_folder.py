@@ -21,10 +21,9 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Self, assert_never
+from typing import Self
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.decide import CommitPermit, Fenced
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation
@@ -73,7 +72,8 @@ class SparkFolder:
         """
         if self._scratch is None:
             return
-        self._check_not_fenced(epoch)
+        # this also keeps an older start that wakes up from adding to a log that a newer one has cut back
+        self._log.check_newest(epoch, own=self._generation)
         present = _entries(self._local)
         new = present - self._stored
         offsets = {path for path in new if _is_offsets(path)}
@@ -83,17 +83,6 @@ class SparkFolder:
         purged = self._stored - present
         self._log.store.delete(sorted(purged))
         self._stored -= purged
-
-    def _check_not_fenced(self, epoch: Epoch) -> None:
-        """Also keeps an older start that wakes up from adding to a log that a newer one has cut back."""
-        permit = self._log.ask_permit(epoch, own=self._generation)
-        match permit:
-            case Fenced(reason=reason):
-                raise FencedError(reason)
-            case CommitPermit():
-                pass
-            case _:
-                assert_never(permit)
 
     def _fetch(self, path: str) -> None:
         data = self._log.store.get(path)

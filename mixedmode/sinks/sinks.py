@@ -4,7 +4,7 @@ The one idea: every staged file says which output it is of, so a manifest is eno
 own folder. An epoch is published when all of its outputs are; a repeat after a crash finds some done, does the rest.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -80,9 +80,9 @@ class Sinks:
         published = (sink.newest_published() for sink in self.by_name.values())
         return max((epoch for epoch in published if epoch is not None), default=None)
 
-    def begun_after(self, epoch: Epoch) -> tuple[str, ...]:
-        """Names of the outputs of which all that is published is later than `epoch`."""
-        oldest = {name: sink.oldest_published() for name, sink in self.by_name.items()}
+    def begun_after(self, epoch: Epoch, names: Iterable[str]) -> tuple[str, ...]:
+        """Those outputs of `names` of which all that is published is later than `epoch`. Lists their folders."""
+        oldest = {name: self.by_name[name].oldest_published() for name in names}
         return tuple(name for name, first in oldest.items() if first is not None and first > epoch)
 
     def take_back(self, after: Epoch) -> int:
