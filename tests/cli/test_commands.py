@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
 
-from mixedmode.cli.app import app
 from mixedmode.job import Job
+from tests.cli.shell import command, lines
 from tests.harness import ManualClock, run, write_json, write_text
 
 pytestmark = pytest.mark.spark
@@ -34,15 +33,6 @@ steps:
 sink: {format: parquet, path: out}
 """
 NOW_MS = int(datetime(2001, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()) * 1000
-
-
-def command(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def lines(result: Result) -> list[str]:
-    assert result.exit_code == 0, result.output
-    return [line.rstrip() for line in result.stdout.rstrip().splitlines()]
 
 
 @pytest.fixture(scope="module")

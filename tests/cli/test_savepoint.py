@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.cli.app import app
 from mixedmode.job import Job
 from tests.checkpoint.committed import Checkpoints
+from tests.cli import shell
+from tests.cli.shell import lines
 from tests.harness import ManualClock, run, write_json, write_text
 
 JOB = """\
@@ -35,12 +36,7 @@ sink: {format: parquet, path: histogram}
 
 
 def command(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["savepoint", *(str(argument) for argument in arguments)])
-
-
-def lines(result: Result) -> list[str]:
-    assert result.exit_code == 0, result.output
-    return [line.rstrip() for line in result.stdout.rstrip().splitlines()]
+    return shell.command("savepoint", *arguments)
 
 
 @pytest.fixture

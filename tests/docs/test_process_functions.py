@@ -1,72 +1,57 @@
 """The example of docs/process-functions.md without Spark: its class, its job file, its records, the rows it shows."""
 
-import re
-import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from mixedmode.config import ProcessStep, load_job_spec
+from mixedmode.config import ProcessStep
 from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.testing import FunctionHarness
-from tests.docs.test_snippets import blocks, document, the_block
+from tests.docs.examples import example_of, records_of, tables_of
+from tests.docs.test_snippets import blocks
 
 NAME = "docs/process-functions.md"
-HERE_DOCUMENT = re.compile(r"<<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
-def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FunctionHarness]:
+def harness(tmp_path: Path) -> Iterator[FunctionHarness]:
     """The step of the job file, with the class beside it, in backlog."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, "functions", raising=False)  # of a test before in this process
-    Path("functions.py").write_text(the_block("python", NAME).text, encoding="utf-8")
-    Path("job.yaml").write_text(the_block("yaml", NAME).text, encoding="utf-8")
-    spec = load_job_spec("job.yaml")
-    (step,), (source,) = spec.steps, spec.sources.values()
-    assert isinstance(step, ProcessStep)
-    assert source.schema_ddl is not None
-    yield FunctionHarness(
-        step.process,
-        key_by=step.key_by,
-        schema=source.schema_ddl,
-        output=step.output,
-        args=step.args,
-        outputs={tag: output.schema_ddl for tag, output in step.outputs.items()},
-        event_time=source.event_time,
-        out_of_orderness=f"{source.watermark.out_of_orderness_ms}ms",
-        backlog=True,
-    )
-    sys.modules.pop("functions")
+    with example_of(NAME, tmp_path) as spec:
+        (step,), (source,) = spec.steps, spec.sources.values()
+        assert isinstance(step, ProcessStep)
+        assert source.schema_ddl is not None
+        yield FunctionHarness(
+            step.process,
+            key_by=step.key_by,
+            schema=source.schema_ddl,
+            output=step.output,
+            args=step.args,
+            outputs={tag: output.schema_ddl for tag, output in step.outputs.items()},
+            event_time=source.event_time,
+            out_of_orderness=f"{source.watermark.out_of_orderness_ms}ms",
+            backlog=True,
+        )
 
 
 def fed() -> list[list[dict[str, Any]]]:
-    """The records of each file that the document writes."""
-    texts = HERE_DOCUMENT.findall(document(NAME))
-    records = [[yaml.safe_load(line) for line in text.splitlines()] for text in texts]
-    return [[{**record, "at": datetime.fromisoformat(record["at"])} for record in file] for file in records]
+    """The records of each file that the document writes, with their time as one."""
+    return [
+        [{**record, "at": datetime.fromisoformat(record["at"])} for record in records] for records in records_of(NAME)
+    ]
 
 
 def shown(rows: list[dict[str, Any]]) -> list[list[str]]:
     return [[str(value) for value in row.values()] for row in rows]
 
 
-def tables() -> list[list[list[str]]]:
-    """The cells of each table that the document shows as printed."""
-    texts = [block.text.splitlines() for block in blocks("text") if block.path.name == Path(NAME).name]
-    return [[re.split(r"\s{2,}", line.strip()) for line in lines[1:-1]] for lines in texts]
-
-
 def test_the_example_gives_the_rows_that_the_document_shows(harness: FunctionHarness) -> None:
     history, later = fed()
     harness.feed(history)
     harness.flip()
-    first, second = tables()
+    first, second = tables_of(NAME)
     assert shown(harness.table()) == first
     assert harness.side("unknown") == [{"order_id": 3, "what": "asked"}]
     harness.feed(later)

@@ -2,88 +2,50 @@
 
 import json
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.job.rescale import ask_to_rescale
 from mixedmode.runtime.analysis import analyse
 from mixedmode.runtime.run import Until
 from operators.map.items import ItemCodec
-from tests.harness import SPARK, ManualClock, Recording, Row, manifests, output_changes, run, write_json
+from tests.harness import ManualClock, manifests, output_changes, run
+from tests.runtime.job_folder import JobFolder, record
 
 pytestmark = pytest.mark.spark
 
 HERE = "tests.runtime.map_functions"
 CHAIN = (1, 2, 4, 3, 1)
 NUMBERED = "k string, v bigint, at timestamp, number bigint"
-MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)
-
-
-def record(k: str, v: int = 0, hour: float = 0.0) -> Row:
-    when = datetime.fromtimestamp(MIDNIGHT.timestamp() + 3600 * hour, UTC)
-    return {"k": k, "v": v, "at": when.strftime("%Y-%m-%d %H:%M:%S")}
-
-
-class Folder:
-    """The files of one test's job."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.inputs, self.out, self.checkpoints = base / "in", base / "out", base / "checkpoints"
-        self.inputs.mkdir()
-        self._files = 0
-
-    def add(self, *rows: Row) -> None:
-        self._files += 1
-        write_json(self.inputs, f"{self._files:03}.json", rows)
-
-    def source(self) -> SourceSpec:
-        return Source.json(self.inputs, schema="k string, v bigint, at timestamp", event_time="at")
-
-    def job(self, **settings: Any) -> Job:
-        defaults: dict[str, Any] = {
-            "sources": {"t": self.source()},
-            "mode": "mixed",
-            "parallelism": 2,
-            "checkpoint_dir": self.checkpoints,
-            "checkpoint_interval": "50ms",
-            "spark": SPARK,
-        }
-        return Job("maps", **{**defaults, **settings})
-
-    def run(self, job: Job, spark: SparkSession, *, until: Until = Until.IDLE) -> Recording:
-        return run(job.write(Sink.parquet(self.out)), spark, until=until, clock=ManualClock())
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
+def folder(tmp_path: Path) -> JobFolder:
+    return JobFolder(tmp_path)
 
 
 def packets(job: Job, **settings: Any) -> Job:
     return job.map(f"{HERE}:Packets", output="packet string, n bigint", name="packets", **settings)
 
 
-def kept(folder: Folder, operator_id: str) -> list[list[Any]]:
+def kept(folder: JobFolder, operator_id: str) -> list[list[Any]]:
     """What the subtasks of a step keep in the latest checkpoint."""
     states = {state.operator_id: state.lists for state in manifests(folder.checkpoints)[-1].list_states}
     return [ItemCodec(Any).unpack(items) for items in states[operator_id]]
 
 
-def given_and_waiting(folder: Folder) -> list[str]:
+def given_and_waiting(folder: JobFolder) -> list[str]:
     """Every record that went into the packets: those of packets that were given, and those that wait for one."""
     given = [name for row in output_changes(folder.out) for name in row["packet"].split()]
     return sorted(given + [name for items in kept(folder, "packets") for name in items])
 
 
-def test_lists_survive_restarts_at_any_parallelism(spark: SparkSession, folder: Folder) -> None:
+def test_lists_survive_restarts_at_any_parallelism(spark: SparkSession, folder: JobFolder) -> None:
     """After each start, every record is in a packet or waits on one subtask (split), and has a number of its own that
     no other record has (union), of which each subtask keeps one item, however often the union was given out.
     """
@@ -102,7 +64,7 @@ def test_lists_survive_restarts_at_any_parallelism(spark: SparkSession, folder: 
     assert [state.redistribution for state in manifests(folder.checkpoints)[-1].list_states] == ["union", "split"]
 
 
-def test_keys_and_windows_may_follow_and_the_event_time_goes_through(spark: SparkSession, folder: Folder) -> None:
+def test_keys_and_windows_may_follow_and_the_event_time_goes_through(spark: SparkSession, folder: JobFolder) -> None:
     """The flip, a live epoch at another parallelism, and the end of the input, which leaves the lists as they are.
 
     Each subtask of an epoch runs once, although several actions go by what it gives.
@@ -133,7 +95,9 @@ def test_keys_and_windows_may_follow_and_the_event_time_goes_through(spark: Spar
     assert final.list_states == live.list_states != backlog.list_states
 
 
-def test_a_list_that_nobody_may_hand_on_keeps_the_job_at_its_parallelism(spark: SparkSession, folder: Folder) -> None:
+def test_a_list_that_nobody_may_hand_on_keeps_the_job_at_its_parallelism(
+    spark: SparkSession, folder: JobFolder
+) -> None:
     def job(parallelism: int, own: int | None = None) -> Job:
         base = folder.job(parallelism=parallelism)
         return base.map(f"{HERE}:Fixed", output="k string, n bigint", parallelism=own)
@@ -155,7 +119,7 @@ def test_a_list_that_nobody_may_hand_on_keeps_the_job_at_its_parallelism(spark: 
 
 
 def test_an_epoch_that_is_not_committed_leaves_the_lists_as_they_were(
-    spark: SparkSession, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, folder: JobFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once the function raises, once the driver is gone right before the commit, at another parallelism."""
     folder.add(record("a"), record("b"))
@@ -185,7 +149,7 @@ def test_an_epoch_that_is_not_committed_leaves_the_lists_as_they_were(
     assert given_and_waiting(folder) == ["a", "b", "c", "d", "x"]
 
 
-def test_several_functions_with_sql_between_them_in_batch(spark: SparkSession, folder: Folder) -> None:
+def test_several_functions_with_sql_between_them_in_batch(spark: SparkSession, folder: JobFolder) -> None:
     """Batch keeps nothing: the list begins empty, and what waits at the end is not given."""
     folder.add(*(record(name) for name in "abcdefg"))
     job = folder.job(mode="batch", checkpoint_dir=None, parallelism=1)
@@ -196,7 +160,7 @@ def test_several_functions_with_sql_between_them_in_batch(spark: SparkSession, f
     assert not folder.checkpoints.exists()
 
 
-def test_what_cannot_work_is_refused(spark: SparkSession, folder: Folder) -> None:
+def test_what_cannot_work_is_refused(spark: SparkSession, folder: JobFolder) -> None:
     folder.add(record("a"), record("b"), record("c"), record("d"))
 
     def refused(job: Job) -> str:
@@ -245,7 +209,7 @@ def test_what_cannot_work_is_refused(spark: SparkSession, folder: Folder) -> Non
     assert not manifests(folder.checkpoints)
 
 
-def test_a_step_with_a_list_is_part_of_the_job(spark: SparkSession, folder: Folder) -> None:
+def test_a_step_with_a_list_is_part_of_the_job(spark: SparkSession, folder: JobFolder) -> None:
     """Removing it is refused; a function that keeps nothing may come and go."""
     folder.add(record("a"))
     folder.run(packets(folder.job()).sql("SELECT packet AS k FROM packets"), spark)

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,51 +9,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, SideOutput, Sink, Source
+from mixedmode.job import Job, SideOutput, Sink
 from mixedmode.runtime.events import EpochCommitted
 from mixedmode.runtime.run import RunOptions, Until, run_job
-from tests.harness import SPARK, ManualClock, Recording, Row, manifests, output_changes, run, write_json
+from tests.harness import ManualClock, Recording, manifests, output_changes
+from tests.runtime.job_folder import MIDNIGHT, JobFolder, record
 
 pytestmark = pytest.mark.spark
 
 HERE = "tests.runtime.functions"
 OUTPUT = "k string, n bigint, total bigint"
-MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)
 
 
-def record(k: str, v: int, hour: float) -> Row:
-    when = datetime.fromtimestamp(MIDNIGHT.timestamp() + 3600 * hour, UTC)
-    return {"k": k, "v": v, "at": when.strftime("%Y-%m-%d %H:%M:%S")}
-
-
-class Folder:
-    """The files of one test's job."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.inputs, self.out, self.checkpoints = base / "in", base / "out", base / "checkpoints"
-        self.inputs.mkdir()
-        self._files = 0
-
-    def add(self, *rows: Row) -> None:
-        self._files += 1
-        write_json(self.inputs, f"{self._files:03}.json", rows)
+class Folder(JobFolder):
+    """Few key groups, and the rows of the main output."""
 
     def job(self, **settings: Any) -> Job:
-        source = Source.json(self.inputs, schema="k string, v bigint, at timestamp", event_time="at")
-        defaults: dict[str, Any] = {
-            "sources": {"t": source},
-            "mode": "mixed",
-            "parallelism": 2,
-            "max_parallelism": 8,
-            "checkpoint_dir": self.checkpoints,
-            "checkpoint_interval": "50ms",
-            "spark": SPARK,
-        }
-        return Job("process", **{**defaults, **settings})
-
-    def run(self, job: Job, spark: SparkSession, *, until: Until = Until.IDLE) -> Any:
-        return run(job.write(Sink.parquet(self.out)), spark, until=until, clock=ManualClock())
+        return super().job(**{"max_parallelism": 8, **settings})
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Every row of the main output, epoch by epoch, without `_op`."""
