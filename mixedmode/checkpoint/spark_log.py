@@ -25,8 +25,10 @@ __all__ = [
     "entry_problem",
     "epochs_done",
     "files_after",
+    "files_in_entries",
     "files_up_to",
     "newest_begun",
+    "only_source_log_end",
     "source_entries_read",
     "source_log_ends",
 ]
@@ -106,6 +108,15 @@ def source_entries_read(listing: Iterable[str], offsets: str) -> tuple[str, ...]
     return tuple(needed)
 
 
+def files_in_entries(entries: Iterable[bytes], numbers: range) -> tuple[str, ...]:
+    """URIs of the files that entries of a file source name as new in the micro-batches `numbers` of its own count.
+
+    Compact entries also name files of entries before them, which are passed over unless they are in `numbers`.
+    """
+    named = [json.loads(line) for entry in entries for line in entry.decode().splitlines()[1:] if line]
+    return tuple(file["path"] for file in named if file["batchId"] in numbers)
+
+
 def entry_problem(data: bytes, checksum: bytes | None, *, has_version: bool = True) -> str | None:
     """What is wrong with an entry of Spark's log, None if nothing is.  Spark itself does not look at the checksum.
 
@@ -139,6 +150,12 @@ def source_log_ends(offsets: str) -> Mapping[int, int]:
         if isinstance(end, int):
             ends[source] = end
     return ends
+
+
+def only_source_log_end(offsets: str) -> int | None:
+    """The newest entry of a query's source that has a log, if it reads one source, once; else None."""
+    ends = source_log_ends(offsets)
+    return ends.get(0) if len(offsets.split("\n")) == _HEAD_LINES + 1 else None
 
 
 def _ends_told(listing: Iterable[str], offsets: str) -> Mapping[int, int]:

@@ -45,7 +45,11 @@ class DirectMapSide:
         """Blocks of the rows of the task's slices."""
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                yield from self.map_side(_read_slices(self.tasks[task], self.columns))
+                yield from self.blocks(task)
+
+    def blocks(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Blocks of the rows of one task's slices."""
+        return self.map_side(_read_slices(self.tasks[task], self.columns))
 
 
 def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[FileSlice, ...]]:
@@ -67,6 +71,19 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
         dealt[task].append(piece)
         heapq.heappush(loads, (load + weight, task))
     return [tuple(pieces) for pieces in dealt]
+
+
+def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
+    """All of the files (path or URI, bytes) as the slices of one task."""
+    return (tuple(FileSlice(_local_path(path), 0, 1) for path, _ in files),)
+
+
+def file_bytes(uri: str) -> int:
+    """The size of a file; 0 if it is gone, which whoever reads it finds out."""
+    try:
+        return Path(_local_path(uri)).stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ the manifest and only publishes. What failed outside is repeated within the run 
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -36,6 +36,7 @@ from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.job.plan import JobPlan
+from mixedmode.profile import Profile, add_seconds
 from mixedmode.runtime.deadline import deadline
 from mixedmode.runtime.events import EpochCommitted, EpochFailed, EpochStarted, Observer
 from mixedmode.runtime.spark_errors import explained
@@ -155,20 +156,28 @@ class EpochRunner:
         context = self._context
         started = context.clock.seconds()
         result: EpochResult | None = None
+        profile = Profile(context.clock.seconds)
         if not (is_repeat and self._is_committed(given.epoch)):
             context.observer.on_epoch_started(EpochStarted(given.epoch, given.path.is_backlog, given.path.path))
-            context.spark_folder.before_epoch(given.epoch)
-            result = self._run_stages(given)
-            manifest = self._manifest(given, result)
-            reach("before-manifest", given.epoch)
-            manifest = self._commit(manifest)
+            with profile.stage("driver: before the tasks"):
+                context.spark_folder.before_epoch(given.epoch)
+            with profile.stage("driver: tasks"):
+                result = self._run_stages(given)
+            with profile.stage("driver: commit"):
+                manifest = self._manifest(given, result)
+                reach("before-manifest", given.epoch)
+                manifest = self._commit(manifest)
             self._retained.append(manifest)
             if manifest.records_in or not context.plan.uses_clock:  # the clock has something new in every epoch
                 self.inputs_taken += 1
         manifest = self._retained[-1]
-        publish_committed(context.sinks, manifest)
-        self._drop_old_checkpoints()
-        context.observer.on_epoch_committed(_committed(manifest, result, context.clock.seconds() - started))
+        with profile.stage("driver: publish"):
+            publish_committed(context.sinks, manifest)
+        with profile.stage("driver: drop old checkpoints"):
+            self._drop_old_checkpoints()
+        spent = add_seconds({} if result is None else result.profile, profile.seconds)
+        committed = _committed(manifest, result, seconds=context.clock.seconds() - started, profile=spent)
+        context.observer.on_epoch_committed(committed)
 
     def _is_committed(self, epoch: Epoch) -> bool:
         """Whether an attempt of this start has committed it, also if the store failed before it said so."""
@@ -185,7 +194,10 @@ class EpochRunner:
         known = () if latest is None else latest.output_names
         giving_stored = context.plan.giving_stored([operator.operator_id for operator in state], known)
         lists = () if latest is None else latest.list_states
-        task = EpochTask(given.epoch, given.path.path, given.timing, state, giving_stored, lists)
+        files = None
+        if context.plan.reads:
+            files = context.spark_folder.files_between("" if latest is None else latest.offsets, given.offsets)
+        task = EpochTask(given.epoch, given.path.path, given.timing, state, giving_stored, lists, files)
         # a backlog has no checkpoint that could be late: it ends in its only one
         limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.epoch}"
@@ -310,7 +322,9 @@ def publish_committed(sinks: Sinks, manifest: Manifest) -> None:
     reach("after-publish", manifest.epoch)
 
 
-def _committed(manifest: Manifest, result: EpochResult | None, seconds: float) -> EpochCommitted:
+def _committed(
+    manifest: Manifest, result: EpochResult | None, *, seconds: float, profile: Mapping[str, float]
+) -> EpochCommitted:
     """`result` is None where an earlier attempt committed the epoch and failed after that."""
     return EpochCommitted(
         epoch=manifest.epoch,
@@ -327,4 +341,5 @@ def _committed(manifest: Manifest, result: EpochResult | None, seconds: float) -
         records_ahead=manifest.records_ahead,
         records_skipped=manifest.records_skipped,
         seconds=seconds,
+        profile=profile,
     )

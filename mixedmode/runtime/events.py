@@ -1,6 +1,7 @@
 """What a run tells whoever watches it: the command line's display, a log, a test."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, PathTaken
@@ -25,6 +26,8 @@ class EpochCommitted:
     `seconds` is the time from its start to its publication; `migration_seconds` is the part of it in which the slowest
     subtask wrote and stored the epoch's `pairs` of key and state. `records_late` came too late for every window;
     `records_ahead` are too far ahead of the clock to move the watermark; on `records_skipped` a function failed.
+    `profile`: where the time went. Stages of tasks are seconds of work, added up over all of them; those that begin
+    with "driver: " are seconds that passed, of which "driver: tasks" are those in which Spark ran the tasks.
     """
 
     epoch: Epoch
@@ -41,6 +44,7 @@ class EpochCommitted:
     records_ahead: int
     records_skipped: int
     seconds: float
+    profile: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

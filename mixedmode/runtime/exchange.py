@@ -1,13 +1,14 @@
 """The exchange before a keyed stage: columns in blocks, not rows.
 
-Map side: take as large a slice of the input as memory allows, let the operator fold it, sort by (key group, key), cut
-at subtask borders, and ship each piece as one Arrow IPC block: a row of a (subtask, kind, block) frame that Spark moves
-to the partition of that number. What the task has seen of the sources goes to every subtask: it takes all of it to know
-how far the watermark comes in this epoch.
+Map side: take as large a slice of the input as memory allows, let the operator fold it, tell its rows apart by subtask,
+and ship those of each as Arrow IPC blocks: a row of a (subtask, kind, block) frame that Spark moves to the partition of
+that number. What the task has seen of the sources goes to every subtask: it takes all of it to know how far the
+watermark comes in this epoch.
 
 Everything here runs in Spark's Python workers and touches no Spark API.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,10 +19,10 @@ import pyarrow as pa
 
 from mixedmode.job.plan import KeyedStage
 from mixedmode.keys import group_codes
+from mixedmode.profile import Profile
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.timing import Timing
-from mixedmode.sort import sort_table
 from mixedmode.time import Seen, within_reach
 from operators.aggregate import argument_name
 from operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
@@ -31,7 +32,7 @@ KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
 ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
 SOURCE_COLUMN = "_source"  # number of the record's source, where there are several
 PARTITION_COLUMN = "_partition"
-BLOCK_BYTES = 8 * 1024 * 1024
+BLOCK_BYTES = 512 * 1024
 
 #: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
@@ -43,9 +44,10 @@ BLOCK_DDL = "subtask int, kind string, block binary"
 class BlockKind(StrEnum):
     """What is in a block."""
 
-    ROWS = "rows"  # keyed, sorted, for the operator
+    ROWS = "rows"  # keyed, for the operator
     LATE = "late"  # records of the input that are too late for every window
     PROGRESS = "progress"  # what the map task has seen of the sources
+    PROFILE = "profile"  # where its time went
     FAILURE = "failure"  # an error instead of anything else
 
 
@@ -65,14 +67,15 @@ class MapSide:
         return report_failures(self._blocks(batches), _failure_batch)
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        progress = Progress()
-        for rows in slices(batches, self.slice_bytes):
-            batch = self._batch(rows)
-            folded = self.stage.operator.fold(
-                batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
-            )
-            progress = progress.merged(self._seen(rows, batch, folded))
-            yield from self._ship(sort_table(folded.table))
+        progress, profile = Progress(), Profile()
+        for rows in profile.each("read input", slices(batches, self.slice_bytes)):
+            with profile.stage("fold"):
+                batch = self._batch(rows)
+                folded = self.stage.operator.fold(
+                    batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
+                )
+                progress = progress.merged(self._seen(rows, batch, folded))
+            yield from profile.each("make blocks", self._ship(folded.table))
             if self.stage.late_fields and len(folded.late_rows):
                 late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
                 names = [field.name for field in self.stage.late_fields]
@@ -81,6 +84,7 @@ class MapSide:
         if progress.records:
             for subtask in range(self.parallelism):
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
+            yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
 
     def _batch(self, rows: pa.Table) -> Batch:
         stage, times_us = self.stage, None

@@ -1,7 +1,8 @@
 """What a subtask tells the driver: names, sizes, counts and checksums of what it wrote, as JSON."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mixedmode.checkpoint.runs import Replacement
@@ -20,7 +21,7 @@ class SubtaskReport:
     `migration_seconds` is the time that writing and storing the state's new runs took. `runs` are new; `merged` says
     which older ones were merged, and into what. `rows_out` counts the rows of the main output, `skipped` the
     records on which a function failed and that were left out. `items` are the list that a map stage keeps. `attempt` is
-    Spark's id of the task attempt.
+    Spark's id of the task attempt. `profile`: seconds of work by stage; subtask 0's holds those of all map tasks, too.
     """
 
     subtask: int
@@ -35,6 +36,7 @@ class SubtaskReport:
     outputs: tuple[StagedFile, ...] = ()
     items: tuple[str, ...] = ()
     attempt: int = 0
+    profile: Mapping[str, float] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """JSON; see `decode_report`."""

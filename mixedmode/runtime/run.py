@@ -126,6 +126,7 @@ class _Run:
                     records_ahead=result.progress.ahead,
                     records_skipped=result.skipped,
                     seconds=clock.seconds() - started,
+                    profile=result.profile,
                 )
             )
 

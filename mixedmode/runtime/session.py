@@ -33,6 +33,11 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     # plans are read for what a sql step does (sql_checks.py), so none of their columns may be left out
     "spark.sql.debug.maxToStringFields": "10000",
+    # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes. An
+    # epoch waits for two of those; renaming is as atomic here, as the folder is always a local one
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     # the daemon of Python workers is kept, so a live epoch does not start interpreters
     "spark.python.worker.reuse": "true",
 }

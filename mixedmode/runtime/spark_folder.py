@@ -25,6 +25,7 @@ from typing import Self
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.spark_log import files_in_entries, only_source_log_end, source_log_ends
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.errors import FencedError
@@ -56,6 +57,25 @@ class SparkFolder:
     def offsets(self, epoch: Epoch) -> bytes | None:
         """Spark's record of the range that an epoch covers; None if there is none."""
         return self._local.get(paths.spark_offsets_path(epoch))
+
+    def files_between(self, before: str, offsets: str) -> tuple[str, ...] | None:
+        """URIs of the files that `offsets` have and `before` have not; None where that cannot be told from the log.
+
+        before, offsets: the texts of two of Spark's offset log entries; "" for before the first one. It is told where
+        the query reads one source, once, and the source's entries in between are there.
+        """
+        end = only_source_log_end(offsets)
+        if end is None:
+            return None
+        numbers = range(source_log_ends(before).get(0, -1) + 1, end + 1)
+        entries = [self._entry(number) for number in numbers]
+        found = [entry for entry in entries if entry is not None]
+        return files_in_entries(found, numbers) if len(found) == len(entries) else None
+
+    def _entry(self, number: int) -> bytes | None:
+        """An entry of the one source's log."""
+        plain = self._local.get(paths.spark_source_path(0, number))
+        return plain or self._local.get(paths.spark_source_path(0, number, is_compact=True))
 
     def fetch(self) -> None:
         """Make the local folder what the store has. Called before Spark starts, and after the store's was cut back."""

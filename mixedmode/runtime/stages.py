@@ -21,7 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import Epoch, Generation, ListState, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.job.plan import MAIN, JobPlan, KeyedStage
-from mixedmode.runtime.direct import DirectMapSide, assign_slices
+from mixedmode.profile import add_seconds
+from mixedmode.runtime.direct import DirectMapSide, assign_slices, file_bytes, whole_input
 from mixedmode.runtime.exchange import (
     BLOCK_DDL,
     KEY_PREFIX,
@@ -38,6 +39,7 @@ from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.runtime.rows import RowsTask
 from mixedmode.runtime.session import cores
+from mixedmode.runtime.single_stage import SingleStage, is_single_stage
 from mixedmode.runtime.spark_errors import is_computed_twice
 from mixedmode.runtime.subtask import SubtaskTask
 from mixedmode.runtime.task_state import StateTask
@@ -77,7 +79,7 @@ class EpochTask:
     """One epoch to run: its number, its path, its place in time, and the state that the epoch before left.
 
     `giving_stored` are steps whose whole stored table what comes behind them has not been given yet. `lists` are what
-    map stages keep.
+    map stages keep. `files` are the URIs of what the epoch reads, if that is known; else Spark is asked for them.
     """
 
     epoch: Epoch
@@ -86,11 +88,15 @@ class EpochTask:
     state: Sequence[OperatorState] = ()
     giving_stored: frozenset[str] = frozenset()
     lists: Sequence[ListState] = ()
+    files: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """What the tasks of one epoch did, ready for a manifest. `migration_seconds` is that of the slowest subtask."""
+    """What the tasks of one epoch did, ready for a manifest. `migration_seconds` is that of the slowest subtask.
+
+    `profile`: seconds of work by stage, added up over all tasks.
+    """
 
     progress: Progress
     rows_out: int
@@ -101,6 +107,7 @@ class EpochResult:
     operators: tuple[OperatorState, ...]
     outputs: tuple[StagedFile, ...]
     list_states: tuple[ListState, ...] = ()
+    profile: Mapping[str, float] = field(default_factory=dict)
 
 
 def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
@@ -169,14 +176,12 @@ def _run_keyed(
             subtask = _subtask_task(stage, settings, task, runs_before, is_inner=is_inner)
             if is_inner and may_compute_twice(session):
                 subtask = replace(subtask, output_schema=_with_attempt(subtask.output_schema))
-            output = blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(
-                subtask, spark_schema(list(subtask.output_schema))
-            )
+            output = _run_subtasks(session, blocks, subtask)
             if is_inner:
                 # A stage writes runs, so it runs once: its rows are kept for the next stage to read twice.
                 output = output.persist()
                 held.append(output)
-            all_reports.append(_reports(output.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN)))
+            all_reports.append(_reports(output))
             if subtask.waits_for_end:
                 break  # no row for the stages after it, which keep their state
             if following is not None:
@@ -204,14 +209,35 @@ def _write_rows(
 
 def _first_blocks(
     session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
-) -> DataFrame:
-    map_side = _map_side(plan.stages[0], plan, settings, task)
+) -> DataFrame | DirectMapSide:
+    """Blocks for the first keyed stage; or what gives them to a stage that reads its small input itself."""
+    stage = plan.stages[0]
+    map_side = _map_side(stage, plan, settings, task)
     if frame is not None and not plan.reads:
         return frame.mapInArrow(map_side, BLOCK_DDL)
-    files = [] if frame is None else [(row.path, row.length) for row in frame.collect()]
+    files = [] if frame is None else _files(frame, task)
+    input_bytes = sum(length for _, length in files)
+    if is_single_stage(input_bytes, parallelism=settings.parallelism_of(stage.operator_id)):
+        return DirectMapSide(map_side, plan.reads, whole_input(files))
     tasks = assign_slices(files, cores(session))
     numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
     return numbers.mapInArrow(DirectMapSide(map_side, plan.reads, tuple(tasks)), BLOCK_DDL)
+
+
+def _run_subtasks(session: SparkSession, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
+    """The frame of a keyed stage."""
+    schema = spark_schema(list(subtask.output_schema))
+    if isinstance(blocks, DirectMapSide):
+        numbers = session.range(0, subtask.parallelism, 1, subtask.parallelism)
+        return numbers.mapInArrow(SingleStage(blocks, subtask), schema)
+    return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
+
+
+def _files(frame: DataFrame, task: EpochTask) -> list[tuple[str, int]]:
+    """(URI, bytes) of the files that an epoch reads."""
+    if task.files is None:
+        return [(row.path, row.length) for row in frame.collect()]
+    return [(uri, file_bytes(uri)) for uri in task.files]
 
 
 def _map_side(stage: KeyedStage, plan: JobPlan, settings: StageSettings, task: EpochTask) -> MapSide:
@@ -318,6 +344,8 @@ def _only(wanted: str, sources: Mapping[str, DataFrame]) -> dict[str, DataFrame]
 
 
 def _reports(frame: DataFrame) -> list[SubtaskReport]:
+    if len(frame.columns) > 1:  # rows for the next stage, and the reports
+        frame = frame.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN)
     return [decode_report(bytes(row[0])) for row in frame.collect()]
 
 
@@ -347,6 +375,7 @@ def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Seque
         migration_seconds=max((report.migration_seconds for report in every), default=0.0),
         operators=tuple(operators),
         outputs=tuple(output for report in sorted(every, key=lambda r: r.subtask) for output in report.outputs),
+        profile=add_seconds(*(report.profile for report in every)),
     )
 
 

@@ -4,6 +4,7 @@ Runs in Spark's Python workers. A subtask returns names, sizes, counts and check
 until the driver's manifest names it, so an attempt that dies leaves nothing but garbage for the collector.
 """
 
+import json
 import shutil
 import tempfile
 import uuid
@@ -20,6 +21,7 @@ from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.plan import LATE, MAIN, KeyedStage
 from mixedmode.keys import group_range
+from mixedmode.profile import Profile, add_seconds
 from mixedmode.runtime.exchange import BlockKind, decode_block
 from mixedmode.runtime.failures import decode_failure, report_failures
 from mixedmode.runtime.inner_rows import subtask_number, with_report_column
@@ -29,6 +31,7 @@ from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.runtime.task_state import Attempt, StateTask, TaskState
 from mixedmode.runtime.timing import Timing
 from mixedmode.sinks.files import OutputWriter, SinkTask
+from mixedmode.state import ProfiledBackend
 from operators.interface import Changes, SideRows, SubtaskContext
 from operators.process import SKIPPED_TAG
 from operators.running import outputs_of, sorter_for
@@ -89,7 +92,8 @@ class _SubtaskRun:
         self._attempt_id = attempt_id
         self._subtask = subtask = place.subtask
         self._unique = uuid.uuid4().hex[:16]
-        self._progress = Progress()
+        self._progress, self._profile = Progress(), Profile()
+        self._map_seconds: dict[str, float] = {}
         self._rows_out = self._skipped = 0
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
         operator = task.stage.operator
@@ -108,12 +112,12 @@ class _SubtaskRun:
         self._receive(batches)
         self._reach("sort")
         operator = self._task.stage.operator
+        with self._profile.stage("open state"):
+            backend = self._state.open(self._task.path, cache_bytes=self._task.memory.cache_bytes)
         context = SubtaskContext(
-            self._state.open(self._task.path, cache_bytes=self._task.memory.cache_bytes),
-            self._task.timing.epoch_time(self._progress),
-            self._groups,
+            ProfiledBackend(backend, self._profile), self._task.timing.epoch_time(self._progress), self._groups
         )
-        for output in outputs_of(operator, self._sorter, context):
+        for output in outputs_of(operator, self._sorter, context, self._profile):
             if isinstance(output, SideRows) and output.tag == SKIPPED_TAG:
                 self._skipped += output.rows.num_rows
             elif isinstance(output, SideRows):
@@ -121,8 +125,9 @@ class _SubtaskRun:
             elif self._task.waits_for_end:
                 self._check_waits(output)
             elif MAIN in self._outputs:
-                rows = output.upserts()
-                self._outputs[MAIN].write(rows)
+                with self._profile.stage("write output"):
+                    rows = output.upserts()
+                    self._outputs[MAIN].write(rows)
                 self._rows_out += rows.num_rows
             else:
                 rows = output.change_log()
@@ -145,9 +150,11 @@ class _SubtaskRun:
 
     def report(self) -> SubtaskReport:
         """Stores runs and outputs, and says what they are."""
-        runs = self._state.store()
+        with self._profile.stage("store state"):
+            runs = self._state.store()
         unique = paths.attempt(self._task.generation, self._unique)
-        outputs = tuple(file for writer in self._outputs.values() for file in writer.finish(unique))
+        with self._profile.stage("store output"):
+            outputs = tuple(file for writer in self._outputs.values() for file in writer.finish(unique))
         self._reach("runs-stored")
         return SubtaskReport(
             subtask=self._subtask,
@@ -161,19 +168,23 @@ class _SubtaskRun:
             merged=self._state.merged,
             outputs=outputs,
             attempt=self._attempt_id,
+            profile=add_seconds(self._map_seconds, self._profile.seconds),
         )
 
     def _receive(self, batches: Iterator[pa.RecordBatch]) -> None:
-        for batch in batches:
+        for batch in self._profile.each("wait for blocks", batches):
             for row in range(batch.num_rows):  # a row is a block of some megabytes
                 subtask, kind, block = (column[row] for column in batch.columns)
                 match BlockKind(kind.as_py()):
                     case BlockKind.FAILURE:
                         raise decode_failure(block.as_py())
+                    case BlockKind.PROFILE:
+                        self._map_seconds = add_seconds(self._map_seconds, json.loads(block.as_py()))
                     case BlockKind.PROGRESS:
                         self._progress = self._progress.merged(Progress.decode(block.as_py()))
                     case BlockKind.LATE:
                         self._outputs[LATE].write(decode_block(block.as_buffer()))
                     case BlockKind.ROWS:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
-                        self._sorter.add_sorted(decode_block(block.as_buffer()))
+                        with self._profile.stage("collect blocks"):
+                            self._sorter.add(decode_block(block.as_buffer()))

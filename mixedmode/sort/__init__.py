@@ -3,7 +3,7 @@
 from mixedmode.sort.columns import KEY, KEY_GROUP, TIME, RowKey
 from mixedmode.sort.external import EMIT_BYTES, ExternalSorter, SortStats
 from mixedmode.sort.merge import merge_runs
-from mixedmode.sort.order import check_sorted, is_sorted, sort_order, sort_table
+from mixedmode.sort.order import check_sorted, is_sorted, sort_order, sort_table, take_rows
 from mixedmode.sort.runs import Run, read_run, write_run
 from mixedmode.sort.tables import Combine
 
@@ -23,5 +23,6 @@ __all__ = [
     "read_run",
     "sort_order",
     "sort_table",
+    "take_rows",
     "write_run",
 ]

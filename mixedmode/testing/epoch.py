@@ -14,7 +14,7 @@ from sortedcontainers import SortedDict
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeyGroupRange, group_range
-from mixedmode.sort import sort_table
+from mixedmode.profile import Profile
 from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows, SingleKeyBackend, StateRange
 from mixedmode.testing.settings import Settings
 from mixedmode.testing.step import Step
@@ -69,7 +69,7 @@ def run_epoch(
 def _map_side(
     step: Step, operator: KeyedOperator, table: pa.Table, time: EpochTime, settings: Settings, output: EpochOutput
 ) -> list[list[pa.Table]]:
-    """Pieces of each subtask, sorted each; late records go to the output."""
+    """Pieces of each subtask; late records go to the output."""
     pieces: list[list[pa.Table]] = [[] for _ in range(settings.parallelism)]
     rows = -(-table.num_rows // settings.slices)
     for start in range(0, table.num_rows, max(rows, 1)):
@@ -78,7 +78,7 @@ def _map_side(
         if len(folded.late_rows):
             output.late.append(part.take(pa.array(folded.late_rows)))
         cut = pieces_by_subtask(
-            sort_table(folded.table), parallelism=settings.parallelism, max_parallelism=settings.max_parallelism
+            folded.table, parallelism=settings.parallelism, max_parallelism=settings.max_parallelism
         )
         for subtask, piece in enumerate(cut):
             if piece.num_rows:
@@ -96,8 +96,8 @@ def _run_subtask(
     spill_dir = Path(tempfile.gettempdir())  # where the sorter makes a folder of its own, if it has to
     with sorter_for(operator, budget_bytes=settings.sort_memory_bytes, spill_dir=spill_dir) as sorter:
         for piece in pieces:
-            sorter.add_sorted(piece)
-        for given in outputs_of(operator, sorter, context):
+            sorter.add(piece)
+        for given in outputs_of(operator, sorter, context, Profile()):
             if isinstance(given, SideRows):
                 output.sides.setdefault(given.tag, []).append(given.rows)
             else:

@@ -13,8 +13,10 @@ from mixedmode.checkpoint.spark_log import (
     entry_problem,
     epochs_done,
     files_after,
+    files_in_entries,
     files_up_to,
     newest_begun,
+    only_source_log_end,
     source_entries_read,
     source_log_ends,
 )
@@ -241,3 +243,34 @@ def test_a_query_that_reads_its_sources_twice_tells_nothing_of_their_logs() -> N
         assert files_after(there, Epoch(1), offsets) == ()
     once = f'{HEAD}\n{{"logOffset":1}}\n{{"logOffset":1}}\n9'
     assert files_after(listing, Epoch(1), once) == ("spark/sources/0/2",)
+
+
+def _entry(*files: tuple[str, int]) -> bytes:
+    named = [f'{{"path":"{path}","timestamp":1,"batchId":{number}}}' for path, number in files]
+    return "\n".join(["v1", *named]).encode()
+
+
+def test_the_files_of_entries_are_those_of_the_numbers_asked_for() -> None:
+    whole = [("file:///in/a%20b", 0), ("file:///in/c", 1), ("file:///in/d", 2), ("file:///in/e", 2)]
+    assert files_in_entries([_entry(*whole)], range(2, 3)) == ("file:///in/d", "file:///in/e")
+    assert files_in_entries([_entry(whole[1]), _entry(*whole)], range(2, 3)) == ("file:///in/d", "file:///in/e")
+    assert files_in_entries([_entry(whole[0]), _entry(whole[1])], range(2)) == ("file:///in/a%20b", "file:///in/c")
+    assert files_in_entries([_entry()], range(1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "end"),
+    [
+        (['{"logOffset":7}'], 7),
+        (["-"], None),
+        (['{"logOffset":7}', "12"], None),  # a heartbeat beside it
+        (['{"logOffset":7}', '{"logOffset":7}'], None),  # one source that is read twice
+        (["12"], None),
+    ],
+)
+def test_how_far_the_only_source_goes_is_told_if_there_is_one_only(lines: list[str], end: int | None) -> None:
+    assert only_source_log_end("\n".join([HEAD, *lines])) == end
+
+
+def test_no_offsets_tell_nothing() -> None:
+    assert only_source_log_end("") is None

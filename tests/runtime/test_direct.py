@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,10 @@ from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.runtime import single_stage
 from mixedmode.runtime.analysis import analyse
 from mixedmode.runtime.direct import SLICE_BYTES, FileSlice, assign_slices
+from mixedmode.runtime.spark_folder import SparkFolder
 from mixedmode.sinks.table import current_table
 from tests.harness import run, write_parquet
 
@@ -90,6 +93,15 @@ def answer(folder: Path, name: str) -> list[dict[str, object]]:
     return [{key: repr(value) for key, value in row.items()} for row in table.rows.to_pylist()]
 
 
+@pytest.fixture(params=["one stage", "map tasks and a shuffle"])
+def stages_of_an_epoch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways in which an epoch can run; the input of these tests is small enough for either."""
+    if request.param == "map tasks and a shuffle":
+        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("stages_of_an_epoch")
 @pytest.mark.parametrize("int96", [False, True], ids=["times as Arrow writes them", "times as Spark does"])
 def test_the_answer_is_the_one_that_spark_reads(tmp_path: Path, spark: SparkSession, *, int96: bool) -> None:
     (tmp_path / "in").mkdir()
@@ -103,6 +115,7 @@ def test_the_answer_is_the_one_that_spark_reads(tmp_path: Path, spark: SparkSess
     assert answer(tmp_path, "direct") == answer(tmp_path, "through_spark")
 
 
+@pytest.mark.usefixtures("stages_of_an_epoch")
 def test_files_that_arrive_later_are_read_once_each(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "in").mkdir()
     write_parquet(tmp_path / "in", "a b.parquet", COLUMNS)
@@ -110,6 +123,47 @@ def test_files_that_arrive_later_are_read_once_each(tmp_path: Path, spark: Spark
     recording = run(one, spark, feed=[lambda: write_parquet(tmp_path / "in", "c=1.parquet", COLUMNS)])
     assert [event.records for event in recording.committed] == [5, 5]
     assert {row["k"]: row["n"] for row in answer(tmp_path, "direct")} == {"None": "2", "1": "4", "2": "4"}
+
+
+def test_which_files_an_epoch_reads_is_known_without_asking_spark(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past Spark's compaction of its list of files, which it does every ten entries; and after a restart."""
+    (tmp_path / "in").mkdir()
+    told = []
+
+    def remembered(folder: SparkFolder, before: str, offsets: str) -> tuple[str, ...] | None:
+        told.append(between(folder, before, offsets))
+        return told[-1]
+
+    between = SparkFolder.files_between
+    monkeypatch.setattr(SparkFolder, "files_between", remembered)
+    write_parquet(tmp_path / "in", "a.parquet", COLUMNS)
+    write_parquet(tmp_path / "in", "b.parquet", COLUMNS)
+    later = [f"{number:02}.parquet" for number in range(11)]
+    feed = [partial(write_parquet, tmp_path / "in", name, COLUMNS) for name in later]
+    first = run(job(tmp_path, "direct"), spark, feed=feed)
+    write_parquet(tmp_path / "in", "last.parquet", COLUMNS)
+    second = run(job(tmp_path, "direct"), spark)
+    names = [[Path(uri).name for uri in files or ()] for files in told]
+    assert sorted(names[0]) == ["a.parquet", "b.parquet"]
+    assert names[1:] == [[name] for name in [*later, "last.parquet"]]
+    assert [event.records for event in first.committed + second.committed] == [10, *[5] * 12]
+
+
+@pytest.mark.usefixtures("stages_of_an_epoch")
+def test_an_epoch_says_where_its_time_went(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "in").mkdir()
+    write_parquet(tmp_path / "in", "a.parquet", COLUMNS)
+    (event,) = run(job(tmp_path, "direct"), spark).committed
+    of_driver = {name: seconds for name, seconds in event.profile.items() if name.startswith("driver: ")}
+    of_tasks = {name: seconds for name, seconds in event.profile.items() if name not in of_driver}
+    stages = {"read input", "fold", "make blocks", "collect blocks", "sort", "process", "write state", "store output"}
+    assert stages <= of_tasks.keys()
+    assert min(event.profile.values()) >= 0
+    assert 0 < sum(of_driver.values()) <= event.seconds
+    slots = 2  # tasks that run at once
+    assert 0 < sum(of_tasks.values()) <= slots * of_driver["driver: tasks"]
 
 
 @pytest.mark.parametrize(

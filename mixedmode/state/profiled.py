@@ -1,0 +1,34 @@
+"""A backend whose reads and writes are timed."""
+
+from collections.abc import Sequence
+
+from mixedmode.profile import Profile
+from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
+
+
+class ProfiledBackend:
+    """KeyedStateBackend over another one; each call is a stage."""
+
+    def __init__(self, backend: KeyedStateBackend, profile: Profile) -> None:
+        self._backend = backend
+        self._profile = profile
+
+    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See KeyedStateBackend."""
+        with self._profile.stage("read state"):
+            return self._backend.read(state_id, keys)
+
+    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+        """See KeyedStateBackend."""
+        with self._profile.stage("read state"):
+            return self._backend.scan(state_id, start, end)
+
+    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+        """See KeyedStateBackend."""
+        with self._profile.stage("read state"):
+            return self._backend.scan_prefixes(state_id, prefixes)
+
+    def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """See KeyedStateBackend."""
+        with self._profile.stage("write state"):
+            self._backend.write(state_id, keys, values)
