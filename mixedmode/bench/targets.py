@@ -1,0 +1,65 @@
+"""What the benchmark is meant to show, in figures. A target that is missed is shown; it never fails a run.
+
+They mean something at the default size of a workload only, on two cores.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+#: what of a run is looked at: all of it, or its live epochs of one kind, without the first one
+Part = Literal["", "large epochs", "small epochs"]
+
+
+@dataclass(frozen=True, slots=True)
+class RatioTarget:
+    """Of the time per event of `slower` to that of `faster`."""
+
+    slower: str
+    faster: str
+    at_least: float | None = None
+    at_most: float | None = None
+    of: Part = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureTarget:
+    """Of one contestant alone: events a second, or seconds of an epoch."""
+
+    name: str
+    contestant: str
+    unit: Literal["events/s", "s"]
+    at_least: float | None = None
+    at_most: float | None = None
+    of: Part = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleTarget:
+    """Of a contestant's seconds to those that it took for another workload, which has to come before."""
+
+    contestant: str
+    than: str
+    at_most: float
+
+
+RATIOS: Mapping[str, tuple[RatioTarget, ...]] = {
+    "count-sum": (
+        RatioTarget("spark-streaming", "mixed", at_least=15),
+        RatioTarget("flink-streaming", "mixed", at_least=8),
+        RatioTarget("transform-with-state", "mixed", at_least=200),
+        RatioTarget("flink-batch", "mixed", at_least=3),
+        RatioTarget("spark-batch", "mixed", at_least=2),
+        RatioTarget("mixed", "duckdb", at_most=4),
+    ),
+    "live": (RatioTarget("spark-streaming", "mixed", at_least=3, of="large epochs"),),
+}
+FIGURES: Mapping[str, tuple[FigureTarget, ...]] = {
+    "live": (
+        FigureTarget("large epochs", "mixed", "events/s", at_least=500_000, of="large epochs"),
+        FigureTarget("small epochs", "mixed", "s", at_most=0.35, of="small epochs"),
+    ),
+}
+MULTIPLES: Mapping[str, tuple[MultipleTarget, ...]] = {
+    "word-count": (MultipleTarget("mixed", "count-sum", at_most=4.2),),
+}

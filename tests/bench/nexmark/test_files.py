@@ -1,0 +1,81 @@
+"""Nexmark's events as files: all of them, in the order of time, and a folder that is whole or not there."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mixedmode.bench.nexmark import files
+from mixedmode.bench.nexmark.files import FILES, TABLES, write_events
+from mixedmode.bench.nexmark.generator import Events, Settings, make_events
+
+DISORDERED = Settings(out_of_order_events=500)
+
+
+def files_of(folder: Path, table: str) -> list[Path]:
+    return sorted((folder / table).glob("*.parquet"))
+
+
+def test_the_files_of_a_table_are_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_BLOCK_EVENTS", 700)  # so that a file has several row groups
+    write_events(tmp_path / "data", 20_001, DISORDERED)
+    whole = make_events(0, 20_001, DISORDERED)
+    for name in TABLES:
+        paths = files_of(tmp_path / "data", name)
+        assert [path.name for path in paths] == [f"{name}-{number:04d}.parquet" for number in range(FILES)]
+        written, made = pa.concat_tables(pq.read_table(path) for path in paths), getattr(whole, name)
+        assert written.column_names == made.column_names
+        assert written.equals(made.cast(written.schema)), name
+        assert not any(pa.types.is_dictionary(field.type) for field in written.schema), "text for every reader"
+    assert pq.ParquetFile(files_of(tmp_path / "data", "bid")[0]).num_row_groups == 2
+
+
+def test_files_do_not_overlap_in_time_and_get_older_in_the_same_order(tmp_path: Path) -> None:
+    write_events(tmp_path / "data", 50_000, Settings(), files=5)
+    for name in TABLES:
+        paths = files_of(tmp_path / "data", name)
+        ages = [path.stat().st_mtime for path in paths]
+        assert ages == sorted(set(ages)), "readers that go by the age of a file take them in order"
+        bounds = [bounds_of(path, "dateTime") for path in paths]
+        assert all(before[1] < after[0] for before, after in pairwise(bounds)), name
+
+
+def bounds_of(path: Path, column: str) -> tuple[Any, Any]:
+    """The least and the greatest value, as the file's statistics tell a reader that wants to leave it out."""
+    metadata = pq.ParquetFile(path).metadata
+    index = metadata.schema.names.index(column)
+    found = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
+    return min(one.min for one in found), max(one.max for one in found)
+
+
+def test_a_folder_of_which_the_writing_failed_is_not_there_and_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def fails_later(first: int, count: int, settings: Settings) -> Events:
+        calls.append(first)
+        if len(calls) == 3:
+            msg = "the disk is full"
+            raise OSError(msg)
+        return make_events(first, count, settings)
+
+    monkeypatch.setattr(files, "make_events", fails_later)
+    with pytest.raises(OSError, match="the disk is full"):
+        write_events(tmp_path / "data", 10_000, Settings())
+    assert not (tmp_path / "data").exists()
+    assert len(calls) == 3
+    write_events(tmp_path / "data", 10_000, Settings())
+    assert sum(pq.read_metadata(path).num_rows for path in files_of(tmp_path / "data", "bid")) == 9_200
+    assert [path.name for path in tmp_path.iterdir()] == ["data"], "nothing of the first attempt is left"
+
+
+def test_an_empty_folder_may_be_there_and_fewer_events_than_files_are_enough(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    write_events(tmp_path / "data", 6, Settings())
+    counts = [sum(pq.read_metadata(path).num_rows for path in files_of(tmp_path / "data", name)) for name in TABLES]
+    assert counts == [1, 3, 2]
+    assert len(files_of(tmp_path / "data", "bid")) == FILES
