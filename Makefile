@@ -6,13 +6,14 @@ TOX   := $(VENV)/bin/tox
 READY := $(VENV)/.tox-ready
 ARGS  :=
 
-.PHONY: help demo test tests walk lint types bench soak clean
+.PHONY: help demo test tests walk lint types bench bench-flink bench-suites soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    history, live feed and one job over both, in under 3 minutes"
 	@echo "make test    lint, types and tests: what must pass before a change lands"
-	@echo "make bench   the benchmarks, as ratios within one run"
+	@echo "make bench   this program and others on the same data, in turns: table, JSON, charts (ARGS=\"all\")"
+	@echo "make bench-flink | bench-suites    the same with Flink, 350 MB more | what is in bench/, as pytest"
 	@echo "make soak    a job that is killed every 30 s, for 20 minutes (ARGS=\"--minutes 2\")"
 	@echo "make lint | types | tests | walk    one part of make test; ARGS=... is passed on"
 	@echo "make clean   remove .venv, run and the caches"
@@ -24,7 +25,7 @@ demo: $(READY)
 test: $(READY)
 	$(TOX) run -e lint,types,tests,walk
 
-lint types tests walk bench soak: $(READY)
+lint types tests walk bench bench-flink bench-suites soak: $(READY)
 	$(TOX) run -e $@ -- $(ARGS)
 
 clean:

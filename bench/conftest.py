@@ -1,22 +1,28 @@
 """What all benchmarks share: their size, their data, the one Spark session, and the report at the end.
 
 `pytest bench` is the full size; `pytest bench --events 200000 --keys 20000` is a quick look, in which the targets mean
-nothing.
+nothing. What `mixedmode bench` measures is here at a smaller size, for pytest-benchmark to compare with earlier runs.
 """
 
+import itertools
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from bench.ours import aggregate_job
-from bench.peers import STATE_STORE
 from bench.report import RESULTS, Report
-from bench.workload import FULL, PARALLELISM, Scale, write_each_key_once, write_history, write_timed_history
-from mixedmode.runtime.session import open_session
+from bench.scale import FULL, PARALLELISM, Scale
+from mixedmode.bench.answers import Answers
+from mixedmode.bench.contestant import Contestant, EpochSpan, Outcome, Task
+from mixedmode.bench.contestants import ENDS_INPUT, make_contestant
+from mixedmode.bench.data import Data, data_for
+from mixedmode.bench.ours import Mixed
+from mixedmode.bench.rounds import live_epochs
+from mixedmode.bench.workload import Size, Workload
 
 _REPORT = pytest.StashKey[Report]()
 
@@ -25,14 +31,20 @@ Say = Callable[[str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("mixedmode")
-    group.addoption("--events", type=int, default=FULL.events, help="events in the backlog")
+    group.addoption("--events", type=int, default=FULL.events, help="events that the sizes of the suites follow")
     group.addoption("--keys", type=int, default=FULL.keys, help="keys in the backlog; the live epochs have twice them")
     group.addoption("--rounds", type=int, default=FULL.rounds, help="times that each backlog is measured")
+    group.addoption(
+        "--workload-events",
+        type=int,
+        default=FULL.workload_events,
+        help="the most events of a workload of `mixedmode bench`",
+    )
     group.addoption("--sort-memory", type=int, default=256, help="the sorter's budget in MiB; ten times it is sorted")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    options = {name: config.getoption(name) for name in ("events", "keys", "rounds")}
+    options = {name: config.getoption(name) for name in ("events", "keys", "rounds", "workload_events")}
     try:
         config.stash[_REPORT] = Report(Scale.checked(**options))
     except ValueError as error:
@@ -87,43 +99,82 @@ def scratch() -> Iterator[Path]:
         tempfile.tempdir = None
 
 
-@pytest.fixture(scope="session")
-def session(scratch: Path) -> Iterator[SparkSession]:
-    """The session that every measured query runs on."""
-    spec = aggregate_job(scratch, scratch).spec
-    settings = {f"spark.{key}": value for key, value in STATE_STORE.items()}
-    session = open_session(spec.model_copy(update={"spark": {**spec.spark, **settings}}), log_folder=scratch / "logs")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="session")
-def history(scratch: Path, scale: Scale) -> Path:
-    """The backlog."""
-    return write_history(scratch / "history", events=scale.events, keys=scale.keys)
-
-
-@pytest.fixture(scope="session")
-def each_key_once(scratch: Path, scale: Scale) -> Path:
-    """The state before the live epochs."""
-    return write_each_key_once(scratch / "each-key-once", keys=scale.live_keys)
-
-
-@pytest.fixture(scope="session")
-def timed_history(scratch: Path, scale: Scale) -> Path:
-    """The backlog of windows."""
-    return write_timed_history(scratch / "timed-history", events=scale.events, keys=scale.window_keys)
-
-
-@pytest.fixture(scope="session")
-def process_history(scratch: Path, scale: Scale) -> Path:
-    """The backlog of the process function."""
-    return write_history(scratch / "process-history", events=scale.process_events, keys=scale.process_keys)
-
-
 @pytest.fixture
 def work(scratch: Path) -> Iterator[Callable[[], Path]]:
-    """Gives a new folder at each call; all that are left are removed with `scratch`."""
+    """Gives the name of a new folder at each call; all that are left are removed with `scratch`."""
     with tempfile.TemporaryDirectory(prefix="work-", dir=scratch, ignore_cleanup_errors=True) as folder:
-        numbers = iter(range(1_000_000))
+        numbers = itertools.count()
         yield lambda: Path(folder) / str(next(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One workload in one size, over which contestants of `mixedmode bench` run in this process."""
+
+    workload: Workload
+    size: Size
+    data: Data
+    scratch: Path
+
+    def task(self) -> Task:
+        """A run, in a folder that is empty. What the run before it wrote is gone."""
+        work = self.scratch / "course"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        return Task(self.workload, self.size, self.data.tables, work, self.data.waiting)
+
+    def run(self, contestant: Contestant) -> tuple[Task, Outcome]:
+        """One run."""
+        task = self.task()
+        contestant.prepare(task)
+        return task, contestant.run(task)
+
+    def check(self, contestant: Contestant, file: Path) -> None:
+        """Compare an answer."""
+        with Answers(self.workload, self.data, self.scratch) as answers:
+            answers.check(contestant.name, file, may_lack=contestant.name not in ENDS_INPUT)
+
+
+@pytest.fixture(scope="session")
+def course(scratch: Path) -> Callable[[Workload, Size], Course]:
+    """The data of a workload, written once."""
+    return lambda workload, size: Course(workload, size, data_for(workload, size, scratch / "data"), scratch)
+
+
+@pytest.fixture(scope="session")
+def contestant(scratch: Path) -> Iterator[Callable[[str], Contestant]]:
+    """Contestants by name, started. Those that run on Spark share one session, as a process can have one only."""
+    session = Mixed()
+    started: dict[str, Contestant] = {}
+
+    def get(name: str) -> Contestant:
+        if not started:
+            session.start(_folder(scratch / "spark"), PARALLELISM)
+            started[session.name] = session
+        if name not in started:
+            made = make_contestant(name)
+            missing = made.missing()
+            if missing is not None:
+                pytest.skip(f"{name} lacks {missing}")
+            made.start(_folder(scratch / name), PARALLELISM)
+            started[name] = made
+        return started[name]
+
+    yield get
+    for made in reversed(started.values()):  # the session that they share ends last
+        made.close()
+
+
+def live_seconds(outcome: Outcome) -> list[float]:
+    """Of its live epochs, without the first one, which opens the state."""
+    return [seconds_of(span) for span in live_epochs(outcome, "")]
+
+
+def seconds_of(span: EpochSpan) -> float:
+    """How long it took."""
+    return span.end_s - span.start_s
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 from rich.console import Console
 from rich.table import Table
 
-from bench.workload import FULL, Scale
+from bench.scale import FULL, Scale
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 PAGE_COLUMNS = 130

@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.conftest import Say
 from bench.growth import Keys, PassingKeys, SimulatedJob, Stretch, Work, as_table, run_stretches, updates_of, writes_of
 from bench.report import Figure, Report
-from bench.workload import PARALLELISM, Scale
+from bench.scale import PARALLELISM, Scale
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state import KeyedStateBackend
 

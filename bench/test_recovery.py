@@ -17,7 +17,7 @@ import pytest
 from bench.conftest import Say
 from bench.growth import Keys, SimulatedJob, updates_of, writes_of
 from bench.report import Figure, Report
-from bench.workload import PARALLELISM, Scale
+from bench.scale import PARALLELISM, Scale
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state import KeyedStateBackend
 

@@ -1,4 +1,4 @@
-"""A keyed stage as the plan of bench/ours.py holds it, and its input as Spark hands it over, both without Spark."""
+"""A keyed stage as the plan of such a job holds it, and its input as Spark hands it over, both without Spark."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from bench.function import CountAndSum
-from bench.workload import KEY, VALUE
 from mixedmode.job.plan import KeyedStage
 from mixedmode.keys import KeySchema
 from mixedmode.runtime.exchange import KEY_PREFIX, BlockKind, MapSide
@@ -15,6 +14,7 @@ from mixedmode.time import WatermarkState
 from operators.aggregate import AggregateOperator, Aggregator, aggregate_function, aggregator_for, argument_name
 from operators.process import LocalFunction, ProcessOperator
 
+KEY, VALUE = "k", "v"
 MAX_PARALLELISM = 128  # the default of pipeline.max-parallelism
 KEY_SCHEMA = KeySchema((pa.field(KEY, pa.int64()),))
 SOURCE = "events"

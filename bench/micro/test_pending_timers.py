@@ -17,7 +17,8 @@ from bench.function import DAY_US, CountAndRemind
 from bench.micro.operators import Stored, backlog_until, folded, live_between, run_backlog_epoch
 from bench.micro.stages import counting
 from bench.report import Figure, Report
-from bench.workload import START_US, Scale
+from bench.scale import Scale
+from mixedmode.bench.events import START_US
 from operators.interface import Batch
 from operators.process.timers import EVENT_TIMERS
 

@@ -10,13 +10,14 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.micro.operators import backlog_until, folded, run_backlog_epoch
 from bench.micro.stages import KEY_SCHEMA, MAX_PARALLELISM, aggregator
-from bench.workload import DISORDER_US, START_US, WINDOW_US
+from mixedmode.bench.events import DISORDER_S, START_US
 from mixedmode.time import MIN_TIME_US, Tumbling
 from operators.interface import Batch
 from operators.window import TimeWindowAggregateOperator
 
 ROWS = 1_000_000
 WINDOWS = 24
+WINDOW_US = 60_000_000
 
 pytestmark = [
     pytest.mark.benchmark(group="tumbling windows, 1 M rows", min_rounds=3, max_time=0.5),
@@ -49,5 +50,5 @@ def test_sort_and_settle(benchmark: BenchmarkFixture, keys: int, tmp_path: Path)
 def _batch(keys: int) -> Batch:
     rng = np.random.default_rng([10, keys])
     in_order = START_US + np.arange(ROWS) * (WINDOWS * WINDOW_US) // ROWS
-    times = in_order - rng.integers(0, DISORDER_US, ROWS)
+    times = in_order - rng.integers(0, DISORDER_S * 1_000_000, ROWS)
     return Batch([pa.array(rng.integers(0, keys, ROWS))], [pa.array(rng.random(ROWS))], times, None)
