@@ -30,6 +30,9 @@ from mixedmode.errors import InvalidJobError
 
 Say = Callable[[str], None]
 
+_WARM_UP_PART = 50  # of the events
+_WARM_UP_EVENTS_MIN = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -92,6 +95,7 @@ class _Seat:
     size: Size
     answers: Answers
     note: TaskNote
+    warm_up: TaskNote | None = None
     runs: list[Run] = field(default_factory=list)
 
 
@@ -177,11 +181,14 @@ class _Table:
         """Let one take part."""
         size = self._size_for(contestant)
         data = self._data[size]
-        work = self._scratch / "work"
-        waiting = tuple(str(file) for file in data.waiting)
-        note = TaskNote(self._point.where, size.events, size.keys, str(data.tables), str(work), waiting)
+        note = self._note(size, data)
         worker.prepare(note)
-        self._seats.append(_Seat(contestant, worker, size, self._answers[size], note))
+        small = size.at_most(max(_WARM_UP_EVENTS_MIN, size.events // _WARM_UP_PART))
+        warm_up = None
+        if small != size and self._point.workload.feed is None:  # with a feed, a run begins with what fills the state
+            warm_up = self._note(small, data_for(self._point.workload, small, self._place.data))
+            worker.prepare(warm_up)
+        self._seats.append(_Seat(contestant, worker, size, self._answers[size], note, warm_up))
 
     def play(self, numbers: range, rounds: int) -> None:
         """The rounds. Each contestant's first answer is checked."""
@@ -189,6 +196,8 @@ class _Table:
         for number in numbers:
             for name in turns(list(by_name), number):
                 seat = by_name[name]
+                if number > 0:
+                    self._warm_up(seat)
                 run = self._run(seat, number)
                 rate = seat.size.events / run.outcome.seconds
                 label = "cold" if number == 0 else f"{number} of {rounds}"
@@ -216,16 +225,29 @@ class _Table:
         size, most = self._point.size, contestant.events_max
         return size if most is None else size.at_most(most)
 
+    def _note(self, size: Size, data: Data) -> TaskNote:
+        waiting = tuple(str(file) for file in data.waiting)
+        work = str(self._scratch / "work")
+        return TaskNote(self._point.where, size.events, size.keys, str(data.tables), work, waiting)
+
+    def _warm_up(self, seat: _Seat) -> None:
+        """What is not measured, before each warm run: its files into the system's cache, and a small run.
+
+        Between two runs of a contestant, all others have theirs. Meanwhile Spark ends its Python workers, and the
+        system may take files out of its cache: then the run would be a cold one for some of them, and not for others.
+        """
+        for file in self._data[seat.size].tables.rglob("*.parquet"):
+            file.read_bytes()
+        if seat.warm_up is not None:
+            with _work_folder(seat.warm_up):
+                seat.worker.run(seat.warm_up)
+
     def _run(self, seat: _Seat, number: int) -> Run:
-        work = Path(seat.note.work)
-        work.mkdir()
-        try:
+        with _work_folder(seat.note):
             with Gauge(seat.worker.pid) as gauge:
                 outcome = seat.worker.run(seat.note)
             if not seat.runs:
                 self._check(seat)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
         run = Run(number, outcome, gauge.peak_bytes, gauge.written_bytes)
         seat.runs.append(run)
         return run
@@ -241,6 +263,17 @@ class _Table:
 def _entry(seat: _Seat) -> Entry:
     name = seat.worker.name
     return Entry(name, seat.contestant.title, name in MODES, seat.size.events, tuple(seat.runs))
+
+
+@contextmanager
+def _work_folder(note: TaskNote) -> Iterator[None]:
+    """For all that a run writes, which is removed after it."""
+    work = Path(note.work)
+    work.mkdir()
+    try:
+        yield
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager

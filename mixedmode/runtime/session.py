@@ -40,6 +40,8 @@ _DEFAULTS = {
     ),
     # the daemon of Python workers is kept, so a live epoch does not start interpreters
     "spark.python.worker.reuse": "true",
+    # and it has loaded what tasks import, for the first worker and for those that follow one which was idle for long
+    "spark.python.daemon.module": "mixedmode.runtime.daemon",
 }
 LOG_FILE = "spark.log"
 _PYTHON = "spark.pyspark.python"
