@@ -68,6 +68,7 @@ def serve(contestant: Contestant, cores: int, commands: IO[bytes], replies: IO[b
         except Exception as error:  # noqa: BLE001  whatever a contestant raises is for the one that measures
             traceback.print_exc()
             reply = Reply(error=f"{type(error).__name__}: {error}")
+        sys.stdout.flush()  # into the log: after the reply, this process may be ended at any time
         replies.write(msgspec.json.encode(reply) + b"\n")
         replies.flush()
         if command.do == "close":

@@ -1,12 +1,10 @@
 """A whole run, with contestants of a few lines: what is measured, what is checked, and what is left behind."""
 
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from mixedmode.bench.document import read_document, write_document
@@ -14,7 +12,7 @@ from mixedmode.bench.plan import Options
 from mixedmode.bench.results import Document, Entry
 from mixedmode.bench.run import Place, run_benchmark
 from mixedmode.errors import InternalError, InvalidJobError, RetryableError
-from tests.bench.toys import WORKLOAD
+from tests.bench.toys import WORKLOAD, workers_left
 
 
 def toys(*names: str) -> tuple[str, ...]:
@@ -41,8 +39,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     yield Desk(tmp_path)
     assert not list(scratch.iterdir()), "a run removes what it wrote"
-    workers = [p for p in psutil.Process(os.getpid()).children() if "mixedmode.bench.worker" in " ".join(p.cmdline())]
-    assert not workers, "a run ends its processes"
+    assert not workers_left(), "a run ends its processes"
 
 
 def seconds_by_round(entry: Entry) -> list[tuple[int, float]]:
@@ -62,6 +59,15 @@ def test_contestants_take_turns_over_the_same_data(desk: Desk) -> None:
     assert plain.runs[1].peak_bytes["driver"] > 10 * 2**20
     order = [line.split()[-5].removeprefix("tests.bench.toys:") for line in desk.said if "events/s" in line]
     assert order == ["Part", "Plain", "Plain", "Part"]
+
+
+def test_before_each_warm_run_there_is_a_small_one_that_is_not_measured(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mixedmode.bench.run._WARM_UP_EVENTS_MIN", 10)
+    (measured,) = run_benchmark(asked("Remembers", rounds=2), desk.place).measured
+    (entry,) = measured.entries
+    assert [run.outcome.parts["events before"] for run in entry.runs] == [0, 10, 10]
 
 
 def test_what_was_found_is_on_disk_after_each_workload(desk: Desk) -> None:

@@ -12,7 +12,7 @@ import pytest
 from mixedmode.bench.supervisor import LIMITS, Worker
 from mixedmode.bench.worker import TaskNote
 from mixedmode.errors import RetryableError
-from tests.bench.toys import TINY, WORKLOAD
+from tests.bench.toys import TINY, WORKLOAD, workers_left
 
 
 @pytest.fixture
@@ -101,4 +101,4 @@ def test_temporary_files_of_java_are_the_workers_too(tmp_path: Path, monkeypatch
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     yield
-    assert [p for p in below(os.getpid()) if "mixedmode.bench.worker" in " ".join(p.cmdline())] == []
+    assert workers_left() == []

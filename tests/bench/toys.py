@@ -6,12 +6,25 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.bench.contestant import EpochSpan, Outcome, Task
 from mixedmode.bench.workload import Mode, Size, Workload
 from mixedmode.job import Job
+
+
+def workers_left() -> list[psutil.Process]:
+    """Workers of this process, or of what it has started, that still run."""
+    return [process for process in psutil.Process(os.getpid()).children(recursive=True) if _is_worker(process)]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "mixedmode.bench.worker" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # gone meanwhile, or a zombie
+        return False
 
 
 def write_events(folder: Path, size: Size) -> None:
@@ -84,6 +97,18 @@ class Part(Plain):
     def run(self, task: Task) -> Outcome:
         assert task.size == Size(50, 3)
         return super().run(task)
+
+
+class Remembers(Plain):
+    """Tells, as a part, over how many events it ran before."""
+
+    name = "remembers"
+    _before = 0
+
+    def run(self, task: Task) -> Outcome:
+        before, self._before = self._before, task.size.events
+        super().run(task)
+        return Outcome(0.5, {"events before": before})
 
 
 class Wrong(Plain):

@@ -128,7 +128,7 @@ def test_a_slow_attempt_and_its_speculative_duplicate_count_once(two_workers: Cl
         "speculation": "true",
         "speculation.interval": "100ms",
         "speculation.quantile": "0.5",
-        "speculation.minTaskRuntime": "100ms",
+        "speculation.minTaskRuntime": "5s",  # by then the first attempt has come to where it is held
     }
     job.move_to(two_workers.master, **SETTINGS, **speculation)
     job.add("history", 3_000)
