@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from bench.report import RESULTS, Report
@@ -129,8 +130,14 @@ class Course:
         contestant.prepare(task)
         return task, contestant.run(task)
 
+    def check_run(self, contestant: Contestant, task: Task) -> None:
+        """Compare what the contestant's last run gave."""
+        file = task.work.with_suffix(".answer")
+        pq.write_table(contestant.answer(task), file)
+        self.check(contestant, file)
+
     def check(self, contestant: Contestant, file: Path) -> None:
-        """Compare an answer."""
+        """Compare an answer in a file."""
         with Answers(self.workload, self.data, self.scratch) as answers:
             answers.check(contestant.name, file, may_lack=contestant.name not in ENDS_INPUT)
 

@@ -21,7 +21,9 @@ def test_migration(
 ) -> None:
     section = f"Migration, {scale.live_keys:,} pairs in {PARALLELISM} subtasks"
     over, mixed = course(MIGRATION, Size(scale.live_keys, scale.live_keys)), contestant("mixed")
-    outcomes = [over.run(mixed)[1] for _ in range(1 + scale.rounds)][1:]
+    runs = [over.run(mixed) for _ in range(1 + scale.rounds)]
+    over.check_run(mixed, runs[-1][0])
+    outcomes = [outcome for _, outcome in runs[1:]]
     seconds = [sum(outcome.profile[stage] for stage in STAGES) for outcome in outcomes]
     rates = [scale.live_keys / spent for spent in seconds]
     say(f"migration  {', '.join(f'{rate:,.0f}' for rate in rates)} pairs/s per subtask")

@@ -11,7 +11,17 @@ from pathlib import Path
 from mixedmode.bench.charts import charts
 from mixedmode.bench.drawing import DARK, LIGHT, Chart, Numbers, variables
 from mixedmode.bench.results import Document, Measured
-from mixedmode.bench.summary import Goal, Line, all_goals, by_workload, lines, notes, ours, part_names
+from mixedmode.bench.summary import (
+    Goal,
+    Line,
+    all_goals,
+    by_workload,
+    lines,
+    notes,
+    ours,
+    part_names,
+    rounds_text,
+)
 from mixedmode.bench.texts import bound_text, bytes_text, count_text, goal_text, seconds_text, spread_text
 
 FILE = "index.html"
@@ -80,7 +90,7 @@ def _head(document: Document) -> str:
     where = f"{machine.processor}, {machine.cores} cores, {bytes_text(machine.memory_bytes)}, {machine.system}"
     return (
         "<header>\n<h1>mixedmode, measured</h1>\n"
-        f'<p class="quiet">{escape(where)}. {escape(document.started)}, medians of {document.rounds} warm rounds.</p>\n'
+        f'<p class="quiet">{escape(where)}. {escape(document.started)}, {rounds_text(document)}.</p>\n'
         f"<pre><code>{escape(document.command)}</code></pre>\n</header>\n"
     )
 

@@ -25,6 +25,7 @@ from mixedmode.bench.summary import (
     ours,
     part_names,
     roles_of,
+    rounds_text,
 )
 from mixedmode.bench.texts import bound_text, bytes_text, count_text, event_text, goal_text, seconds_text, spread_text
 
@@ -48,7 +49,7 @@ class _Report:
         document, machine = self.document, self.document.machine
         yield Text(f"$ {document.command}", style="bold")
         where = f"{machine.processor}, {machine.cores} cores, {bytes_text(machine.memory_bytes)}, {machine.system}"
-        yield Text(f"{where}; {document.started}; medians of {document.rounds} warm rounds", style="dim")
+        yield Text(f"{where}; {document.started}; {rounds_text(document)}", style="dim")
         for sizes in by_workload(document):
             yield ""
             if len(sizes) > 1:

@@ -7,6 +7,7 @@ live, and each micro-batch writes the rows that changed, by `foreachBatch`.
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,7 +86,7 @@ class SparkBatch(SparkContestant):
         return _instants(pq.read_table(answers_in(task.work), coerce_int96_timestamp_unit="us"))
 
 
-class StreamingQueryContestant(SparkContestant):
+class StreamingQueryContestant(SparkContestant, ABC):
     """Any of Spark's stateful streaming queries: over what is there, then, with a feed, live.
 
     `seconds` is the time for what is there, or, with a feed, that of the live epochs.
@@ -99,9 +100,9 @@ class StreamingQueryContestant(SparkContestant):
     def __init__(self) -> None:
         super().__init__(STATE_STORE)
 
+    @abstractmethod
     def query(self, workload: Workload, frames: Frames) -> DataFrame:
         """What it computes, over streams."""
-        raise NotImplementedError
 
     def output_mode(self, workload: Workload) -> Literal["append", "update"]:  # noqa: ARG002  # others look at it
         """Which rows a micro-batch gives."""

@@ -136,6 +136,16 @@ def all_goals(document: Document) -> list[Goal]:
     return [goal for measured in document.measured for goal in goals(measured)]
 
 
+def rounds_text(document: Document) -> str:
+    """How many rounds the medians are of; workloads may have fewer than were asked for, as `scaling` has."""
+    counts = sorted({len(warm(entry)) for measured in document.measured for entry in measured.entries})
+    if counts in ([], [0]):
+        return "cold runs only"
+    if counts == [1]:
+        return "one warm round"
+    return f"medians of {' to '.join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))} warm rounds"
+
+
 def counted(entry: Entry) -> tuple[Run, ...]:
     """The warm runs; all there are, if none is."""
     return warm(entry) or entry.runs

@@ -24,7 +24,7 @@ TITLES = {
 PROFILE = {
     "read input": 0.9,
     "fold": 1.35,
-    "sort slices": 0.42,
+    "collect blocks": 0.42,
     "make blocks": 0.3,
     "wait for blocks": 0.61,
     "sort": 0.35,

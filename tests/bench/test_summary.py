@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from mixedmode.bench.contestant import Outcome
 from mixedmode.bench.results import Entry, Run
-from mixedmode.bench.summary import Spread, by_workload, lines, medians, memory_by_role, ours, roles_of, typical
+from mixedmode.bench.summary import (
+    Spread,
+    by_workload,
+    lines,
+    medians,
+    memory_by_role,
+    ours,
+    roles_of,
+    rounds_text,
+    typical,
+)
 from tests.bench.invented import count_sum, document, entry, live
 
 seconds = st.floats(0.001, 1e4)
@@ -74,3 +84,21 @@ def test_sizes_of_a_workload_stand_together() -> None:
 
 def test_medians_are_of_those_that_have_the_part() -> None:
     assert medians([{"a": 1.0}, {"a": 3.0, "b": 5.0}]) == {"a": 2.0, "b": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "text"),
+    [
+        ([(0,)], "cold runs only"),
+        ([(0, 1)], "one warm round"),
+        ([(0, 1, 2), (0, 1, 2)], "medians of 2 warm rounds"),
+        ([(0, 1), (0, 1, 2, 3)], "medians of 1 to 3 warm rounds"),
+    ],
+)
+def test_the_rounds_are_those_that_were_run(rounds: list[tuple[int, ...]], text: str) -> None:
+    """Whatever was asked for: `scaling` has fewer."""
+    whole = document()
+    entries = tuple(
+        replace(whole.measured[0].entries[0], runs=tuple(Run(n, Outcome(1.0)) for n in ns)) for ns in rounds
+    )
+    assert rounds_text(replace(whole, measured=(replace(whole.measured[0], entries=entries),))) == text

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from mixedmode.bench.document import read_document
 from mixedmode.bench.results import Document, Measured
-from mixedmode.bench.rounds import warm
-from mixedmode.bench.summary import Goal, goals, lines
+from mixedmode.bench.summary import Goal, goals, lines, rounds_text
 from mixedmode.bench.texts import bound_text, count_text, event_text, goal_text, seconds_text, spread_text, times_text
 
 FOLDER = Path(__file__).parents[2] / "bench" / "results"
@@ -29,7 +28,7 @@ def _file(name: str, document: Document) -> str:
         f"### `bench/results/{name}`\n\n"
         f"```sh\n{document.command}\n```\n\n"
         f"{document.started[:10]}, {machine.cores} cores, {machine.memory_bytes / 2**30:.0f} GiB, {machine.processor}, "
-        f"{machine.system}; {tools}. {_rounds(document)}\n"
+        f"{machine.system}; {tools}; {rounds_text(document)}.\n"
     )
     sizes: dict[str, list[Measured]] = {}
     for measured in document.measured:
@@ -37,11 +36,6 @@ def _file(name: str, document: Document) -> str:
     tables = [_sizes(found) if len(found) > 1 else _workload(found[0]) for found in sizes.values()]
     all_goals = [goal for measured in document.measured for goal in goals(measured)]
     return "\n".join([head, *tables, *([_goals(all_goals)] if all_goals else [])])
-
-
-def _rounds(document: Document) -> str:
-    rounds = max(len(warm(entry)) for measured in document.measured for entry in measured.entries)
-    return "One warm round." if rounds == 1 else f"Medians of {rounds} warm rounds."
 
 
 def _workload(measured: Measured) -> str:
