@@ -12,9 +12,10 @@ from mixedmode.config.execution import (
     StateBacklogSpec,
     StateSpec,
 )
+from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec, FileSourceSpec
 from mixedmode.config.load import LoadedJob, job_spec_from_mapping, load_job, load_job_spec
 from mixedmode.config.modes import ModePolicy, resolve_mode
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep
@@ -26,9 +27,14 @@ __all__ = [
     "AGGREGATE_FUNCTIONS",
     "AggregateCall",
     "CheckpointingSpec",
+    "ConsoleSideOutputSpec",
+    "ConsoleSinkSpec",
     "CumulatingSpec",
     "ExecutionBacklogSpec",
     "ExecutionSpec",
+    "FileSideOutputSpec",
+    "FileSinkSpec",
+    "FileSourceSpec",
     "GlobalSpec",
     "JobSettings",
     "JobSpec",
@@ -41,7 +47,6 @@ __all__ = [
     "ProcessStep",
     "RuntimeMode",
     "SessionSpec",
-    "SideOutputSpec",
     "SinkSpec",
     "SlidingSpec",
     "SourceSpec",

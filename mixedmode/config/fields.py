@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from mixedmode.config.calls import AggregateCall
@@ -57,6 +58,11 @@ class Section(BaseModel):
         if findings:
             raise refusal(*findings)
         return self
+
+    @classmethod
+    def fields_in_order(cls) -> dict[str, FieldInfo]:
+        """The fields as a person reads them, by name."""
+        return dict(cls.model_fields)
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         """What is wrong with the fields taken together, each of which is right: see `refusal`. Nothing by default."""

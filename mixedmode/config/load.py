@@ -18,11 +18,16 @@ from mixedmode.config.document import Document, Mark, Path, Problem, path_text
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.reader import read_document
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep
 from mixedmode.errors import InvalidJobError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+#: fields of sources and sinks that are paths
+_PATHS = {"path", "folder"}
 
 AnySection = TypeVar("AnySection", bound=Section)
 AnyJob = TypeVar("AnyJob", bound=JobSettings)
@@ -82,10 +87,10 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
     checkpointing = resolve_field(job.execution.checkpointing, "dir", folder)
     update: dict[str, Any] = {
         "execution": job.execution.model_copy(update={"checkpointing": checkpointing}),
-        "sources": {name: resolve_field(source, "path", folder) for name, source in job.sources.items()},
+        "sources": {name: with_paths(source, folder) for name, source in job.sources.items()},
     }
     if isinstance(job, JobSpec):
-        update["sink"] = resolve_field(job.sink, "path", folder)
+        update["sink"] = with_paths(job.sink, folder)
         update["steps"] = tuple(resolve_step(step, folder) for step in job.steps)
     return job.model_copy(update=update)
 
@@ -93,18 +98,29 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
 def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
     """The same step with the paths of its own outputs, and of its code, taken from `folder`."""
     if isinstance(step, KeyedAggregateStep) and step.late is not None:
-        return step.model_copy(update={"late": resolve_field(step.late, "path", folder)})
+        return step.model_copy(update={"late": with_paths(step.late, folder)})
     if isinstance(step, MapStep):
         return step.model_copy(update={"folder": resolve_path(step.folder or "", folder)})
     if isinstance(step, ProcessStep):
         update: dict[str, Any] = {
             "folder": resolve_path(step.folder or "", folder),
-            "outputs": {tag: resolve_field(sink, "path", folder) for tag, sink in step.outputs.items()},
+            "outputs": {tag: with_paths(sink, folder) for tag, sink in step.outputs.items()},
         }
         if step.dead_letter is not None:
-            update["dead_letter"] = resolve_field(step.dead_letter, "path", folder)
+            update["dead_letter"] = with_paths(step.dead_letter, folder)
         return step.model_copy(update=update)
     return step
+
+
+def with_paths(section: AnySection, folder: FilePath) -> AnySection:
+    """The same source or sink, and those in it, with every relative path taken from `folder`."""
+    update: dict[str, Any] = {}
+    for name, value in section:
+        if isinstance(value, SourceSpec | SinkSpec):
+            update[name] = with_paths(value, folder)
+        elif name in _PATHS and isinstance(value, str):
+            update[name] = resolve_path(value, folder)
+    return section.model_copy(update=update)
 
 
 def resolve_field(section: AnySection, field_name: str, folder: FilePath) -> AnySection:

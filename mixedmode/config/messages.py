@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from mixedmode.config.connectors import CONNECTOR_KINDS, formats_of
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.spec import JobSpec
@@ -42,6 +43,7 @@ _LIMITS = {
 _MANY: dict[Any, str] = {Mapping: ".<name>", tuple: "[]"}
 #: its keys are meant where nothing nearer to the top has such a key
 _IN_A_PART_OF_A_STEP = re.compile(r"steps\[\]\..*\.")
+_NO_KIND = {"union_tag_not_found", "union_tag_invalid"}
 _KINDS = "sql, or map, or key-by and aggregate, or key-by and process"
 
 
@@ -65,10 +67,15 @@ def findings(
             continue
         if detail["type"] == "refused":
             for below, text in detail["ctx"]["findings"]:
-                path = (*_path(detail["loc"]), *below)
+                path = (*_path(detail["loc"], model), *below)
                 yield path, name(path) + text
         else:
-            path = _path(detail["loc"])
+            path = _path(detail["loc"], model)
+            kinds = _connectors_at(model, detail["loc"])
+            if kinds is not None and detail["type"] in _NO_KIND and isinstance(detail["input"], Mapping):
+                path = (*path, "format")
+                yield path, name(path) + _no_format(detail, kinds)
+                continue
             yield path, name(path) + _predicate(detail, model, written(path, detail["input"]))
 
 
@@ -95,10 +102,35 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
     return _wrong_type(_WANTED.get(kind, "a section of keys"), value, written)
 
 
+def _no_format(detail: ErrorDetails, kinds: Mapping[str, type[Section]]) -> str:
+    known = [name for kind in kinds.values() for name in formats_of(kind)]
+    if detail["type"] == "union_tag_not_found":
+        return f" is missing: what it is. Add it. Known values: {', '.join(known)}."
+    found = detail["ctx"]["tag"]
+    return f" cannot be {found}.{did_you_mean(found, known)} Known values: {', '.join(known)}."
+
+
+def _connectors_at(model: type[Section], loc: Path) -> Mapping[str, type[Section]] | None:
+    """The kinds of source or sink of which one has to stand at `loc`, if they have."""
+    *around, last = loc
+    for end in (around, around[:-1]):
+        key = last if end is around else around[-1] if around else None
+        section = _section_at(model, tuple(end))
+        annotation = next((field.annotation for known, field in _fields(section) if known == key), None)
+        kinds = _kinds_among(list(_sections_in(annotation)))
+        if kinds in CONNECTOR_KINDS:
+            return kinds
+    return None
+
+
 def _unknown_key(loc: Path, model: type[Section]) -> str:
     section, key = _section_at(model, loc[:-1]), str(loc[-1])
     if section in STEP_KINDS.values() and any(key in _keys(other) for other in STEP_KINDS.values()):
         return f" belongs to another kind of step: a step has {_KINDS}. Make it a step of its own."
+    family = next((kinds for kinds in CONNECTOR_KINDS if section in kinds.values()), {})
+    others = [name for kind in family.values() if key in _keys(kind) for name in formats_of(kind)]
+    if others:
+        return f" is for another format: {', '.join(others)}. Remove it, or change the format."
     known = _keys(section)
     hint = _elsewhere(key, exactly=True) or did_you_mean(key, known) or _elsewhere(key)
     return f" is not a known key.{hint} Known keys here: {', '.join(known)}."
@@ -136,23 +168,40 @@ def _kind(value: Any) -> str:
     return next((name for kind, name in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
 
 
-def _path(loc: Path) -> Path:
-    """Pydantic's location without its own additions: the kind of a step, and `[key]` for the key of a map."""
-    plain = tuple(part for part in loc if part != "[key]")
-    return plain[:2] + plain[3:] if plain[:1] == ("steps",) else plain
+def _path(loc: Path, model: type[Section]) -> Path:
+    """Pydantic's location without its own additions: kinds of steps and connectors, and `[key]` for a key of a map."""
+    return _walked(model, tuple(part for part in loc if part != "[key]"))[1]
 
 
 def _section_at(model: type[Section], loc: Path) -> type[Section]:
-    """The section that pydantic means by `loc`, which names the kind of a step after its position."""
-    parts = list(loc)
+    """The section that pydantic means by `loc`, which names the kind of a step or connector before what is in it."""
+    return _walked(model, loc)[0]
+
+
+def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
+    """The section at a location of pydantic's, or the nearest around it, and the location as a path of the document."""
+    parts, path = list(loc), list[str | int]()
     while parts:
         key = parts.pop(0)
-        annotation = next(field.annotation for known, field in _fields(model) if known == key)
+        path.append(key)
+        annotation = next((field.annotation for known, field in _fields(model) if known == key), None)
         inner = list(_sections_in(annotation))
-        if get_origin(annotation) in _MANY:
-            parts.pop(0)  # a name in a map, or a position in a list
-        model = inner[0] if len(inner) == 1 else STEP_KINDS[str(parts.pop(0))]
-    return model
+        if not inner:
+            return model, (*path, *parts)
+        if get_origin(annotation) in _MANY and parts:
+            path.append(parts.pop(0))  # a name in a map, or a position in a list
+        kinds = _kinds_among(inner)
+        if kinds is None:
+            model = inner[0]
+        elif parts:
+            model = kinds[str(parts.pop(0))]
+    return model, tuple(path)
+
+
+def _kinds_among(sections: list[type[Section]]) -> Mapping[str, type[Section]] | None:
+    """{kind: section}, if these are the kinds of one thing."""
+    every: tuple[Mapping[str, type[Section]], ...] = (STEP_KINDS, *CONNECTOR_KINDS)
+    return next((kinds for kinds in every if set(kinds.values()) == set(sections)), None)
 
 
 def _places(model: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
@@ -175,4 +224,4 @@ def _keys(model: type[Section]) -> list[str]:
 
 
 def _fields(model: type[Section]) -> list[tuple[str, Any]]:
-    return [(key_of(name), field) for name, field in model.model_fields.items()]
+    return [(key_of(name), field) for name, field in model.fields_in_order().items()]

@@ -2,9 +2,9 @@
 
 Keys may be nested or dotted, in any mixture: `execution.checkpointing.interval: 1s` is three nested keys, and adds to
 an `execution:` section given elsewhere. Two kinds of map do not expand dots: names that the user makes up (sources,
-outputs of an aggregate), where a dot stays in the name for the spec to refuse, and keys that belong to Spark (`spark`,
-a source's `options`), which stay flat and whole, since Spark has both `spark.speculation` and
-`spark.speculation.interval`. The `args` of a function are the user's own, at every depth.
+outputs of an aggregate), where a dot stays in the name for the spec to refuse, and keys that belong to Spark or a
+connector (`spark`, `options` of a source or sink), which stay flat and whole, since Spark has both `spark.speculation`
+and `spark.speculation.interval`. The `args` of a function, a source or a sink are the user's own, at every depth.
 
 Values are what YAML says they are; those of the flat maps keep the text that was written. A key without a value
 counts as not given.
@@ -61,8 +61,10 @@ class _Keys(Enum):
 
 def _keys_at(path: Path) -> _Keys:
     match path:
-        case ("spark",) | ("sources", _, "options"):
+        case ("spark",) | ("sources", _, *_, "options") | ("sink", "options") | ("steps", int(), *_, "options"):
             return _Keys.FLAT
+        case ("sources", _, *below) | ("sink", *below) | ("steps", int(), _, *below) if "args" in below:
+            return _Keys.OWN
         case ("sources",) | ("steps", int(), "outputs"):
             return _Keys.NAMES
         case ("steps", int(), "aggregate") | ("steps", int(), "args", *_):
@@ -121,7 +123,11 @@ class _Tree:
                 held = into[parts[end - 1]] = {}
                 self.marks[path_text(parts[:end])] = mark
             into = held
-        into[parts[-1]] = self._value(_scalar_node(text.strip()), parts)
+        value = self._value(_scalar_node(text.strip()), parts)
+        if value is None and parts[-1] in into:
+            del into[parts[-1]]  # not given any more, also where its section, of another format now, has no such key
+        else:
+            into[parts[-1]] = value
         self.marks[path_text(parts)] = mark
 
     def _discard(self, outer: Sequence[str | int], last: str | int) -> None:

@@ -1,28 +1,42 @@
-"""Where rows go: the result of the job, and what its steps give beside it."""
+"""Where rows go: what every sink has in common, and the console. Each other kind of sink has a module of its own."""
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from mixedmode.config.fields import Section, Text, refusal
+from mixedmode.config.fields import Section, Text
 
 
 class SinkSpec(Section):
-    """Where the result goes."""
+    """Where the result goes, or what steps give beside it. The base of every kind."""
 
-    format: Literal["parquet", "json", "console"] = Field(description="parquet, json or console")
-    path: Text | None = Field(default=None, description="the directory or URL to write files in")
+    @property
+    def place(self) -> str:
+        """What it is and where, for a person: `parquet run/out`. Without secrets; one place, one text."""
+        raise NotImplementedError
 
-    @model_validator(mode="after")
-    def _files_have_a_path(self) -> Self:
-        if self.format == "console" and self.path is not None:
-            raise refusal((("path",), " has no meaning for the console. Remove it, or choose a format of files."))
-        if self.format != "console" and self.path is None:
-            raise refusal((("path",), f" is missing: files need a directory. Add it. format={self.format}"))
-        return self
+    @property
+    def folder(self) -> str | None:
+        """The folder that it has to itself, if it is one."""
+        return None
 
 
-class SideOutputSpec(SinkSpec):
-    """Where the rows of one tag go, and what columns they have."""
+class WithSchema(Section):
+    """What a side output has beside what its kind of sink has."""
 
     schema_ddl: Text = Field(description="columns as Spark DDL, such as customer string, at timestamp")
+
+
+class ConsoleSinkSpec(SinkSpec):
+    """The terminal."""
+
+    format: Literal["console"] = Field(description="console")
+
+    @property
+    def place(self) -> str:
+        """See SinkSpec."""
+        return "console standard output"
+
+
+class ConsoleSideOutputSpec(WithSchema, ConsoleSinkSpec):
+    """The terminal, for the rows of one tag."""

@@ -1,23 +1,13 @@
-"""What a job reads, and how event time moves in it."""
+"""What every source has: how event time moves in it, and whether it ends. Each kind has a module of its own."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic.fields import FieldInfo
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import (
-    Count,
-    DurationMs,
-    Flag,
-    OptionalDurationMs,
-    Options,
-    PositiveBytes,
-    PositiveDurationMs,
-    Section,
-    Text,
-    key_of,
-)
+from mixedmode.config.fields import DurationMs, Flag, OptionalDurationMs, PositiveDurationMs, Section, Text, key_of
 
 _DAY_MS = 86_400_000
 
@@ -47,38 +37,40 @@ class WatermarkSpec(Section):
 
 
 class SourceSpec(Section):
-    """Files that the job reads."""
+    """What the job reads under one name. The base of every kind."""
 
-    format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
-    path: Text = Field(description="a directory or glob, local or a URL")
-    schema_ddl: Text | None = Field(
-        default=None, description="columns as Spark DDL, such as date timestamp, origin string; parquet brings its own"
-    )
     event_time: Text | None = Field(default=None, description="the column that says when a record happened")
     watermark: WatermarkSpec = Field(default=WatermarkSpec(), description="how event time moves; needs event-time")
     bounded: Flag = Field(default=False, description="true: what is there at the start is all there will ever be")
-    options: Options = Field(default={}, description="options for Spark's reader of this format, such as header")
-    max_files_per_epoch: Count | None = Field(
-        default=None, description="most files in one epoch when a backlog takes the streaming path; not given: no limit"
-    )
-    max_bytes_per_epoch: PositiveBytes | None = Field(
-        default=None, description="most bytes in one epoch when a backlog takes the streaming path; not given: no limit"
-    )
+
+    @classmethod
+    def fields_in_order(cls) -> dict[str, FieldInfo]:
+        """See Section: what its kind has, then what every source has."""
+        shared = SourceSpec.model_fields
+        own = {name: field for name, field in cls.model_fields.items() if name not in shared}
+        return {**own, **{name: cls.model_fields[name] for name in shared}}
+
+    @model_serializer(mode="wrap")
+    def _in_order(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        given = serialize(self)
+        names = [name for field in self.fields_in_order() for name in (field, key_of(field)) if name in given]
+        return {name: given[name] for name in dict.fromkeys(names)}
+
+    @property
+    def place(self) -> str:
+        """What it is and where, for a person: `parquet data/flights`. Without secrets."""
+        raise NotImplementedError
+
+    @property
+    def limits_per_epoch(self) -> Mapping[str, int]:
+        """How much one epoch may take where a backlog takes the streaming path, as fields of `sources.Admission`."""
+        return {}
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
-        if self.schema_ddl is None and self.format != "parquet":
-            text = (
-                " is missing: these files do not say what columns they have. Add them as Spark DDL, such as "
-                f'"date timestamp, origin string". format={self.format}'
-            )
-            yield ("schema",), text
         if self.event_time is None:
             for name in _changed(self.watermark):
                 text = " has no effect without event-time. Name the column in event-time, or remove it."
                 yield ("watermark", key_of(name)), text
-        if self.max_files_per_epoch is not None and self.max_bytes_per_epoch is not None:
-            text = " and max-files-per-epoch are both given, and Spark takes one of them. Remove one."
-            yield ("max-bytes-per-epoch",), text
 
 
 def _changed(watermark: WatermarkSpec) -> Iterator[str]:

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from mixedmode.config.connectors import AnySink, AnySource
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.execution import (
     ExecutionSpec,
@@ -28,8 +29,7 @@ from mixedmode.config.execution import (
     StateSpec,
 )
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text, refusal
-from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.sources import SourceSpec
+from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
@@ -46,7 +46,7 @@ class JobSettings(Section):
     spark: SparkSettings = Field(
         default=SPARK_DEFAULTS, description="any configuration of Spark, with or without the leading spark."
     )
-    sources: Mapping[TableName, SourceSpec] = Field(description="what the job reads, by name", min_length=1)
+    sources: Mapping[TableName, AnySource] = Field(description="what the job reads, by name", min_length=1)
 
     @property
     def chosen_mode(self) -> RuntimeMode:
@@ -118,7 +118,7 @@ class JobSpec(JobSettings):
     """A whole job. Its paths are absolute or URLs once `load.py` has been over it."""
 
     steps: tuple[Step, ...] = Field(description="what it computes; each reads what the one before gives", min_length=1)
-    sink: SinkSpec = Field(description="where the result goes")
+    sink: AnySink = Field(description="where the result goes")
 
     def as_document(self) -> dict[str, Any]:
         """The job as it is written in YAML: what differs from the defaults, durations and sizes as text."""
@@ -148,18 +148,23 @@ class JobSpec(JobSettings):
     def sink_findings(self) -> Iterator[tuple[Path, str]]:
         """What is wrong with the paths of the outputs taken together; again once they are absolute."""
         owners: dict[str, Path] = {}
+        places: dict[str, Path] = {}
         for path, sink in self.sinks.items():
-            if sink.path is None:
-                continue
-            here = posixpath.join(posixpath.normpath(sink.path), "")  # also of a URL, whose // is one / in all alike
-            for there, owner in owners.items():
-                if here.startswith(there) or there.startswith(here):
-                    text = (
-                        f": {path_text(owner)} has this folder, or one in it or around it, and a reader could not tell "
-                        f"their rows apart. Choose another. found={sink.path}"
-                    )
-                    yield (*path, "path"), text
-            owners[here] = path
+            if sink.folder is not None:
+                here = posixpath.join(posixpath.normpath(sink.folder), "")  # of a URL, too: // is one / in all alike
+                for there, owner in owners.items():
+                    if here.startswith(there) or there.startswith(here):
+                        text = (
+                            f": {path_text(owner)} has this folder, or one in it or around it, and a reader could not "
+                            f"tell their rows apart. Choose another. found={sink.folder}"
+                        )
+                        yield (*path, "path"), text
+                owners[here] = path
+            elif not isinstance(sink, ConsoleSinkSpec):
+                if sink.place in places:
+                    owner = places[sink.place]
+                    yield path, f": {path_text(owner)} has this place already. Choose another. found={sink.place}"
+                places[sink.place] = path
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from mixedmode.config.connectors import AnySideOutput, AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
     Arguments,
@@ -20,7 +21,6 @@ from mixedmode.config.fields import (
     TagName,
     Text,
 )
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.config.spelling import nearest
 from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
@@ -63,7 +63,7 @@ class KeyedInput(Section):
     early_results_every_ms: PositiveDurationMs | None = Field(
         default=None, description="how often windows that are still open give the result so far; not given: never"
     )
-    late: SinkSpec | None = Field(
+    late: AnySink | None = Field(
         default=None, description="where records go that come too late for their windows; not given: they are counted"
     )
     parallelism: Count | None = Field(
@@ -124,7 +124,7 @@ class ProcessStep(Section):
     )
     args: Arguments = Field(default={}, description="arguments for the class, by name")
     output: Text = Field(description="columns of the result as Spark DDL, such as customer string, orders long")
-    outputs: Mapping[TagName, SideOutputSpec] = Field(
+    outputs: Mapping[TagName, AnySideOutput] = Field(
         default={}, description="where the rows of each side output go, by tag"
     )
     on_error: Literal["fail", "skip", "dead-letter"] = Field(
@@ -132,7 +132,7 @@ class ProcessStep(Section):
         description="when the function raises; fail: the job stops; skip: the record is counted and left out; "
         "dead-letter: it goes to an output of its own",
     )
-    dead_letter: SinkSpec | None = Field(
+    dead_letter: AnySink | None = Field(
         default=None, description="where records go on which the function raised; needs on-error: dead-letter"
     )
     parallelism: Count | None = Field(

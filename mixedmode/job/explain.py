@@ -34,7 +34,7 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
 
 def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
     for name, source in spec.sources.items():
-        yield f"source {name}: {source.format} {source.path}"
+        yield f"source {name}: {source.place}"
         if plan.reads:
             columns = ", ".join(dict.fromkeys(column.source for column in plan.reads))
             yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
@@ -137,13 +137,13 @@ def _sink(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
     if plan.stages and plan.sql:
         yield "after the last stage"
         yield from _sql(plan.sql)
-    yield f"sink: {spec.sink.format} {spec.sink.path or 'standard output'}"
+    yield f"sink: {spec.sink.place}"
     if plan.key_columns:
         yield f"  upserts     one row per changed key ({', '.join(plan.key_columns)}) and epoch, with _op and _epoch"
     else:
         yield "  rows        each with _op and _epoch"
     for name, sink in plan.side_sinks.items():
-        yield f"sink {name}: {sink.format} {sink.path or 'standard output'}"
+        yield f"sink {name}: {sink.place}"
         yield f"  rows        {side_rows(plan.stages, name)}; each with _epoch"
 
 

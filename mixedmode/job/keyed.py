@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import KeyedAggregateStep, KeyedInput, ProcessStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, FileName, PlainValue, argument, nested
@@ -99,7 +99,7 @@ class KeyedJob:
         *,
         output: str,
         args: Mapping[str, PlainValue] | None = None,
-        outputs: Mapping[str, SideOutputSpec] | None = None,
+        outputs: Mapping[str, SinkSpec] | None = None,
         on_error: Literal["fail", "skip", "dead-letter"] | None = None,
         dead_letter: SinkSpec | None = None,
         folder: FileName | None = None,

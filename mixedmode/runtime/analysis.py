@@ -13,7 +13,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
 
-from mixedmode.config import JobSpec, KeyedAggregateStep, MapStep, ProcessStep, SinkSpec, SourceSpec, SqlStep
+from mixedmode.config import (
+    FileSourceSpec,
+    JobSpec,
+    KeyedAggregateStep,
+    MapStep,
+    ProcessStep,
+    SinkSpec,
+    SourceSpec,
+    SqlStep,
+)
 from mixedmode.config.calls import is_column
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
@@ -28,7 +37,7 @@ from mixedmode.runtime.map_steps import MapInput, map_stage
 from mixedmode.runtime.session import cores
 from mixedmode.runtime.spark_errors import refused
 from mixedmode.runtime.sql_checks import check_keys_kept, check_repeatable, check_stateless, query_plan, sources_in
-from mixedmode.sources import Admission, read_stream, source_schema
+from mixedmode.sources import Admission, OpenSource, open_source
 from mixedmode.time import Strategy
 from operators.aggregate import UpsertOperator, argument_name
 from operators.interface import TIME_COLUMN
@@ -38,19 +47,19 @@ PREVIOUS = "previous"  # the name under which a sql step reads what the step bef
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A plan, and the schema of each source."""
+    """A plan, and each source."""
 
     plan: JobPlan
-    schemas: Mapping[str, StructType]
+    sources: Mapping[str, OpenSource]
 
 
 def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
     """The plan of a job. Raises InvalidJobError with the place and what Spark says about it."""
-    schemas = {
-        name: source_schema(session, source, where=where("sources", name)) for name, source in spec.sources.items()
+    sources = {
+        name: open_source(session, source, where=where("sources", name)) for name, source in spec.sources.items()
     }
-    event_times = _event_times(spec, schemas, where)
-    return Analysis(_Chain(session, spec, schemas, event_times, where).plan(), schemas)
+    event_times = _event_times(spec, {name: source.schema for name, source in sources.items()}, where)
+    return Analysis(_Chain(session, spec, sources, event_times, where).plan(), sources)
 
 
 class _Chain:
@@ -60,7 +69,7 @@ class _Chain:
         self,
         session: SparkSession,
         spec: JobSpec,
-        schemas: Mapping[str, StructType],
+        sources: Mapping[str, OpenSource],
         event_times: Mapping[str, str],
         where: Where,
     ) -> None:
@@ -68,9 +77,7 @@ class _Chain:
         self._spec = spec
         self._where = where
         self._event_times = event_times
-        self._sources = {
-            name: read_stream(session, source, schemas[name], Admission()) for name, source in spec.sources.items()
-        }
+        self._sources = {name: source.stream(Admission()) for name, source in sources.items()}
         self._current = self._keyed_rows = next(iter(self._sources.values()))
         self._names = self._sources_read = tuple(self._sources)
         self._sql: list[SqlText] = []
@@ -114,8 +121,7 @@ class _Chain:
     def _reads(self) -> tuple[ReadColumn, ...]:
         """The columns of the first keyed stage, if map tasks can read them from local Parquet files themselves."""
         source = next(iter(self._spec.sources.values()))
-        is_plain = len(self._sources) == 1 and source.format == "parquet" and not source.options
-        if not (is_plain and self._stages and not self._stages[0].sql and is_plain_folder(source.path)):
+        if len(self._sources) > 1 or not _is_plain_parquet(source) or not self._stages or self._stages[0].sql:
             return ()
         if self._maps or self._stages[0].late_fields or self._stages[0].partition_column is not None:
             return ()
@@ -306,6 +312,12 @@ def _column_in(text: str) -> str | None:
     if text.startswith("`") and text.endswith("`"):
         return text[1:-1].replace("``", "`")
     return text if is_column(text) else None
+
+
+def _is_plain_parquet(source: SourceSpec) -> bool:
+    if not isinstance(source, FileSourceSpec):
+        return False
+    return source.format == "parquet" and not source.options and is_plain_folder(source.path)
 
 
 def _strategy(source: SourceSpec) -> Strategy:

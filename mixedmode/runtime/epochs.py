@@ -318,7 +318,7 @@ class EpochRunner:
 def publish_committed(sinks: Sinks, manifest: Manifest) -> None:
     """Publish the outputs of a committed epoch, for the first time or again."""
     reach("after-manifest", manifest.epoch)
-    sinks.publish(manifest.outputs)
+    sinks.publish(manifest.epoch, manifest.outputs)
     reach("after-publish", manifest.epoch)
 
 

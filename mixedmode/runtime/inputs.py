@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from mixedmode.checkpoint.rescale import Subtasks
 from mixedmode.checkpoint.types import Generation
@@ -13,27 +12,27 @@ from mixedmode.job.rescale import configured_subtasks
 from mixedmode.runtime.session import cores
 from mixedmode.runtime.stages import StageSettings, input_frame
 from mixedmode.sinks import SinkTask
-from mixedmode.sources import Admission, list_files_batch, list_files_stream, read_batch, read_stream
+from mixedmode.sources import Admission, OpenSource
+from mixedmode.sources.files import FileSource
 from mixedmode.sources.heartbeat import with_heartbeat
 
 
 class Inputs:
     """A planned job's sources in one session."""
 
-    def __init__(self, session: SparkSession, spec: JobSpec, plan: JobPlan, schemas: Mapping[str, StructType]) -> None:
-        """`schemas` are those of the sources, by name."""
+    def __init__(self, session: SparkSession, spec: JobSpec, plan: JobPlan, sources: Mapping[str, OpenSource]) -> None:
+        """`sources` are those of the job, opened in this session."""
         self.session = session
         self._spec = spec
         self._plan = plan
-        self._schemas = schemas
+        self._sources = sources
         self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
 
     def batch(self) -> DataFrame:
         """Everything that is there now, once."""
-        sources = self._spec.sources.items()
         if self._plan.reads:
-            return list_files_batch(self.session, next(iter(self._spec.sources.values())))
-        frames = {name: read_batch(self.session, source, self._schemas[name]) for name, source in sources}
+            return self._files().list_batch()
+        frames = {name: source.batch() for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
@@ -42,14 +41,17 @@ class Inputs:
         return with_heartbeat(self.session, frame) if self._plan.uses_clock else frame
 
     def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
+        limits = {name: admission(source) for name, source in self._spec.sources.items()}
         if self._plan.reads:
-            source = next(iter(self._spec.sources.values()))
-            return list_files_stream(self.session, source, admission(source))
-        frames = {
-            name: read_stream(self.session, source, self._schemas[name], admission(source))
-            for name, source in self._spec.sources.items()
-        }
+            return self._files().list_stream(next(iter(limits.values())))
+        frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
+
+    def _files(self) -> FileSource:
+        """The one source of a job whose map tasks read files themselves."""
+        (source,) = self._sources.values()
+        assert isinstance(source, FileSource), source
+        return source
 
     def settings(
         self,

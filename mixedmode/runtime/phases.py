@@ -29,6 +29,7 @@ from mixedmode.sources import Admission
 _POLL_SECONDS = 0.05
 # Without a limit of its own, a backlog on the streaming path takes this much a second of its interval, per subtask.
 STREAMED_BYTES_PER_SECOND = 16 * 1024 * 1024
+STREAMED_RECORDS_PER_SECOND = 100_000
 
 
 class Until(Enum):
@@ -137,11 +138,12 @@ class Phases:
         """Mixed mode takes all that is there in one epoch; streaming cuts it into epochs of about the interval."""
         if self._policy.mode == "mixed":
             return Admission()
-        if source.max_files_per_epoch is not None or source.max_bytes_per_epoch is not None:
-            return Admission(source.max_files_per_epoch, source.max_bytes_per_epoch)
-        parallelism = self._settings(is_backlog=True).parallelism
+        if source.limits_per_epoch:
+            return Admission(**source.limits_per_epoch)
+        subtask_ms = self._settings(is_backlog=True).parallelism * self._policy.backlog_interval_ms
         return Admission(
-            max_bytes=max(1, parallelism * STREAMED_BYTES_PER_SECOND * self._policy.backlog_interval_ms // 1000)
+            max_bytes=max(1, STREAMED_BYTES_PER_SECOND * subtask_ms // 1000),
+            max_records=max(1, STREAMED_RECORDS_PER_SECOND * subtask_ms // 1000),
         )
 
     def _check_not_stopped(self) -> None:

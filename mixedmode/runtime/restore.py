@@ -23,7 +23,7 @@ from mixedmode.checkpoint.restore import (
 )
 from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_manifest, verify_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import JobIdentity, Manifest
+from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.keyed_operators import Where
@@ -31,8 +31,7 @@ from mixedmode.job.plan import MAIN, JobPlan
 from mixedmode.runtime.analysis import analyse
 from mixedmode.runtime.run import check_state, open_sinks, output_schemas
 from mixedmode.runtime.session import open_session
-from mixedmode.sinks import ConsoleSink, Sinks
-from mixedmode.sinks.publish import published_of, read_output_description
+from mixedmode.sinks import Sinks
 
 __all__ = ["RestoredJob", "restore_savepoint"]
 
@@ -82,8 +81,9 @@ def restore_savepoint(
     savepoint = read_savepoint(source)
     verify_savepoint(source, savepoint)
     stored = savepoint_manifest(source, savepoint)
-    plan = analyse(session or open_session(spec), spec, where).plan
-    sinks = open_sinks(spec, plan, log.store.url)
+    session = session or open_session(spec)
+    plan = analyse(session, spec, where).plan
+    sinks = open_sinks(session, spec, plan, log.store.url, Generation(0))
     identity = JobIdentity(spec.name, spec.pipeline.max_parallelism, plan.fingerprints)
     steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)
     outputs = _going_on(sinks, stored, changes_main=steps.changes_output)
@@ -136,7 +136,7 @@ def _decided(program: Program, savepoint: Savepoint, *, allow_dropped: bool) -> 
 def _is_new(sinks: Sinks, name: str) -> bool:
     """Whether an output begins anew if it has to: the console may always, a folder if nothing was written to it."""
     sink = sinks.by_name[name]
-    return isinstance(sink, ConsoleSink) or read_output_description(sink.store) is None
+    return sink.is_memoryless or sink.is_new()
 
 
 def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[st
         for name in stored.output_names
         if name in sinks.by_name
         and not (name == MAIN and changes_main)
-        and (isinstance(sinks.by_name[name], ConsoleSink) or not _is_new(sinks, name))
+        and (sinks.by_name[name].is_memoryless or not _is_new(sinks, name))
     )
 
 
@@ -155,9 +155,7 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
     schemas = output_schemas(plan)
     for name in manifest.output_names:
         sinks.by_name[name].prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=False)
-    _check_published(
-        sinks, manifest, [n for n in manifest.output_names if not isinstance(sinks.by_name[n], ConsoleSink)]
-    )
+    _check_published(sinks, manifest, [n for n in manifest.output_names if not sinks.by_name[n].is_memoryless])
 
 
 def _check_begin_anew(sinks: Sinks, manifest: Manifest) -> None:
@@ -179,8 +177,7 @@ def _check_published(sinks: Sinks, manifest: Manifest, names: Collection[str]) -
         sink = sinks.by_name[name]
         files = [file for file in manifest.outputs if file.sink == name]
         problems = [problem for file in files if (problem := sink.problem(file, reads=True)) is not None]
-        of_others = set(published_of(sink.store, manifest.epoch)) - {file.final_path for file in files}
-        problems += [(path, "is not the savepoint's") for path in sorted(of_others)]
+        problems += [(path, "is not the savepoint's") for path in sink.published_otherwise(manifest.epoch, files)]
         if problems:
             path, why = problems[0]
             msg = (

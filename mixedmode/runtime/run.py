@@ -6,7 +6,7 @@ otherwise  claim a generation, see what is committed, publish it once more, and 
 
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
@@ -20,7 +20,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
-from mixedmode.config import JobSpec, ModePolicy, SinkSpec, resolve_mode
+from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.crash_points import arm
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job.keyed_operators import Where
@@ -37,7 +37,7 @@ from mixedmode.runtime.spark_errors import explained
 from mixedmode.runtime.spark_folder import SparkFolder
 from mixedmode.runtime.stages import EpochTask, run_stages
 from mixedmode.runtime.timing import timing_at
-from mixedmode.sinks import ConsoleSink, FileSink, OutputSchema, Sink, Sinks, print_rows, staging_folder
+from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 
 __all__ = ["RunOptions", "Until", "run_job"]
 
@@ -84,14 +84,14 @@ class _Run:
         self._session = session
         self._spec = spec
         self._plan: JobPlan = analysis.plan
-        self._inputs = Inputs(session, spec, analysis.plan, analysis.schemas)
+        self._inputs = Inputs(session, spec, analysis.plan, analysis.sources)
         self._options = options
         self.policy: ModePolicy = resolve_mode(spec)
 
     def run_batch(self) -> None:
         """Everything present, once: no state is kept, nothing is checkpointed, a failure starts over."""
         with tempfile.TemporaryDirectory(prefix="mixedmode-batch-") as folder:
-            sinks = self._open_sinks(folder)
+            sinks = self._open_sinks(folder, _NO_GENERATION)
             sinks.prepare(output_schemas(self._plan), known=())
             settings = self._inputs.settings(sinks.tasks, None, _NO_GENERATION, is_backlog=True)
             observer, clock = self._options.observer, self._options.clock
@@ -109,7 +109,7 @@ class _Run:
             )
             task = EpochTask(Epoch(0), "sorted", timing.at_the_end())
             result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
-            sinks.publish(result.outputs)
+            sinks.publish(Epoch(0), result.outputs)
             observer.on_epoch_committed(
                 EpochCommitted(
                     epoch=Epoch(0),
@@ -137,7 +137,7 @@ class _Run:
         store = ObjectStore(folder)
         log = CheckpointLog(store)
         generation = log.claim_generation()
-        sinks = self._open_sinks(store.url)
+        sinks = self._open_sinks(store.url, generation)
         retained = self._check_start(log, sinks, generation)
         if retained:
             publish_committed(sinks, retained[-1])
@@ -164,8 +164,9 @@ class _Run:
             is_bounded = all(source.bounded for source in self._spec.sources.values())
             phases.run(Until.DRAINED if is_bounded else self._options.until)
 
-    def _open_sinks(self, base: str) -> Sinks:
-        return open_sinks(self._spec, self._plan, base, replaces=self.policy.mode == "batch")
+    def _open_sinks(self, base: str, generation: Generation) -> Sinks:
+        replaces = self.policy.mode == "batch"
+        return open_sinks(self._session, self._spec, self._plan, base, generation, replaces=replaces)
 
     def _check_start(self, log: CheckpointLog, sinks: Sinks, generation: Generation) -> list[Manifest]:
         """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one.
@@ -208,16 +209,21 @@ class _Run:
         return leave_damaged(log, sinks, found, generation, self._options.observer)
 
 
-def open_sinks(spec: JobSpec, plan: JobPlan, base: str, *, replaces: bool = False) -> Sinks:
-    """The outputs of a job. `base` is where those wait that are printed; `replaces`: it is a batch run."""
-
-    def opened(name: str, sink: SinkSpec) -> Sink:
-        if sink.format == "console":
-            return ConsoleSink(staging_folder(base, name), print_rows, name)
-        assert sink.path is not None, "file sinks have a path"
-        return FileSink(spec.name, sink.path, sink.format, replaces=replaces)
-
-    return Sinks({name: opened(name, sink) for name, sink in {MAIN: spec.sink, **plan.side_sinks}.items()})
+def open_sinks(
+    session: SparkSession, spec: JobSpec, plan: JobPlan, base: str, generation: Generation, *, replaces: bool = False
+) -> Sinks:
+    """The outputs of a job.  base: where those wait that are no folders of files; replaces: it is a batch run."""
+    context = SinkContext(
+        job=spec.name,
+        name=MAIN,
+        generation=generation,
+        base=base,
+        replaces=replaces,
+        session=session,
+        show=print_rows,
+    )
+    outputs = {MAIN: spec.sink, **plan.side_sinks}
+    return Sinks({name: open_sink(sink, replace(context, name=name)) for name, sink in outputs.items()})
 
 
 def check_state(plan: JobPlan, latest: Manifest) -> None:

@@ -1,7 +1,10 @@
 """Sinks: outputs are staged by tasks and published, once, by the driver."""
 
+from mixedmode.sinks.console import ConsoleSink, print_rows
+from mixedmode.sinks.file_sink import FileSink
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.sinks.sink import ConsoleSink, FileSink, Sink, print_rows, staging_folder
+from mixedmode.sinks.open import open_sink
+from mixedmode.sinks.sink import Sink, SinkContext, staging_folder
 from mixedmode.sinks.sinks import OutputSchema, Sinks
 
 __all__ = [
@@ -10,8 +13,10 @@ __all__ = [
     "FileSink",
     "OutputSchema",
     "Sink",
+    "SinkContext",
     "SinkTask",
     "Sinks",
+    "open_sink",
     "print_rows",
     "staging_folder",
 ]

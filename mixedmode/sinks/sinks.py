@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.crash_points import reach
@@ -51,7 +50,7 @@ class Sinks:
         for name, sink in self.by_name.items():
             sink.prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=name not in known)
 
-    def publish(self, staged: Sequence[StagedFile]) -> None:
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         """Make all outputs of a committed epoch visible, also those without rows. See Sink.
 
         Raises InvalidJobError for files of an output that the job no longer has: they may be unpublished.
@@ -66,9 +65,9 @@ class Sinks:
             raise InvalidJobError(msg)
         for name, sink in self.by_name.items():
             files = [file for file in staged if file.sink == name]
-            sink.publish(files)
+            sink.publish(epoch, files)
             if files and len(files) < len(staged):
-                reach("publish", _epoch_of(files[0]))
+                reach("publish", epoch)
 
     @property
     def lasting(self) -> tuple[str, ...]:
@@ -88,9 +87,3 @@ class Sinks:
     def take_back(self, after: Epoch) -> int:
         """Make outputs of later epochs unseen where the sink can; how many files. Repeating it is harmless."""
         return sum(sink.take_back(after) for sink in self.by_name.values())
-
-
-def _epoch_of(file: StagedFile) -> Epoch:
-    parsed = paths.parse_staged_path(file.staged_path)
-    assert parsed is not None, file
-    return parsed.epoch

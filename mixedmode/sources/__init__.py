@@ -1,21 +1,6 @@
 """Sources: Spark does the reading; this adds the settings under which no record is lost or turned into NULL unseen."""
 
-from mixedmode.sources.files import (
-    Admission,
-    list_files_batch,
-    list_files_stream,
-    parse_ddl,
-    read_batch,
-    read_stream,
-    source_schema,
-)
+from mixedmode.sources.open import open_source
+from mixedmode.sources.source import Admission, OpenSource, parse_ddl
 
-__all__ = [
-    "Admission",
-    "list_files_batch",
-    "list_files_stream",
-    "parse_ddl",
-    "read_batch",
-    "read_stream",
-    "source_schema",
-]
+__all__ = ["Admission", "OpenSource", "open_source", "parse_ddl"]

@@ -78,7 +78,7 @@ class FakeJob:
         manifest = self.manifest(epoch)
         outcome = self.log.commit(manifest, CommitPermit(manifest.epoch, self.generation))
         assert isinstance(outcome, Committed), outcome
-        self.sinks.publish(manifest.outputs)
+        self.sinks.publish(manifest.epoch, manifest.outputs)
         self.write_spark(paths.spark_commits_path(Epoch(epoch)), 'v1\n{"nextBatchWatermarkMs":0}')
         return manifest
 

@@ -162,7 +162,7 @@ def test_an_output_that_is_published_while_it_is_looked_at_is_whole(
     def publishing(store: ObjectStore, path: str) -> int | None:
         if path == manifest.outputs[0].staged_path:
             monkeypatch.undo()
-            job.sinks.publish(manifest.outputs)
+            job.sinks.publish(manifest.epoch, manifest.outputs)
         return size(store, path)
 
     monkeypatch.setattr(ObjectStore, "size", publishing)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mixedmode.config import (
+    ConsoleSinkSpec,
     AGGREGATE_FUNCTIONS,
     AggregateCall,
     KeyedAggregateStep,
@@ -45,7 +46,7 @@ KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.ite
 KINDS_OF_STEP = "sql, or map, or key-by and aggregate, or key-by and process"
 KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, sources, steps, sink"
 KNOWN_IN_SOURCE = (
-    "format, path, schema, event-time, watermark, bounded, options, max-files-per-epoch, max-bytes-per-epoch"
+    "format, path, schema, options, max-files-per-epoch, max-bytes-per-epoch, event-time, watermark, bounded"
 )
 
 
@@ -89,7 +90,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
     assert second.key_by == ("origin",)
     calls = {"flights": "count(*)", "mean_delay": "avg(delay)", "worst": "max(delay)"}
     assert second.aggregate == {name: AggregateCall.parse(call) for name, call in calls.items()}
-    assert (spec.sink.format, spec.sink.path) == ("parquet", str(folder / "run/out"))
+    assert (spec.sink.format, spec.sink.folder) == ("parquet", str(folder / "run/out"))
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "sink: {format: parquet, path: ./run/out}",
             "sink: {format: console, path: ./run/out}",
-            "job.yaml:20: sink.path has no meaning for the console. Remove it, or choose a format of files.",
+            "job.yaml:20: sink.path is for another format: parquet, json. Remove it, or change the format.",
         ),
         (
             "sink: {format: parquet, path: ./run/out}",
@@ -331,7 +332,7 @@ def test_a_windowed_step_is_read_as_it_says(folder: Path) -> None:
     assert step.window.kind == TumblingSpec.model_validate("1h")
     assert (step.allowed_lateness_ms, step.early_results_every_ms) == (300_000, 10_000)
     assert step.late is not None
-    assert (step.late.format, step.late.path) == ("json", str(folder / "run/late"))
+    assert (step.late.format, step.late.folder) == ("json", str(folder / "run/late"))
 
 
 @pytest.mark.parametrize(
@@ -364,10 +365,10 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
     assert step.args == {"above": 15, "by.day": {"mon-day": 1.5}, "names": ["a", False]}
     assert step.output == "origin string, worst long"
     slow = step.outputs["slow"]
-    assert (slow.schema_ddl, slow.format, slow.path) == ("origin string", "parquet", str(folder / "run/slow"))
+    assert (slow.schema_ddl, slow.format, slow.folder) == ("origin string", "parquet", str(folder / "run/slow"))
     assert step.on_error == "dead-letter"
     assert step.dead_letter is not None
-    assert step.dead_letter.path == str(folder / "run/failed")
+    assert step.dead_letter.folder == str(folder / "run/failed")
     assert spec.sources["flights"].watermark.max_ahead_ms is None
 
 
@@ -545,7 +546,7 @@ steps: [5, {}]
 """
     assert refused(text, "parallelism=x", "state.sort-memory=1MB", "nonsense") == [
         "job.yaml:1: name must be text, not a whole number. Put it in quotes. found=7",
-        "job.yaml:2: sink.path is missing: files need a directory. Add it. format=parquet",
+        "job.yaml:2: sink.path is missing: the directory or URL to write files in. Add it.",
         (
             "job.yaml:3: execution.runtime-mode cannot be mixd. Did you mean mixed? Known values: batch, streaming, "
             "mixed, automatic."
@@ -593,10 +594,10 @@ def test_relative_paths_are_taken_from_the_folder_of_the_file_and_others_stay(fo
     overrides = ["sources.flights.path=../data/*/*.json", "sink.path=s3://bucket/out", "execution.checkpointing.dir=/c"]
     spec = load_job_spec("jobs/job.yaml", overrides)
     assert spec.sources["flights"].path == str(folder / "data/*/*.json")
-    assert spec.sink.path == "s3://bucket/out"
+    assert spec.sink.folder == "s3://bucket/out"
     assert spec.execution.checkpointing.dir == "/c"
-    assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).sink.path == "/out"
-    assert load_job_spec("jobs/job.yaml").sink.path == str(folder / "jobs/run/out")
+    assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).sink.folder == "/out"
+    assert load_job_spec("jobs/job.yaml").sink.folder == str(folder / "jobs/run/out")
 
 
 def test_overrides_go_over_the_file_and_an_empty_one_asks_for_the_default(folder: Path) -> None:
@@ -620,7 +621,7 @@ def test_overrides_go_over_the_file_and_an_empty_one_asks_for_the_default(folder
     assert spec.spark == {"spark.master": "local[*]", "spark.executor.memory": "2g"}
     assert spec.sources["flights"].options == {"multiLine": "true"}
     assert spec.sources["flights"].schema_ddl == "a: int, b: string"
-    assert (spec.sink.format, spec.sink.path) == ("console", None)
+    assert spec.sink == ConsoleSinkSpec(format="console")
 
 
 def test_a_loaded_job_says_where_a_setting_stands(folder: Path) -> None:

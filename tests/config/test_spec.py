@@ -11,8 +11,9 @@ from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.execution import MAX_PARALLELISM_LIMIT, ExecutionSpec, RuntimeMode
 from mixedmode.config.fields import Section
-from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.sources import SourceSpec, WatermarkSpec
+from mixedmode.config.files import FileSinkSpec, FileSourceSpec
+from mixedmode.config.sinks import ConsoleSinkSpec
+from mixedmode.config.sources import WatermarkSpec
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, SqlStep
 from tests.config.refusals import SMALLEST_JOB, messages
@@ -47,7 +48,7 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
     assert (watermark.max_ahead_ms, watermark.partition_column) == (86_400_000, None)
     assert (source.bounded, source.options) == (False, {})
     assert (source.max_files_per_epoch, source.max_bytes_per_epoch) == (None, None)
-    assert (spec.steps[0].name, spec.sink.path) == (None, None)
+    assert (spec.steps[0].name, spec.sink) == (None, ConsoleSinkSpec(format="console"))
 
 
 @pytest.mark.parametrize("section", list(every_section()))
@@ -134,7 +135,7 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
     ("model", "values", "expected"),
     [
         (
-            SourceSpec,
+            FileSourceSpec,
             {"format": "json", "path": "x"},
             [
                 (
@@ -144,7 +145,7 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
             ],
         ),
         (
-            SourceSpec,
+            FileSourceSpec,
             {"format": "csv", "path": "x", "watermark": {"out-of-orderness": "1h"}},
             [
                 (
@@ -158,7 +159,7 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
             ],
         ),
         (
-            SourceSpec,
+            FileSourceSpec,
             {
                 "format": "parquet",
                 "path": "x",
@@ -172,23 +173,23 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
         (WatermarkSpec, {"idle-timeout": 0}, ["idle-timeout must be more than 0. found=0"]),
         (WatermarkSpec, {"max-ahead": "0s"}, ["max-ahead must be more than 0. found=0s"]),
         (
-            SourceSpec,
+            FileSourceSpec,
             {"format": "parquet", "path": "x", "options": {"": "y"}},
             ["options has a key without a name. Name it or remove it."],
         ),
-        (SourceSpec, {"format": "parquet", "path": " "}, ["path must not be empty."]),
+        (FileSourceSpec, {"format": "parquet", "path": " "}, ["path must not be empty."]),
         (
-            SourceSpec,
+            FileSourceSpec,
             {"format": "parquet", "path": "x", "max-files-per-epoch": 0},
             ["max-files-per-epoch must be at least 1. found=0"],
         ),
         (
-            SourceSpec,
+            FileSourceSpec,
             {"format": "parquet", "path": "x", "max-bytes-per-epoch": 0},
             ["max-bytes-per-epoch must be more than 0. found=0"],
         ),
         (
-            SourceSpec,
+            FileSourceSpec,
             {"format": "parquet", "path": "x", "max-files-per-epoch": 1, "max-bytes-per-epoch": "1MB"},
             ["max-bytes-per-epoch and max-files-per-epoch are both given, and Spark takes one of them. Remove one."],
         ),
@@ -228,11 +229,11 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
                 "aggregate. must not be empty.",
             ],
         ),
-        (SinkSpec, {"format": "parquet"}, ["path is missing: files need a directory. Add it. format=parquet"]),
+        (FileSinkSpec, {"format": "parquet"}, ["path is missing: the directory or URL to write files in. Add it."]),
         (
-            SinkSpec,
+            ConsoleSinkSpec,
             {"format": "console", "path": "x"},
-            ["path has no meaning for the console. Remove it, or choose a format of files."],
+            ["path is for another format: parquet, json. Remove it, or change the format."],
         ),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config import JobSpec, KeyedAggregateStep, ProcessStep, SideOutputSpec
+from mixedmode.config import JobSpec, KeyedAggregateStep, ProcessStep, ConsoleSideOutputSpec
 from mixedmode.config.fields import Section
 from tests.config.refusals import SMALLEST_JOB, messages
 
@@ -75,7 +75,7 @@ def shared_folder(path: str, owner: str, found: str) -> str:
             {"aggregate": COUNT, "window": {"tumbling": "1h"}, "early-results-every": 0, "late": {"format": "json"}},
             [
                 "early-results-every must be more than 0. found=0",
-                "late.path is missing: files need a directory. Add it. format=json",
+                "late.path is missing: the directory or URL to write files in. Add it.",
             ],
         ),
         (
@@ -113,7 +113,7 @@ def shared_folder(path: str, owner: str, found: str) -> str:
         ),
         (ProcessStep, PROCESS | {"output": " "}, ["output must not be empty."]),
         (ProcessStep, PROCESS | {"args": [1]}, ["args must be a section of keys, not a list."]),
-        (SideOutputSpec, {"format": "console", "schema": ""}, ["schema must not be empty."]),
+        (ConsoleSideOutputSpec, {"format": "console", "schema": ""}, ["schema must not be empty."]),
     ],
 )
 def test_what_does_not_belong_together_in_a_step_is_refused(

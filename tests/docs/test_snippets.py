@@ -170,7 +170,7 @@ def output_of_two_epochs(out: Path) -> None:
         scratch.mkdir()
         writer = OutputWriter(sink.task, Epoch(number), 0, scratch)
         writer.write(pa.table(columns))
-        sink.publish(writer.finish(f"u{number}"))
+        sink.publish(Epoch(number), writer.finish(f"u{number}"))
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
@@ -209,7 +209,7 @@ def test_sql_and_pandas_in_the_documents_give_the_current_table(folder: Path) ->
 
 def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """(dotted path, field) of every setting that holds a value; `<name>` stands for a name that the user makes up."""
-    for name, field in model.model_fields.items():
+    for name, field in model.fields_in_order().items():
         path = prefix + key_of(name)
         if path == "steps":
             for step in STEP_KINDS.values():
@@ -224,8 +224,10 @@ def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Fiel
 
 
 def section_of(annotation: Any) -> type[Section] | None:
-    candidates = [annotation, *get_args(annotation)]
-    return next((one for one in candidates if isinstance(one, type) and issubclass(one, Section)), None)
+    """The section of a setting that is one; of a source or sink, that for files: other kinds have pages of their own."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := section_of(inner)) is not None), None)
 
 
 def default_of(path: str, field: FieldInfo) -> str:
@@ -269,9 +271,10 @@ def test_the_reference_lists_every_argument_of_the_python_api() -> None:
         assert f"`{argument}=`" in text, argument
     for argument in WindowArguments.__annotations__:
         assert f"`{argument}=`" in text, argument
-    sources, sinks = (Source.parquet, Source.json, Source.csv), (Sink.parquet, Sink.json, Sink.console)
-    for call in (*sources, *sinks, SideOutput.parquet, SideOutput.json, SideOutput.console):
-        assert f"{call.__qualname__}(" in text, call.__qualname__
+    for owner in (Source, Sink, SideOutput):
+        for call in ("parquet", "json", "csv" if owner is Source else "console"):
+            assert hasattr(owner, call)
+            assert f"{owner.__name__}.{call}(" in text, call
 
 
 def test_the_aggregates_are_listed_with_their_other_spellings() -> None:

@@ -13,7 +13,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sinks import ConsoleSink, FileSink, Sink, SinkTask, print_rows, staging_folder
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.publish import published_files
-from mixedmode.sinks.sink import CONSOLE_ROWS
+from mixedmode.sinks.console import CONSOLE_ROWS
 
 FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int64())]
 NO_STATE_HERE = (
@@ -58,10 +58,10 @@ def test_files_appear_when_they_are_published_and_not_before(tmp_path: Path) -> 
     sink.prepare(FIELDS, ["k"], is_fresh=True)
     files = [stage(sink, tmp_path, [1], subtask=0), stage(sink, tmp_path, [2], subtask=1)]
     assert published(sink) == {}
-    sink.publish(files)
+    sink.publish(Epoch(0), files)
     expected = {files[0].final_path: [1], files[1].final_path: [2]}
     assert published(sink) == expected
-    sink.publish(files)
+    sink.publish(Epoch(0), files)
     assert published(sink) == expected, "a repeat changes nothing"
 
 
@@ -69,7 +69,7 @@ def test_a_job_that_goes_on_finds_its_output_and_keeps_it(tmp_path: Path) -> Non
     first = continuous(tmp_path)
     first.prepare(FIELDS, ["k"], is_fresh=True)
     file = stage(first, tmp_path, [1])
-    first.publish([file])
+    first.publish(Epoch(0), [file])
     again = continuous(tmp_path)
     again.prepare(FIELDS, ["k"], is_fresh=False)
     assert published(again) == {file.final_path: [1]}
@@ -79,7 +79,7 @@ def test_a_job_without_checkpoints_does_not_mix_with_an_earlier_run(tmp_path: Pa
     first = continuous(tmp_path)
     first.prepare(FIELDS, ["k"], is_fresh=True)
     first.prepare(FIELDS, ["k"], is_fresh=True)  # it crashed before it published anything
-    first.publish([stage(first, tmp_path, [1])])
+    first.publish(Epoch(0), [stage(first, tmp_path, [1])])
     with pytest.raises(InvalidJobError) as caught:
         continuous(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
     assert str(caught.value) == NO_STATE_HERE.format(tmp_path / "out")
@@ -126,18 +126,18 @@ def test_a_batch_run_takes_the_place_of_the_one_before_it(tmp_path: Path) -> Non
         sink = batch(tmp_path)
         sink.prepare(FIELDS, ["k"], is_fresh=True)
         files = [stage(sink, tmp_path, v, subtask=i, attempt=f"run{v[0]}") for i, v in enumerate(values)]
-        sink.publish(files)
+        sink.publish(Epoch(0), files)
         assert published(sink) == {file.final_path: v for file, v in zip(files, values, strict=True)}
-        sink.publish(files)
+        sink.publish(Epoch(0), files)
         assert published(sink) == {file.final_path: v for file, v in zip(files, values, strict=True)}, "a repeat"
 
 
 def test_the_publication_of_a_batch_run_that_was_cut_short_is_finished(tmp_path: Path) -> None:
     before, now = batch(tmp_path), batch(tmp_path)
-    before.publish([stage(before, tmp_path, [n], subtask=n, attempt="before") for n in range(3)])
+    before.publish(Epoch(0), [stage(before, tmp_path, [n], subtask=n, attempt="before") for n in range(3)])
     files = [stage(now, tmp_path, [10 + n], subtask=n, attempt="now") for n in range(2)]
     now.store.rename_all([(files[0].staged_path, files[0].final_path)])
-    now.publish(files)
+    now.publish(Epoch(0), files)
     assert published(now) == {files[0].final_path: [10], files[1].final_path: [11]}
 
 
@@ -169,9 +169,9 @@ def test_the_console_shows_an_epoch_once_however_often_it_is_published(tmp_path:
     sink = ConsoleSink(str(tmp_path / "console"), screen)
     sink.prepare(FIELDS, ["k"], is_fresh=True)
     files = [stage(sink, tmp_path, [1, 2], subtask=0), stage(sink, tmp_path, [3], subtask=1)]
-    sink.publish(files)
-    sink.publish(files)
-    ConsoleSink(str(tmp_path / "console"), screen).publish(files)
+    sink.publish(Epoch(0), files)
+    sink.publish(Epoch(0), files)
+    ConsoleSink(str(tmp_path / "console"), screen).publish(Epoch(0), files)
     assert screen.shown == [([1, 2, 3], 3)]
     assert sink.store.list() == [], "nothing stays staged"
 
@@ -179,13 +179,13 @@ def test_the_console_shows_an_epoch_once_however_often_it_is_published(tmp_path:
 def test_the_console_shows_the_first_rows_and_how_many_there_are(tmp_path: Path) -> None:
     screen = Screen()
     sink = ConsoleSink(str(tmp_path / "console"), screen)
-    sink.publish([stage(sink, tmp_path, list(range(15)), subtask=n) for n in range(3)])
+    sink.publish(Epoch(0), [stage(sink, tmp_path, list(range(15)), subtask=n) for n in range(3)])
     assert screen.shown == [([*range(15), *range(CONSOLE_ROWS - 15)], 45)]
 
 
 def test_an_epoch_without_rows_shows_nothing(tmp_path: Path) -> None:
     screen = Screen()
-    ConsoleSink(str(tmp_path / "console"), screen).publish([])
+    ConsoleSink(str(tmp_path / "console"), screen).publish(Epoch(0), [])
     assert screen.shown == []
 
 
@@ -194,7 +194,7 @@ def test_an_epoch_of_which_one_file_was_shown_before_a_crash_shows_the_rest(tmp_
     sink = ConsoleSink(str(tmp_path / "console"), screen)
     files = [stage(sink, tmp_path, [n], subtask=n) for n in range(2)]
     sink.store.delete([files[0].staged_path])
-    sink.publish(files)
+    sink.publish(Epoch(0), files)
     assert screen.shown == [([1], 2)]
 
 
@@ -210,7 +210,7 @@ def test_rows_are_printed_as_names_and_values(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(
     ("checkpoints", "folder"),
-    [("run/checkpoints", "run/checkpoints/console"), ("s3://b/c/", "s3://b/c/console"), (Path("c"), "c/console")],
+    [("run/checkpoints", "run/checkpoints/staged"), ("s3://b/c/", "s3://b/c/staged"), (Path("c"), "c/staged")],
 )
 def test_the_console_stages_below_the_checkpoints(checkpoints: Path | str, folder: str) -> None:
     assert staging_folder(checkpoints) == folder
@@ -219,7 +219,7 @@ def test_the_console_stages_below_the_checkpoints(checkpoints: Path | str, folde
 def test_named_outputs_on_the_console_do_not_share_a_folder() -> None:
     names = ["", "late", "dead-letter", "a/b", "a b", ".."]
     folders = [staging_folder("c", name) for name in names]
-    assert folders[:3] == ["c/console", "c/console-late", "c/console-dead-letter"]
+    assert folders[:3] == ["c/staged", "c/staged-late", "c/staged-dead-letter"]
     assert len(set(folders)) == len(names)
     assert all(Path(folder).parent == Path("c") for folder in folders), "a name is one folder"
 
@@ -228,7 +228,7 @@ def test_the_console_says_which_output_it_shows(tmp_path: Path) -> None:
     screen = Screen()
     for name in ("", "late"):
         sink = ConsoleSink(staging_folder(tmp_path, name), screen, name)
-        sink.publish([stage(sink, tmp_path, [1])])
+        sink.publish(Epoch(0), [stage(sink, tmp_path, [1])])
     assert screen.names == ["", "late"]
 
 

@@ -62,9 +62,9 @@ def test_each_output_is_described_and_published_in_its_own_folder(tmp_path: Path
     first = stage(sinks, tmp_path, {"": [1, 2], "late": [3], "alerts": []})
     assert published(sinks) == {"": [], "late": [], "alerts": []}
     for _ in range(2):  # a repeat changes nothing
-        sinks.publish(first)
+        sinks.publish(Epoch(0), first)
         assert published(sinks) == {"": [1, 2], "late": [3], "alerts": []}
-    sinks.publish(stage(sinks, tmp_path, {"alerts": [4], "late": [5]}, epoch=1))
+    sinks.publish(Epoch(1), stage(sinks, tmp_path, {"alerts": [4], "late": [5]}, epoch=1))
     assert published(sinks) == {"": [1, 2], "late": [3, 5], "alerts": [4]}
     outputs(tmp_path).prepare(schemas(), known=schemas())
 
@@ -85,7 +85,7 @@ def test_a_publication_that_was_cut_short_anywhere_is_finished(
     for file, is_done in zip(files, done, strict=True):
         if is_done:
             sinks.by_name[file.sink].store.rename_all([(file.staged_path, file.final_path)])
-    sinks.publish(files)
+    sinks.publish(Epoch(0), files)
     assert published(sinks) == {"": [1], "late": [2], "alerts": [3]}
     assert all(store.list("_staging") == [] for store in sinks.stores)
 
@@ -94,7 +94,7 @@ def test_rows_of_an_output_that_the_job_no_longer_has_are_not_passed_over(tmp_pa
     files = stage(outputs(tmp_path), tmp_path, {"": [1], "late": [2]})
     without = outputs(tmp_path, names=["", "alerts"])
     with pytest.raises(InvalidJobError) as caught:
-        without.publish(files)
+        without.publish(Epoch(0), files)
     assert str(caught.value) == (
         "the latest checkpoint has rows for an output that the job no longer names, and they may not be published yet. "
         "Put the output back into the job, with its old path. output='late', outputs=['', 'alerts']"
@@ -118,7 +118,7 @@ def test_a_batch_run_replaces_every_output_also_one_that_has_no_rows_any_more(tm
     for rows in ({"": [1], "late": [2], "alerts": [3]}, {"": [4], "late": [], "alerts": [5]}):
         sinks = outputs(tmp_path, replaces=True)
         sinks.prepare(schemas(), known=())
-        sinks.publish(stage(sinks, tmp_path, rows))
+        sinks.publish(Epoch(0), stage(sinks, tmp_path, rows))
         assert published(sinks) == rows
         for path in (tmp_path / "local-0").iterdir():
             path.unlink()
@@ -137,6 +137,6 @@ def test_an_output_on_the_console_stands_beside_files(tmp_path: Path) -> None:
     sinks.prepare(schemas(), known=())
     files = stage(sinks, tmp_path, {"": [1], "late": [2, 3], "alerts": [4]})
     for _ in range(2):
-        sinks.publish(files)
+        sinks.publish(Epoch(0), files)
     assert shown == [([1], 1, ""), ([2, 3], 2, "late")]
     assert published(Sinks({"alerts": sinks.by_name["alerts"]})) == {"alerts": [4]}

@@ -35,7 +35,7 @@ def write_output(
     for epoch, table in enumerate(epochs):
         writer = OutputWriter(SinkTask(url, file_format), Epoch(epoch), 0, local)
         writer.write(table)
-        sink.publish(writer.finish(f"a{epoch}"))
+        sink.publish(Epoch(epoch), writer.finish(f"a{epoch}"))
         (local / f"output.{file_format}").unlink(missing_ok=True)
     return url
 

@@ -1,22 +1,15 @@
-"""What a job reads and where it writes, in Python. Each call gives the frozen spec that a job file gives.
-
-A mistake is reported by the call that makes it, and a relative path is taken from the directory that is current then.
-"""
+"""Files that a job reads and writes, in Python."""
 
 from collections.abc import Mapping
-from pathlib import Path as FilePath
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from mixedmode.config.load import checked_section, resolve_field
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
-from mixedmode.config.sources import SourceSpec
-from mixedmode.job.arguments import Duration, FileName, Size, SparkValue, argument, nested
-
-AnyFiles = TypeVar("AnyFiles", SourceSpec, SinkSpec, SideOutputSpec)
+from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec, FileSourceSpec
+from mixedmode.job.arguments import Duration, FileName, Size, SparkValue, nested
+from mixedmode.job.connectors.checked import AnyConnector, checked
 
 
-class Source:
-    """What a job reads. Each call gives a SourceSpec to name in `Job(sources={...})`."""
+class FileSources:
+    """Calls of `Source` for files."""
 
     @staticmethod
     def parquet(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -32,7 +25,7 @@ class Source:
         options: Mapping[str, SparkValue] | None = None,
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
-    ) -> SourceSpec:
+    ) -> FileSourceSpec:
         """Parquet files, which bring their own columns unless `schema` names some of them."""
         values = {
             ("path",): path,
@@ -47,7 +40,7 @@ class Source:
             ("max-files-per-epoch",): max_files_per_epoch,
             ("max-bytes-per-epoch",): max_bytes_per_epoch,
         }
-        return _files(SourceSpec, "parquet", values, place="Source.parquet")
+        return _files(FileSourceSpec, "parquet", values, place="Source.parquet")
 
     @staticmethod
     def json(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -63,7 +56,7 @@ class Source:
         options: Mapping[str, SparkValue] | None = None,
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
-    ) -> SourceSpec:
+    ) -> FileSourceSpec:
         """Files of one JSON object a line."""
         values = {
             ("path",): path,
@@ -78,7 +71,7 @@ class Source:
             ("max-files-per-epoch",): max_files_per_epoch,
             ("max-bytes-per-epoch",): max_bytes_per_epoch,
         }
-        return _files(SourceSpec, "json", values, place="Source.json")
+        return _files(FileSourceSpec, "json", values, place="Source.json")
 
     @staticmethod
     def csv(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -94,7 +87,7 @@ class Source:
         options: Mapping[str, SparkValue] | None = None,
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
-    ) -> SourceSpec:
+    ) -> FileSourceSpec:
         """CSV files; `options={"header": True}` when they begin with a line of names."""
         values = {
             ("path",): path,
@@ -109,47 +102,38 @@ class Source:
             ("max-files-per-epoch",): max_files_per_epoch,
             ("max-bytes-per-epoch",): max_bytes_per_epoch,
         }
-        return _files(SourceSpec, "csv", values, place="Source.csv")
+        return _files(FileSourceSpec, "csv", values, place="Source.csv")
 
 
-class Sink:
-    """Where a job writes: its result, late records, and records on which a function failed."""
+class FileSinks:
+    """Calls of `Sink` for files."""
 
     @staticmethod
-    def parquet(path: FileName) -> SinkSpec:
+    def parquet(path: FileName) -> FileSinkSpec:
         """Parquet files in a directory."""
-        return _files(SinkSpec, "parquet", {("path",): path}, place="Sink.parquet")
+        return _files(FileSinkSpec, "parquet", {("path",): path}, place="Sink.parquet")
 
     @staticmethod
-    def json(path: FileName) -> SinkSpec:
+    def json(path: FileName) -> FileSinkSpec:
         """Files of one JSON object a line in a directory."""
-        return _files(SinkSpec, "json", {("path",): path}, place="Sink.json")
+        return _files(FileSinkSpec, "json", {("path",): path}, place="Sink.json")
+
+
+class FileSideOutputs:
+    """Calls of `SideOutput` for files."""
 
     @staticmethod
-    def console() -> SinkSpec:
-        """The terminal."""
-        return _files(SinkSpec, "console", {}, place="Sink.console")
-
-
-class SideOutput:
-    """Where the rows of a side output go. Each call gives a SideOutputSpec to name in `.process(outputs={...})`."""
-
-    @staticmethod
-    def parquet(path: FileName, *, schema: str) -> SideOutputSpec:
+    def parquet(path: FileName, *, schema: str) -> FileSideOutputSpec:
         """Parquet files in a directory."""
-        return _files(SideOutputSpec, "parquet", {("path",): path, ("schema",): schema}, place="SideOutput.parquet")
+        return _files(FileSideOutputSpec, "parquet", {("path",): path, ("schema",): schema}, place="SideOutput.parquet")
 
     @staticmethod
-    def json(path: FileName, *, schema: str) -> SideOutputSpec:
+    def json(path: FileName, *, schema: str) -> FileSideOutputSpec:
         """Files of one JSON object a line in a directory."""
-        return _files(SideOutputSpec, "json", {("path",): path, ("schema",): schema}, place="SideOutput.json")
-
-    @staticmethod
-    def console(*, schema: str) -> SideOutputSpec:
-        """The terminal."""
-        return _files(SideOutputSpec, "console", {("schema",): schema}, place="SideOutput.console")
+        return _files(FileSideOutputSpec, "json", {("path",): path, ("schema",): schema}, place="SideOutput.json")
 
 
-def _files(model: type[AnyFiles], file_format: str, values: Mapping[tuple[str, ...], Any], *, place: str) -> AnyFiles:
-    checked = checked_section(model, {"format": file_format, **nested(values)}, place=place, name=argument)
-    return resolve_field(checked, "path", FilePath())
+def _files(
+    model: type[AnyConnector], file_format: str, values: Mapping[tuple[str, ...], Any], *, place: str
+) -> AnyConnector:
+    return checked(model, {"format": file_format, **nested(values)}, place=place)

@@ -1,0 +1,84 @@
+"""The terminal as an output: publishing prints."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.verify import file_problem
+from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.sink import Show
+
+CONSOLE_ROWS = 20  # of one epoch; a person reads no more
+
+
+class ConsoleSink:
+    """Prints the first rows of each epoch. A crash right after printing prints them once more."""
+
+    can_take_back = False
+    is_memoryless = True
+
+    def __init__(self, url: str, show: Show, name: str = "") -> None:
+        """`url` is a folder for staged outputs, of this sink alone; `name` is the output's, "" for the main one.
+
+        `show` gets up to CONSOLE_ROWS rows, how many there are, and the name.
+        """
+        self.task = SinkTask(url, "parquet")
+        self.store = ObjectStore(url)
+        self._show = show
+        self._name = name
+
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """Nothing can be in the way."""
+
+    def is_new(self) -> bool:
+        """See Sink."""
+        return True
+
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:  # noqa: ARG002 - rows say their epoch
+        """See Sink."""
+        tables: list[pa.Table] = []
+        for file in staged:
+            data = self.store.get(file.staged_path)
+            if data is not None and sum(table.num_rows for table in tables) < CONSOLE_ROWS:
+                tables.append(pq.read_table(pa.BufferReader(data)))
+        if tables:
+            rows = pa.concat_tables(tables).slice(0, CONSOLE_ROWS)
+            self._show(rows, sum(file.rows for file in staged), self._name)
+        self.store.delete([file.staged_path for file in staged])
+
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """See Sink. A file that is gone was printed."""
+        if not self.store.exists(file.staged_path):
+            return None
+        found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
+        return None if found is None else (file.staged_path, found)
+
+    def newest_published(self) -> Epoch | None:
+        """See Sink. What is on a screen cannot be looked at."""
+        return None
+
+    def oldest_published(self) -> Epoch | None:
+        """See Sink."""
+        return None
+
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
+        """See Sink."""
+        return ()
+
+    def take_back(self, after: Epoch) -> int:
+        """See Sink. What was printed stays printed; what was not is taken back, and does not count."""
+        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
+        self.store.delete([path for file, path in staged if file is not None and file.epoch > after])
+        return 0
+
+
+def print_rows(rows: pa.Table, total: int, name: str) -> None:
+    """Rows as lines of name=value on standard output, below the epoch and the name of the output ("": the main one)."""
+    heading = f"epoch {rows.column(EPOCH_COLUMN)[0].as_py()}" + (f", {name}" if name else "")
+    print(f"{heading}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else ""))  # noqa: T201
+    for row in rows.drop_columns([EPOCH_COLUMN]).to_pylist():
+        print("  " + "  ".join(f"{name}={value}" for name, value in row.items()))  # noqa: T201

@@ -1,0 +1,52 @@
+"""What the runtime asks of a source, whatever its kind."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.runtime.spark_errors import spark_text
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How much of a source one epoch may take; None is no limit. A source heeds the limit that it can."""
+
+    max_files: int | None = None
+    max_bytes: int | None = None
+    max_records: int | None = None
+
+
+class OpenSource(Protocol):
+    """One source of a job in a session."""
+
+    @property
+    def schema(self) -> StructType:
+        """Its columns, the same in `batch` and `stream`."""
+
+    def batch(self) -> DataFrame:
+        """Everything that is there now."""
+
+    def stream(self, admission: Admission) -> DataFrame:
+        """What is there and what comes, in micro-batches of at most `admission`. Without a limit, the first
+        micro-batch of an availableNow query takes everything that is there when it begins.
+        """
+
+
+def parse_ddl(ddl: str, *, where: str) -> StructType:
+    """Columns written as Spark DDL. Raises InvalidJobError, beginning with `where`, when they are not."""
+    try:
+        schema = StructType.fromDDL(ddl)
+    except (ParseException, AnalysisException) as error:
+        msg = (
+            f"{where}: the schema is not valid Spark DDL. Write columns as `name type, name type`. "
+            f"cause={spark_text(error)}"
+        )
+        raise InvalidJobError(msg) from error
+    if not isinstance(schema, StructType):  # a single type is DDL too
+        msg = f"{where}: the schema names no columns. Write columns as `name type, name type`. schema={ddl}"
+        raise InvalidJobError(msg)
+    return schema
