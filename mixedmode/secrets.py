@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from mixedmode.errors import InvalidJobError
 
+SECRET_LENGTH_MIN = 4  # a shorter value is no secret, and stands in many texts by chance
 _REFERENCE = re.compile(r"\$\{env:([^}]*)\}")
 #: values that were asked for, and what stands for them
 _known: dict[str, str] = {}
@@ -29,7 +30,7 @@ def resolve(text: str, *, where: str = "") -> str:
                 f"before you start the job. variable={name}"
             )
             raise InvalidJobError(msg)
-        if value:
+        if len(value) >= SECRET_LENGTH_MIN:
             _known[value] = found[0]
         return value
 
@@ -39,6 +40,11 @@ def resolve(text: str, *, where: str = "") -> str:
 def resolve_all(texts: Mapping[str, str], *, where: str = "") -> dict[str, str]:
     """The same texts by name, each resolved."""
     return {name: resolve(text, where=where) for name, text in texts.items()}
+
+
+def has_secrets(text: str) -> bool:
+    """Whether a value that was asked for in this process stands in `text`."""
+    return any(value in text for value in _known)
 
 
 def hidden(text: str) -> str:

@@ -22,7 +22,7 @@ from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.crash_points import arm
-from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError
 from mixedmode.job.keyed_operators import Where
 from mixedmode.job.plan import LATE, MAIN, JobPlan
 from mixedmode.runtime.analysis import Analysis, analyse
@@ -37,6 +37,7 @@ from mixedmode.runtime.spark_errors import explained
 from mixedmode.runtime.spark_folder import SparkFolder
 from mixedmode.runtime.stages import EpochTask, run_stages
 from mixedmode.runtime.timing import timing_at
+from mixedmode.secrets import has_secrets
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 
 __all__ = ["RunOptions", "Until", "run_job"]
@@ -73,8 +74,11 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         else:
             run.run_with_checkpoints()
         options.observer.on_phase("ended")
-    except (PySparkException, Py4JError) as error:
-        raise explained(error, log_file=str(log_folder / LOG_FILE)) from error
+    except (PySparkException, Py4JError, MixedmodeError) as error:
+        found = explained(error, log_file=str(log_folder / LOG_FILE))
+        if found is error:
+            raise
+        raise found from (None if has_secrets(str(error)) else error)
 
 
 class _Run:

@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.runtime.inner_rows import COMPUTED_TWICE
+from mixedmode.secrets import has_secrets, hidden
 
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
@@ -46,9 +47,12 @@ def is_computed_twice(error: BaseException) -> bool:
 
 
 def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
-    """What a failure of a Spark job or query means, as one of our kinds. The details are in Spark's log."""
-    if isinstance(error, MixedmodeError):
-        return error
+    """What a failure of a Spark job or query means, as one of our kinds, without secrets. Spark's log has the details."""
+    found = error if isinstance(error, MixedmodeError) else _meaning(error, log_file)
+    return type(found)(hidden(str(found))) if has_secrets(str(found)) else found
+
+
+def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     text = str(error)
     if isinstance(error, Py4JNetworkError):
         msg = (
