@@ -10,11 +10,26 @@ from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
+_STATUS_FILE = Path("/proc/self/status")
+STATUS = _STATUS_FILE.read_text() if _STATUS_FILE.exists() else ""
+
 
 def parent(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The command line of the process that forked this worker."""
     command = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().decode().replace("\0", " ")
     yield pa.record_batch([[command]], names=["command"])
+
+
+def huge_pages(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Whether this worker may have transparent huge pages."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    yield pa.record_batch([[int(status["THP_enabled"])]], names=["may"])
+
+
+@pytest.mark.skipif("THP_enabled" not in STATUS, reason="the kernel does not say whether a process has huge pages")
+def test_workers_have_small_pages(spark: SparkSession) -> None:
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(huge_pages, "may long").collect()
+    assert row.may == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
