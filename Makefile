@@ -6,7 +6,7 @@ TOX   := $(VENV)/bin/tox
 READY := $(VENV)/.tox-ready
 ARGS  :=
 
-.PHONY: help demo test tests walk lint types bench bench-flink bench-suites soak clean
+.PHONY: help demo test tests lakehouse walk lint types services orders bench bench-flink bench-suites soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,8 +14,10 @@ help:
 	@echo "make test    lint, types and tests: what must pass before a change lands"
 	@echo "make bench   this program and others on the same data, in turns: table, JSON, charts (ARGS=\"all\")"
 	@echo "make bench-flink | bench-suites    the same with Flink, 350 MB more | what is in bench/, as pytest"
+	@echo "make services    Kafka and PostgreSQL on this machine, until Ctrl-C; data in run/services"
+	@echo "make orders  an example with both, and PostgreSQL's table at the end (docs/tutorial-orders.md)"
 	@echo "make soak    a job that is killed every 30 s, for 20 minutes (ARGS=\"--minutes 2\")"
-	@echo "make lint | types | tests | walk    one part of make test; ARGS=... is passed on"
+	@echo "make lint | types | tests | lakehouse | walk    one part of make test; ARGS=... is passed on"
 	@echo "make clean   remove .venv, run and the caches"
 
 demo: $(READY)
@@ -23,9 +25,9 @@ demo: $(READY)
 	$(TOX) run -q -e demo -- $(ARGS)
 
 test: $(READY)
-	$(TOX) run -e lint,types,tests,walk
+	$(TOX) run -e lint,types,tests,lakehouse,walk
 
-lint types tests walk bench bench-flink bench-suites soak: $(READY)
+lint types tests lakehouse walk services orders bench bench-flink bench-suites soak: $(READY)
 	$(TOX) run -e $@ -- $(ARGS)
 
 clean:

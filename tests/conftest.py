@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from mixedmode.errors import RetryableError
+from mixedmode.services.artifacts import kafka_connector, spark_avro
 from tests.s3 import S3Server, s3_server
+from tests.services.fixtures import database, kafka, own_kafka, own_postgres, postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["database", "kafka", "own_kafka", "own_postgres", "postgres"]  # fixtures, for pytest to find here
 
 # No deadline: the machine may be busy, and a Spark job takes its time. Cases are chosen anew in every run; one that
 # fails is printed as a blob that reproduces it. Where CI is set in the environment, hypothesis takes the same cases
@@ -46,13 +51,22 @@ def spark(scratch_folder: Path) -> Iterator["SparkSession"]:
     from mixedmode.runtime.session import open_session
     from tests.harness import JAVA_OPTIONS, SPARK
 
-    job = Job("tests", sources={"t": Source.parquet(scratch_folder, bounded=True)}, spark=SPARK)
+    settings_of_spark = {**SPARK, **connector_settings()}
+    job = Job("tests", sources={"t": Source.parquet(scratch_folder, bounded=True)}, spark=settings_of_spark)
     spec = job.sql("SELECT * FROM t").write(Sink.console()).spec
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
         session = open_session(spec, log_folder=scratch_folder)
     yield session
     session.stop()
+
+
+def connector_settings() -> dict[str, str]:
+    """Spark's Kafka connector for the session, where it can be had; tests that read Kafka skip where it cannot."""
+    try:
+        return {"jars": ",".join(map(str, [*kafka_connector(), *spark_avro()]))}
+    except RetryableError:
+        return {}
 
 
 @pytest.fixture(scope="session")

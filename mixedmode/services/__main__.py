@@ -1,0 +1,104 @@
+"""`python -m mixedmode.services`: Kafka and PostgreSQL for a person, until Ctrl-C. Data are kept between starts.
+
+What a shell needs to find them is printed, and written to `services.env` in their folder.
+"""
+
+import argparse
+import fcntl
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from mixedmode.errors import MixedmodeError, RetryableError
+from mixedmode.services.artifacts import kafka_broker, kafka_connector
+from mixedmode.services.kafka import KafkaBroker
+from mixedmode.services.postgres import PostgresServer, find_binaries
+from mixedmode.services.server import free_port
+
+FOLDER = Path("run/services")
+KAFKA_PORT, POSTGRES_PORT = 9092, 5432  # those that everybody expects
+ENVIRONMENT = "services.env"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run both until a signal asks to stop, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mixedmode.services", description="Start Kafka and PostgreSQL on this machine, until Ctrl-C."
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=FOLDER, help="where data and logs are kept (default: %(default)s)"
+    )
+    folder = parser.parse_args(arguments).folder
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        run_services(folder, stop)
+    except MixedmodeError as error:
+        print(f"services: {error}", file=sys.stderr)  # noqa: T201  a command's output
+        return error.exit_code
+    return 0
+
+
+def run_services(folder: Path, stop: threading.Event) -> None:
+    """Start both, say where they are, wait for `stop`, and stop them. Without PostgreSQL, Kafka alone."""
+    with _only_one(folder), ExitStack() as running:
+        found: dict[str, str] = {}
+        _say("Kafka starts; the first time its jars are fetched, 45 MB")
+        kafka_broker()
+        broker = running.enter_context(KafkaBroker(folder / "kafka", port=_port("Kafka", KAFKA_PORT)))
+        found["KAFKA_SERVERS"] = broker.bootstrap_servers
+        found["KAFKA_JARS"] = ",".join(map(str, kafka_connector()))  # for `spark.jars`
+        _say(f"Kafka       bootstrap servers: {broker.bootstrap_servers}")
+        try:
+            find_binaries()
+        except RetryableError as error:
+            _say(f"PostgreSQL  not started: {error}")
+        else:
+            server = PostgresServer(folder / "postgres", port=_port("PostgreSQL", POSTGRES_PORT))
+            running.enter_context(server)
+            found["POSTGRES_URL"] = server.url()
+            _say(f"PostgreSQL  url: {server.url()}")
+        environment = folder / ENVIRONMENT
+        environment.touch(mode=0o600)  # it has the password
+        environment.write_text("".join(f"export {name}='{value}'\n" for name, value in found.items()), encoding="utf-8")
+        running.callback(environment.unlink)
+        _say(f"In another shell:  . {environment}    sets {', '.join(found)}")
+        _say(f"Data and logs are in {folder}. Ctrl-C stops.")
+        stop.wait()
+        _say("stopping")
+    _say("stopped; data are kept")
+
+
+def _port(name: str, usual: int) -> int:
+    port = free_port(usual)
+    if port != usual:
+        _say(f"{name}: something else listens at port {usual}, so it takes {port}")
+    return port
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Two of them over the same data would be two servers over the same data."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = (
+                "services already run over this folder, and two cannot share it. Use those, stop them first, or name "
+                f"another folder with --folder. folder={folder}, addresses={folder / ENVIRONMENT}"
+            )
+            raise RetryableError(msg) from None
+        yield
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201  a command's output
+
+
+if __name__ == "__main__":
+    sys.exit(main())

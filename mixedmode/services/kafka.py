@@ -1,0 +1,170 @@
+"""A Kafka broker on this machine: one node, which is its own controller (KRaft), on loopback, without passwords.
+
+The one idea: its folder is all that it is. Ports are chosen when it is made and stay the same, so a broker that is
+stopped or killed and started again is the same one to its clients.
+
+It keeps every record, whatever its timestamp says; nothing is deleted unless asked for. Topics are not made by asking
+for them.
+"""
+
+import os
+import socket
+import struct
+import subprocess
+from pathlib import Path
+from signal import SIGTERM
+from types import TracebackType
+from typing import Self
+
+from mixedmode.errors import RetryableError
+from mixedmode.services.artifacts import java_command, kafka_broker
+from mixedmode.services.server import LOOPBACK, Server, free_port
+
+__all__ = ["KafkaBroker"]
+
+HEAP_MB = 384
+_CLUSTER_ID = "bWl4ZWRtb2RlLWthZmthLQ"  # any 16 bytes in base64; a broker refuses the data of another cluster
+#: a JVM that starts fast; a broker for trying things out is not worth the best code
+_JVM = ("-Xms64m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+#: ApiVersions, the request that every broker answers: length, request 18, version 0, number 1, no client name
+_ARE_YOU_THERE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+_NO_TIME_MS = 2**63 - 1
+
+_LOGGING = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.console.ref = console
+logger.server.name = kafka.server
+logger.server.level = INFO
+appender.console.name = console
+appender.console.type = Console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %-5p %c: %m%n
+"""
+
+
+class KafkaBroker:
+    """A broker over `folder`, with its data in `data` and its log in `kafka.log` there. As a context manager it runs
+    inside. `port` is taken as it is; without one, a free one is taken. `password`: that of the user `mixedmode`, for
+    whom there is one more listener, at `sasl_port`, which wants it (SASL_PLAINTEXT, mechanism PLAIN).
+    """
+
+    def __init__(self, folder: Path, *, port: int | None = None, password: str | None = None) -> None:
+        self.folder = folder.absolute()
+        self.port = port or free_port()
+        self._controller_port = free_port()
+        self._password = password
+        self.sasl_port = None if password is None else free_port()
+        self._server = Server("Kafka", log=self.folder / "kafka.log", stop_signal=SIGTERM)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients connect to."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the broker says."""
+        return self._server.log
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._server.is_running
+
+    def start(self) -> Self:
+        """Start it over its data, if there are any, and return when it answers. Raises RetryableError if its jars
+        cannot be had, or it does not start; its log says why.
+        """
+        jars = kafka_broker()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._settings_file().write_text(self._settings(), encoding="utf-8")
+        self._logging_file().write_text(_LOGGING, encoding="utf-8")
+        java = [java_command(), *_JVM, f"-Dlog4j2.configurationFile={self._logging_file()}"]
+        java += ["-cp", os.pathsep.join(map(str, jars))]
+        if not (self.folder / "data" / "meta.properties").exists():
+            self._format([*java, "kafka.tools.StorageTool"])
+        self._server.start([*java, "kafka.Kafka", str(self._settings_file())], self._answers)
+        return self
+
+    def stop(self) -> None:
+        """Stop it; its data stay."""
+        self._server.stop()
+
+    def kill(self) -> None:
+        """Send it SIGKILL. Records that it has acknowledged lie with the system, and so are still there afterwards."""
+        self._server.kill()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def _settings_file(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _logging_file(self) -> Path:
+        return self.folder / "log4j2.properties"
+
+    def _settings(self) -> str:
+        controller = f"{LOOPBACK}:{self._controller_port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": self.folder / "data",
+            "auto.create.topics.enable": "false",
+            # Kafka deletes, and refuses, by the timestamps of records; a history's are years old
+            "log.retention.ms": -1,
+            "log.message.timestamp.before.max.ms": _NO_TIME_MS,
+            "log.message.timestamp.after.max.ms": _NO_TIME_MS,
+            # what one node can have, and little of it: groups and transactions start faster
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            # how long the controller waits for a broker that was killed, and so how long its next start takes
+            "broker.session.timeout.ms": 2000,
+            "broker.heartbeat.interval.ms": 300,
+            "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,  # of 128 MB, which is more than the heap is worth
+        }
+        if self._password is not None:
+            login = "org.apache.kafka.common.security.plain.PlainLoginModule"
+            for name, more in {
+                "listeners": f"SASL://{LOOPBACK}:{self.sasl_port}",
+                "advertised.listeners": f"SASL://{LOOPBACK}:{self.sasl_port}",
+                "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
+            }.items():
+                settings[name] = f"{settings[name]},{more}"
+            settings["listener.name.sasl.sasl.enabled.mechanisms"] = "PLAIN"
+            settings["listener.name.sasl.plain.sasl.jaas.config"] = (
+                f'{login} required user_mixedmode="{self._password}";'
+            )
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _format(self, tool: list[str]) -> None:
+        """Say once that the folder is that of a broker."""
+        command = [*tool, "format", "--cluster-id", _CLUSTER_ID, "--config", str(self._settings_file())]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the java of this machine
+        if done.returncode != 0:
+            msg = (
+                "Kafka could not make its folder. See that it can be written to, and holds nothing else. "
+                f"folder={self.folder}, reason={(done.stdout + done.stderr).strip()[-500:]}"
+            )
+            raise RetryableError(msg)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
+                connection.sendall(_ARE_YOU_THERE)
+                return len(connection.recv(8)) == 8  # length, and the number of the request
+        except OSError:
+            return False
