@@ -16,8 +16,15 @@ The one idea: ids are zero-padded to 10 digits, so names sort as their numbers d
     <savepoint>/manifests/, runs/, spark/                 as in a checkpoint folder
 
     <out>/_mixedmode.json                                 describes the output      create-once
+    <out>/_sent.json                                      of a topic: the newest epoch that was sent to it
     <out>/_staging/<epoch>-<subtask>-<unique>.<ext>       written by tasks, not yet visible to readers
     <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated
+    <out>/<name>=<value>/.../part-<epoch>-<subtask>-<part>.<ext>
+                                                          the same, of an output that is partitioned or rolled
+    <out>/[<name>=<value>/...]compacted-<first>-<last>.<ext>
+                                                          takes the place of all parts of these epochs in its folder
+    <out>/_epochs/<epoch>                                 says that an epoch is published whole, and names its files
+    <out>/_compactions/<number>.json                      what a compaction is about to merge      create-once
 
 Each output of a job has a folder <out> of its own; in all of them, names are of this form.
 
@@ -35,6 +42,8 @@ from dataclasses import dataclass
 from mixedmode.checkpoint.types import Epoch, Generation
 
 __all__ = [
+    "COMPACTIONS",
+    "EPOCH_MARKERS",
     "GENERATIONS",
     "GOINGS_BACK",
     "JOB",
@@ -43,21 +52,29 @@ __all__ = [
     "PARALLELISM",
     "RUNS",
     "SAVEPOINT",
+    "SENT",
     "SPARK",
     "SPARK_METADATA",
     "STAGING",
     "AttemptFile",
+    "OutputFile",
     "SparkLogFile",
     "attempt",
+    "compacted_path",
+    "compaction_path",
+    "epoch_marker_path",
     "final_path",
     "generation_path",
     "going_back_path",
     "manifest_path",
     "parse_attempt",
+    "parse_compaction_path",
+    "parse_epoch_marker_path",
     "parse_final_path",
     "parse_generation_path",
     "parse_going_back_path",
     "parse_manifest_path",
+    "parse_output_path",
     "parse_rescale_path",
     "parse_run_path",
     "parse_savepoint_path",
@@ -82,7 +99,10 @@ SAVEPOINT = "savepoint.json"
 SPARK = "spark"
 SPARK_METADATA = f"{SPARK}/metadata"
 STAGING = "_staging"
+EPOCH_MARKERS = "_epochs"
+COMPACTIONS = "_compactions"
 OUTPUT_DESCRIPTION = "_mixedmode.json"
+SENT = "_sent.json"
 
 _DIGITS = 10
 _ID_LIMIT = 10**_DIGITS
@@ -96,7 +116,12 @@ _RESCALE_NAME = re.compile(rf"{PARALLELISM}/([0-9]{{{_DIGITS}}})\.json")
 _ATTEMPT_TAIL = rf"([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})-({_UNIQUE.pattern})"
 _RUN_NAME = re.compile(rf"{RUNS}/({_OPERATOR_ID.pattern})/{_ATTEMPT_TAIL}\.sst")
 _STAGED_NAME = re.compile(rf"{STAGING}/{_ATTEMPT_TAIL}\.{_EXTENSION.pattern}")
-_FINAL_NAME = re.compile(rf"part-([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})\.{_EXTENSION.pattern}")
+_FOLDER = r"(?:[^/=]+=[^/=]+/)*"
+_ID = rf"([0-9]{{{_DIGITS}}})"
+_FINAL_NAME = re.compile(rf"({_FOLDER})part-{_ID}-{_ID}(?:-{_ID})?\.({_EXTENSION.pattern})")
+_COMPACTED_NAME = re.compile(rf"({_FOLDER})compacted-{_ID}-{_ID}\.({_EXTENSION.pattern})")
+_MARKER_NAME = re.compile(rf"{EPOCH_MARKERS}/{_ID}")
+_COMPACTION_NAME = re.compile(rf"{COMPACTIONS}/{_ID}\.json")
 _SPARK_NAME = re.compile(
     rf"{SPARK}/(offsets|commits|sources/(?:0|[1-9][0-9]*))/(\.?)(0|[1-9][0-9]*)(\.compact)?(\.crc)?"
 )
@@ -110,6 +135,28 @@ class AttemptFile:
     epoch: Epoch
     subtask: int
     unique: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OutputFile:
+    """What the name of a published file says. In its order, the rows of a key come from oldest to newest.
+
+    `folder` is that of its partition, with a slash at its end, "" where there are none. A file of one task has rows of
+    one epoch (`first` and `last`), a `subtask`, and perhaps a `part`; a compacted one has those of all epochs from
+    `first` to `last`, both included, and both are -1.
+    """
+
+    folder: str
+    first: Epoch
+    last: Epoch
+    subtask: int
+    part: int
+    extension: str
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether a compaction has made it."""
+        return self.subtask < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +212,33 @@ def staged_path(epoch: Epoch, subtask: int, unique: str, extension: str) -> str:
     return f"{STAGING}/{_padded(epoch)}-{_padded(subtask)}-{unique}.{extension}"
 
 
-def final_path(epoch: Epoch, subtask: int, extension: str) -> str:
-    """The name of a published output: it does not depend on the attempt.  Relative to the sink's folder."""
+def final_path(epoch: Epoch, subtask: int, extension: str, *, folder: str = "", part: int | None = None) -> str:
+    """The name of a published output: it does not depend on the attempt.  Relative to the sink's folder.
+
+    folder: of the partition, such as `country=DE/`. part: of an output that may have several files per subtask.
+    """
     assert _EXTENSION.fullmatch(extension), extension
-    return f"part-{_padded(epoch)}-{_padded(subtask)}.{extension}"
+    assert re.fullmatch(_FOLDER, folder), folder
+    number = "" if part is None else f"-{_padded(part)}"
+    return f"{folder}part-{_padded(epoch)}-{_padded(subtask)}{number}.{extension}"
+
+
+def compacted_path(first: Epoch, last: Epoch, extension: str, *, folder: str = "") -> str:
+    """The name of what takes the place of all files of the epochs from `first` to `last` in a folder."""
+    assert first <= last, (first, last)
+    assert _EXTENSION.fullmatch(extension), extension
+    assert re.fullmatch(_FOLDER, folder), folder
+    return f"{folder}compacted-{_padded(first)}-{_padded(last)}.{extension}"
+
+
+def epoch_marker_path(epoch: Epoch) -> str:
+    """Where an output says that an epoch is published."""
+    return f"{EPOCH_MARKERS}/{_padded(epoch)}"
+
+
+def compaction_path(number: int) -> str:
+    """Where a compaction of an output says what it is about to do."""
+    return f"{COMPACTIONS}/{_padded(number)}.json"
 
 
 def spark_offsets_path(epoch: Epoch) -> str:
@@ -255,10 +325,34 @@ def parse_spark_path(path: str) -> SparkLogFile | None:
     return SparkLogFile(found[1], int(found[3]), is_compact=bool(found[4]), is_checksum=bool(found[5]))
 
 
-def parse_final_path(path: str) -> tuple[Epoch, int] | None:
-    """(epoch, subtask) of a published output, None for any other name."""
+def parse_output_path(path: str) -> OutputFile | None:
+    """What the name of a published file says, None for any other name."""
     found = _FINAL_NAME.fullmatch(path)
-    return (Epoch(int(found[1])), int(found[2])) if found else None
+    if found is not None:
+        epoch = Epoch(int(found[2]))
+        return OutputFile(found[1], epoch, epoch, int(found[3]), -1 if found[4] is None else int(found[4]), found[5])
+    found = _COMPACTED_NAME.fullmatch(path)
+    if found is None or found[2] > found[3]:
+        return None
+    return OutputFile(found[1], Epoch(int(found[2])), Epoch(int(found[3])), -1, -1, found[4])
+
+
+def parse_final_path(path: str) -> tuple[Epoch, int] | None:
+    """(epoch, subtask) of an output that a task has written, None for any other name."""
+    file = parse_output_path(path)
+    return None if file is None or file.is_compacted else (file.first, file.subtask)
+
+
+def parse_epoch_marker_path(path: str) -> Epoch | None:
+    """The epoch of which a name says that it is published, None for any other name."""
+    found = _MARKER_NAME.fullmatch(path)
+    return Epoch(int(found[1])) if found else None
+
+
+def parse_compaction_path(path: str) -> int | None:
+    """The number of a compaction, None for any other name."""
+    found = _COMPACTION_NAME.fullmatch(path)
+    return int(found[1]) if found else None
 
 
 def _padded(number: int) -> str:

@@ -150,6 +150,26 @@ def table(
 
 
 @app.command()
+def compact(
+    job: JobFile,
+    overrides: Overrides = None,
+    output: Annotated[str | None, typer.Option("--output", metavar="FOLDER", help="Only this output.")] = None,
+    target_size: Annotated[str, typer.Option("--target-size", help="How large a merged file may be.")] = "256MB",
+    newest_only: Annotated[
+        bool, typer.Option("--newest-only", help="Drop rows of a key that a newer one of an old epoch replaces.")
+    ] = False,
+) -> None:
+    """Merge small files of a job's outputs, of epochs before its oldest checkpoint; also while the job runs."""
+    with errors_as_messages():
+        from mixedmode.cli.compact import compaction_report
+        from mixedmode.config import load_job
+        from mixedmode.config.values import parse_bytes
+
+        spec, target_bytes = load_job(job, overrides or ()).spec, parse_bytes(target_size)
+        screen_print(compaction_report(spec, target_bytes=target_bytes, newest_only=newest_only, output=output))
+
+
+@app.command()
 def demo(
     orders: Annotated[int, typer.Option(help="Orders in the history.", min=1)] = 2_000_000,
     customers: Annotated[int, typer.Option(help="Customers.", min=1)] = 200_000,

@@ -6,9 +6,33 @@ from typing import Literal
 from pydantic import Field
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Count, Options, PositiveBytes, Text
+from mixedmode.config.drift import Drift
+from mixedmode.config.fields import Columns, Count, Flag, Options, PositiveBytes, Section, Text
+from mixedmode.config.partitions import Partition, parse_partition
 from mixedmode.config.sinks import SinkSpec, WithSchema
 from mixedmode.config.sources import SourceSpec
+from mixedmode.errors import InvalidJobError
+
+Compression = Literal["snappy", "zstd", "gzip", "none"]
+_COMPRESSIONS: Mapping[str, tuple[Compression, ...]] = {
+    "parquet": ("snappy", "zstd", "gzip", "none"),
+    "json": ("none", "gzip"),
+    "csv": ("none", "gzip"),
+}
+
+
+class SchemaDriftSpec(Section):
+    """What becomes of files whose columns are not those of `schema`."""
+
+    new_column: Literal["ignore", "fail"] = Field(
+        default="ignore", description="ignore, or fail: a file has a column that schema does not name"
+    )
+    missing_column: Literal["nulls", "fail"] = Field(
+        default="nulls", description="nulls, or fail: a file, of JSON a record, lacks a column that schema names"
+    )
+    wrong_type: Literal["fail", "nulls"] = Field(
+        default="fail", description="fail, or nulls: what a file has in a column is not of the type that schema says"
+    )
 
 
 class FileSourceSpec(SourceSpec):
@@ -20,6 +44,9 @@ class FileSourceSpec(SourceSpec):
         default=None, description="columns as Spark DDL, such as date timestamp, origin string; parquet brings its own"
     )
     options: Options = Field(default={}, description="options for Spark's reader of this format, such as header")
+    schema_drift: SchemaDriftSpec | None = Field(
+        default=None, description="what becomes of files with other columns; not given: what Spark's reader does"
+    )
     max_files_per_epoch: Count | None = Field(
         default=None, description="most files in one epoch when a backlog takes the streaming path; not given: no limit"
     )
@@ -38,7 +65,16 @@ class FileSourceSpec(SourceSpec):
         limits = {"max_files": self.max_files_per_epoch, "max_bytes": self.max_bytes_per_epoch}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
+    @property
+    def drift(self) -> Drift | None:
+        """The rules for drift, without the names of columns; None where what Spark's reader does is to be."""
+        rules = self.schema_drift
+        return None if rules is None else Drift(rules.new_column, rules.missing_column, rules.wrong_type)
+
     def _findings(self) -> Iterator[tuple[Path, str]]:
+        if self.schema_ddl is None and self.schema_drift is not None and self.format == "parquet":
+            text = " has no effect without schema, whose columns files are held against. Add schema, or remove it."
+            yield ("schema-drift",), text
         if self.schema_ddl is None and self.format != "parquet":
             text = (
                 " is missing: these files do not say what columns they have. Add them as Spark DDL, such as "
@@ -54,8 +90,24 @@ class FileSourceSpec(SourceSpec):
 class FileSinkSpec(SinkSpec):
     """A folder of files."""
 
-    format: Literal["parquet", "json"] = Field(description="parquet or json")
+    format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
     path: Text = Field(description="the directory or URL to write files in")
+    partition_by: Columns = Field(
+        default=(),
+        description="columns with a folder per value (country=DE), or parts of time: day(at); of the key, if any",
+    )
+    max_file_size_bytes: PositiveBytes | None = Field(
+        default=None,
+        description="a file that has reached this size is followed by another one of its epoch; not given: no limit",
+    )
+    compression: Compression | None = Field(
+        default=None,
+        description="snappy, zstd, gzip or none; not given: snappy for parquet, none for json and csv, which know gzip",
+    )
+    success_marker: Flag = Field(
+        default=False,
+        description="true: an object in _epochs per published epoch, which names its files, if it has any",
+    )
 
     @property
     def place(self) -> str:
@@ -66,6 +118,36 @@ class FileSinkSpec(SinkSpec):
     def folder(self) -> str:
         """See SinkSpec."""
         return self.path
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """`partition_by`, read."""
+        return tuple(map(parse_partition, self.partition_by))
+
+    @property
+    def compression_used(self) -> Compression:
+        """The one that is asked for, or the default of the format."""
+        return self.compression or _COMPRESSIONS[self.format][0]
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from super()._findings()
+        known = _COMPRESSIONS[self.format]
+        if self.compression is not None and self.compression not in known:
+            text = (
+                f" is one that readers of this format do not expect. Write {' or '.join(known)}. "
+                f"format={self.format}, found={self.compression}"
+            )
+            yield ("compression",), text
+        names: set[str] = set()
+        for index, written in enumerate(self.partition_by):
+            try:
+                name = parse_partition(written).name.lower()
+            except InvalidJobError as error:
+                yield ("partition-by", index), f": {error}"
+                continue
+            if name in names:
+                yield ("partition-by", index), f" gives a second level of folders of one name. Remove one. name={name}"
+            names.add(name)
 
 
 class FileSideOutputSpec(WithSchema, FileSinkSpec):

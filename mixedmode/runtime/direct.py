@@ -4,7 +4,9 @@ Spark still finds the files, fixes what an epoch covers and remembers it; only t
 JVM to Python. Each map task reads the columns that the stage needs, row group by row group.
 
 What Spark would do with a file is done here too: column names are found without regard to case, a column that a file
-lacks is NULL, and a type that does not widen to the declared one is refused.
+lacks is NULL, and a type that does not widen to the declared one is refused; unless the source's `schema-drift` says
+otherwise (config/drift.py). A source with such a setting is read by the same functions where its rows go to Spark
+(sources/drift.py).
 """
 
 import heapq
@@ -16,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mixedmode.config.drift import WRONG_TYPE, Drift
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.plan import ReadColumn
 from mixedmode.runtime.exchange import MapSide
@@ -58,7 +61,7 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
     Every part of every file is in exactly one task; no task is empty.
     """
     slices = [
-        (length / parts, FileSlice(_local_path(path), part, parts))
+        (length / parts, FileSlice(local_path(path), part, parts))
         for path, length in files
         for parts in (max(1, -(-length // SLICE_BYTES)),)
         for part in range(parts)
@@ -75,21 +78,28 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
 
 def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
     """All of the files (path or URI, bytes) as the slices of one task."""
-    return (tuple(FileSlice(_local_path(path), 0, 1) for path, _ in files),)
+    return (tuple(FileSlice(local_path(path), 0, 1) for path, _ in files),)
+
+
+def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
+    """The rows of whole local files as batches of `columns`. Raises InvalidJobError for a file that does not fit."""
+    return _read_slices([FileSlice(path, 0, 1) for path in paths], columns)
 
 
 def file_bytes(uri: str) -> int:
     """The size of a file; 0 if it is gone, which whoever reads it finds out."""
     try:
-        return Path(_local_path(uri)).stat().st_size
+        return Path(local_path(uri)).stat().st_size
     except FileNotFoundError:
         return 0
 
 
 def _read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
     """The rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not fit them."""
+    drift = columns[0].drift if columns else Drift()
     for piece in slices:
         with _opened(piece.path) as file:
+            drift.check_names(file.schema_arrow.names, file=piece.path)
             instants = {c.name.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
             groups = [
                 group
@@ -137,9 +147,10 @@ def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
     if array.type == column.data_type:
         return array
     if not _widens(array.type, column.data_type):
+        if column.drift.wrong_type == "nulls":
+            return pa.nulls(len(array), column.data_type)
         msg = (
-            "a column of a source file has another type than `schema` says, and reading it so would change values. "
-            f"Correct `schema`, or the file. file={path}, column={column.source}, type_in_file={array.type}, "
+            f"{WRONG_TYPE} file={path}, column={column.source}, type_in_file={array.type}, "
             f"type_in_schema={column.data_type}"
         )
         raise InvalidJobError(msg)
@@ -168,7 +179,7 @@ def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
     return False
 
 
-def _local_path(path: str) -> str:
+def local_path(path: str) -> str:
     """A path from Spark's `file:/...` URI, percent signs decoded; a plain path as it is."""
     return unquote(urlsplit(path).path) if path.startswith("file:") else path
 

@@ -2,13 +2,18 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
 from mixedmode.job.plan import SqlText
+
+# Spark 4.1 knows timestamps in UTC only, and has no word for it
+IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
 
 
 @contextlib.contextmanager
@@ -37,6 +42,11 @@ def spark_schema(fields: Sequence[pa.Field]) -> StructType:
     for field in fields:
         schema = schema.add(field.name, from_arrow_type(field.type))
     return schema
+
+
+def arrow_fields(schema: StructType) -> list[pa.Field]:
+    """Spark's columns as Arrow fields; timestamps in UTC."""
+    return [pa.field(field.name, to_arrow_type(field.dataType, **IN_UTC)) for field in schema]
 
 
 def quoted(name: str) -> str:

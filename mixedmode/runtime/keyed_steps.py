@@ -1,14 +1,12 @@
 """From a keyed step of a job to a stage of its plan, with Spark as the judge of columns, expressions and types."""
 
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType
 
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.spelling import did_you_mean
@@ -17,7 +15,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
 from mixedmode.job.plan import KeyedStage, SqlText
 from mixedmode.keys import KeySchema
-from mixedmode.runtime.frames import quoted
+from mixedmode.runtime.frames import IN_UTC, arrow_fields, quoted
 from mixedmode.runtime.inner_rows import ATTEMPT_FIELD
 from mixedmode.runtime.reports import REPORT_COLUMN
 from mixedmode.runtime.spark_errors import refused
@@ -28,9 +26,6 @@ from operators.interface import OP_COLUMN, WEIGHT_COLUMN
 from operators.process import FunctionReference, ProcessOperator
 
 RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATTEMPT_FIELD.name})
-
-# Spark 4.1 knows timestamps in UTC only, and has no word for it
-_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +175,10 @@ def declared_fields(ddl: str, where: str) -> tuple[pa.Field, ...]:
     return tuple(fields)
 
 
-def arrow_fields(schema: StructType) -> list[pa.Field]:
-    """Spark's columns as Arrow fields; timestamps in UTC."""
-    return [pa.field(field.name, to_arrow_type(field.dataType, **_IN_UTC)) for field in schema]
-
-
 def arrow_type(data_type: DataType, where: str) -> pa.DataType:
     """Spark's type as Arrow's. Raises InvalidJobError, beginning with `where`, when there is none."""
     try:
-        return to_arrow_type(data_type, **_IN_UTC)
+        return to_arrow_type(data_type, **IN_UTC)
     except PySparkException as error:
         msg = f"{where}: this type cannot be used here. Cast it in a sql step. type={data_type.simpleString()}"
         raise InvalidJobError(msg) from error

@@ -16,7 +16,8 @@ from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.keyed_operators import Where
 from mixedmode.job.plan import JobPlan, MapStage, SqlText
-from mixedmode.runtime.keyed_steps import arrow_fields, declared_fields
+from mixedmode.runtime.frames import arrow_fields
+from mixedmode.runtime.keyed_steps import declared_fields
 from mixedmode.state.lists import rescaling_problem
 from operators.map import MapOperator, MapReference
 

@@ -1,4 +1,4 @@
-"""A folder of files as an output: publishing is a rename."""
+"""A folder of files as an output: publishing is a rename, and perhaps a marker after it."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,12 +9,17 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.checkpoint.verify import file_problem
+from mixedmode.config.files import FileSinkSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks.files import FileFormat, SinkTask
+from mixedmode.sinks.csv_lines import has_csv_form
+from mixedmode.sinks.epoch_markers import mark_epoch, unmark, unmark_other
+from mixedmode.sinks.files import EPOCH_COLUMN, FileFormat, FileLayout, SinkTask
+from mixedmode.sinks.partitions import partition_problem
 from mixedmode.sinks.publish import (
     OutputColumn,
     OutputDescription,
     describe_output,
+    parsed_files,
     publish,
     published_files,
     published_of,
@@ -22,21 +27,64 @@ from mixedmode.sinks.publish import (
 )
 
 
+def file_layout(spec: FileSinkSpec) -> FileLayout:
+    """What a job file says of an output's files, for the tasks that write them."""
+    return FileLayout(spec.compression_used, spec.partitions, spec.max_file_size_bytes)
+
+
+def columns_problem(task: SinkTask, fields: Sequence[pa.Field], key_columns: Sequence[str]) -> str | None:
+    """Why rows of these columns cannot be written in the output's format and folders; None if they can. Pure."""
+    by_name = {field.name: field for field in fields}
+    partitions = task.layout.partitions
+    for partition in partitions:
+        problem = partition_problem(partition, by_name, key_columns)
+        if problem is not None:
+            return f"the output cannot be partitioned by {partition}: {problem}"
+    left_out = {partition.column for partition in partitions if partition.every is None}
+    if partitions and not by_name.keys() - left_out:
+        return (
+            f"the output is partitioned by all of its columns, so its files would have none but {EPOCH_COLUMN}. Leave "
+            f"one column in the files. columns={', '.join(by_name)}"
+        )
+    for field in fields if task.format == "csv" else ():
+        if not has_csv_form(field.type):
+            return (
+                "the output cannot be CSV: it has no form for nested columns and the like. Write Parquet or JSON, or "
+                f"make it text with to_json(...) in a sql step. column={field.name}, type={field.type}"
+            )
+    return None
+
+
 class FileSink:
-    """A folder of Parquet or JSON files that any reader can read."""
+    """A folder of Parquet, JSON or CSV files that any reader can read."""
 
     can_take_back = True
     is_memoryless = False
 
-    def __init__(self, job: str, url: str, file_format: FileFormat, *, replaces: bool) -> None:
-        """`replaces`: a batch run, which starts over, takes the place of an earlier run's output."""
+    def __init__(
+        self,
+        job: str,
+        url: str,
+        file_format: FileFormat,
+        *,
+        replaces: bool,
+        layout: FileLayout = FileLayout(),  # noqa: B008 - frozen
+        marks_epochs: bool = False,
+    ) -> None:
+        """`replaces`: a batch run, which starts over, takes the place of an earlier run's output. `marks_epochs`: each
+        published epoch gets a marker.
+        """
         self._job = job
         self._replaces = replaces
-        self.task = SinkTask(url, file_format)
+        self._marks_epochs = marks_epochs
+        self.task = SinkTask(url, file_format, layout)
         self.store = ObjectStore(url)
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """See Sink. A fresh job with checkpoints wants an empty folder: epoch 0 would meet another run's files."""
+        problem = columns_problem(self.task, fields, key_columns)
+        if problem is not None:
+            raise InvalidJobError(problem)
         columns = tuple(OutputColumn(field.name, str(field.type)) for field in fields)
         if not is_fresh and read_output_description(self.store) is None:
             msg = (
@@ -46,7 +94,9 @@ class FileSink:
             )
             raise InvalidJobError(msg)
         run: Literal["batch", "continuous"] = "batch" if self._replaces else "continuous"
-        describe_output(self.store, OutputDescription(self._job, run, self.task.format, tuple(key_columns), columns))
+        by = tuple(map(str, self.task.layout.partitions))
+        described = OutputDescription(self._job, run, self.task.format, tuple(key_columns), columns, by)
+        describe_output(self.store, described)
         if is_fresh and not self._replaces and published_files(self.store):
             msg = (
                 "the output folder holds the output of an earlier run whose checkpoints are not here, and the two "
@@ -61,17 +111,23 @@ class FileSink:
         """See Sink."""
         return read_output_description(self.store) is None
 
-    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:  # noqa: ARG002 - files say their epoch
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         """See Sink."""
         if self._replaces:
             waiting = [file for file in staged if self.store.exists(file.staged_path)]
             published_before = {file.final_path for file in staged} - {file.final_path for file in waiting}
             others = [path for path, _ in published_files(self.store) if path not in published_before]
+            unmark_other(self.store, epoch, staged)
             self.store.delete(others)
         publish(self.store, staged)
+        if self._marks_epochs:
+            mark_epoch(self.store, epoch, staged)
 
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """See Sink. What was published counts; what was not, as it is staged; it may just be published."""
+        """See Sink. What was published counts; what was not, as it is staged; it may just be published.
+
+        A file that is gone because a compaction has taken its rows is no problem.
+        """
         found = None
         for path in (file.final_path, file.staged_path, file.final_path):
             found = file_problem(self.store, path, size=file.bytes, checksum=file.checksum, reads=reads)
@@ -80,23 +136,38 @@ class FileSink:
             if self.store.exists(path):
                 return path, found
         assert found is not None, "looked three times"
-        return file.final_path, found
+        return None if self._is_compacted(file) else (file.final_path, found)
 
     def newest_published(self) -> Epoch | None:
         """See Sink."""
-        return max((file[0] for file in self._published()), default=None)
+        return max((file.last for file in parsed_files(self.store)), default=None)
 
     def oldest_published(self) -> Epoch | None:
         """See Sink."""
-        return min((file[0] for file in self._published()), default=None)
+        return min((file.first for file in parsed_files(self.store)), default=None)
 
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        """See Sink."""
-        return sorted(set(published_of(self.store, epoch)) - {file.final_path for file in files})
+        """See Sink. A compacted file with later rows in it counts: they cannot be taken back."""
+        across = [path for file, (path, _) in parsed_files(self.store).items() if file.first <= epoch < file.last]
+        return sorted({*published_of(self.store, epoch), *across} - {file.final_path for file in files})
 
     def take_back(self, after: Epoch) -> int:
-        """See Sink. From the newest to the oldest, so that after a crash `newest_published` still tells of the rest."""
-        later = [path for epoch, path in sorted(self._published(), reverse=True) if epoch > after]
+        """See Sink. From the newest to the oldest, so that after a crash `newest_published` still tells of the rest.
+
+        Raises InvalidJobError if a compaction has merged epochs up to `after` with later ones; nothing is deleted then.
+        """
+        files = parsed_files(self.store)
+        across = sorted(path for file, (path, _) in files.items() if file.first <= after < file.last)
+        if across:
+            msg = (
+                "the job goes back to an epoch that a compaction has merged with later ones, so their rows cannot be "
+                "taken out of the output. Nothing was changed. Give this output a new path, or restore its folder from "
+                f"a copy. folder={self.store.url}, file={across[0]}, epoch={after}"
+            )
+            raise InvalidJobError(msg)
+        unmark(self.store, after=after)
+        newest_first = sorted(files, key=lambda file: (-file.last, file.folder))
+        later = [files[file][0] for file in newest_first if file.last > after]
         for path, _ in self.store.list(paths.STAGING):
             file = paths.parse_staged_path(path)
             if file is not None and file.epoch > after:
@@ -104,6 +175,8 @@ class FileSink:
         self.store.delete(later)
         return len(later)
 
-    def _published(self) -> list[tuple[Epoch, str]]:
-        parsed = ((paths.parse_final_path(path), path) for path, _ in published_files(self.store))
-        return [(file[0], path) for file, path in parsed if file is not None]
+    def _is_compacted(self, staged: StagedFile) -> bool:
+        wanted = paths.parse_output_path(staged.final_path)
+        assert wanted is not None, staged
+        merged = (file for file in parsed_files(self.store) if file.is_compacted and file.folder == wanted.folder)
+        return any(file.first <= wanted.first <= file.last for file in merged)

@@ -1,46 +1,92 @@
-"""File outputs: a task writes one file per epoch and subtask into the sink's staging folder, unseen by readers.
+"""File outputs: a task writes files of one epoch and subtask into the sink's staging folder, unseen by readers.
 
-Parquet keeps every type. JSON is one object a line: decimals, dates and timestamps as strings, binary as base64,
-NULL as null, NaN and infinities as the strings that Spark reads as such ("NaN", "Infinity", "-Infinity"), maps as
-objects.
+Without partitions and a size, there is one file. With either, its parts are numbered: a file that is large enough is
+followed by the next one, and so is one that was closed to keep few files open. Rows of a folder are in its parts in
+their order. Names depend on epoch, subtask, folder and part, which a repeat of the epoch gives again.
+
+Parquet keeps every type. What JSON and CSV make of values stand in json_lines.py and csv_lines.py.
 """
 
-import base64
-import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date, time, timedelta
-from decimal import Decimal
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.config.partitions import Partition
 from mixedmode.errors import RetryableError
+from mixedmode.sinks.partitions import FolderRows
+from mixedmode.sinks.row_files import Compression, FileFormat, RowFile, extension_of, open_row_file
+
+__all__ = ["EPOCH_COLUMN", "OPEN_FILES_MAX", "FileFormat", "FileLayout", "OutputWriter", "SinkTask"]
 
 EPOCH_COLUMN = "_epoch"
-FileFormat = Literal["parquet", "json"]
+OPEN_FILES_MAX = 64  # of one output of a subtask; a row group or a compressor of each is in memory
+_SLICES_PER_FILE = 4  # a file grows past its size by one of them
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How an output lies in files. `compression` is one that the format has; None: the format's own.
+
+    `max_file_bytes`: a file that has become this large is followed by another one; None: there is no limit.
+    """
+
+    compression: Compression | None = None
+    partitions: tuple[Partition, ...] = ()
+    max_file_bytes: int | None = None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a subtask may write several files in one epoch."""
+        return bool(self.partitions) or self.max_file_bytes is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTask:
-    """Where a task stages its output."""
+    """Where a task stages its output, and how."""
 
     url: str
     format: FileFormat
+    layout: FileLayout = FileLayout()
+
+    @property
+    def extension(self) -> str:
+        """Of the files' names."""
+        return extension_of(self.format, self.compression)
+
+    @property
+    def compression(self) -> Compression:
+        """The one that is asked for, or the default of the format."""
+        return self.layout.compression or ("snappy" if self.format == "parquet" else "none")
 
 
-class _Rows(Protocol):
-    def write(self, table: pa.Table) -> None: ...
-    def close(self) -> None: ...
+@dataclass(slots=True)
+class _Part:
+    """One local file: `file` is None once it is whole."""
+
+    folder: str
+    number: int
+    path: Path
+    file: RowFile | None
+    rows: int = 0
+
+
+@dataclass(slots=True)
+class _Folder:
+    """The parts of one folder, of which the last one may be open."""
+
+    parts: list[_Part] = field(default_factory=list)
+
+    @property
+    def open_part(self) -> _Part | None:
+        return self.parts[-1] if self.parts and self.parts[-1].file is not None else None
 
 
 class OutputWriter:
@@ -52,39 +98,80 @@ class OutputWriter:
         self._epoch = epoch
         self._subtask = subtask
         self._name = name
-        self._path = folder / f"output{'-' if name else ''}{quote(name, safe='')}.{sink.format}"
-        self._rows: _Rows | None = None
-        self._row_count = 0
+        self._local = folder / f"output{'-' if name else ''}{quote(name, safe='')}"
+        self._folders: dict[str, _Folder] = {}
+        self._count = 0
+        self._open: dict[str, None] = {}  # folders with an open part, the one that was written to last at the end
+        self._partitioned = FolderRows(sink.layout.partitions) if sink.layout.partitions else None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows, each with the epoch in `_epoch`. Raises RetryableError if the local disk does not take them."""
+        """Append rows, each with the epoch in `_epoch`. Raises RetryableError if the local disk does not take them,
+        InvalidJobError for a row whose partition cannot be named.
+        """
         if table.num_rows == 0:
             return
         table = table.append_column(EPOCH_COLUMN, pa.array([self._epoch], pa.int64()).take(_zeros(table.num_rows)))
-        with _on_local_disk(self._path):
-            if self._rows is None:
-                is_parquet = self._sink.format == "parquet"
-                self._rows = _ParquetRows(self._path, table.schema) if is_parquet else _JsonRows(self._path)
-            self._rows.write(table)
-        self._row_count += table.num_rows
+        for folder, rows in [("", table)] if self._partitioned is None else self._partitioned.add(table):
+            self._append(folder, rows)
 
     def finish(self, unique: str) -> tuple[StagedFile, ...]:
-        """Store the file under a name of this attempt, and say what it is; nothing without rows."""
-        if self._rows is None:
-            return ()
-        with _on_local_disk(self._path):
-            self._rows.close()
-        staged = paths.staged_path(self._epoch, self._subtask, unique, self._sink.format)
-        ObjectStore(self._sink.url).put_file(self._path, staged)
-        return (
-            StagedFile(
-                staged_path=staged,
-                final_path=paths.final_path(self._epoch, self._subtask, self._sink.format),
-                bytes=self._path.stat().st_size,
-                rows=self._row_count,
-                checksum=file_checksum(self._path),
-                sink=self._name,
+        """Store the files under names of this attempt, and say what they are; nothing without rows."""
+        for folder, rows in () if self._partitioned is None else self._partitioned.rest():
+            self._append(folder, rows)
+        parts = [part for name in sorted(self._folders) for part in self._folders[name].parts]
+        for part in parts:
+            self._close(part)
+        store = ObjectStore(self._sink.url)
+        return tuple(
+            self._stored(store, part, unique if number == 0 else f"{unique}p{number}")
+            for number, part in enumerate(parts)
+        )
+
+    def _append(self, folder: str, table: pa.Table) -> None:
+        limit = self._sink.layout.max_file_bytes
+        for rows in [table] if limit is None else _slices(table, limit):
+            part = self._open_part(folder, rows.schema)
+            assert part.file is not None, part
+            with _on_local_disk(part.path):
+                part.file.write(rows)
+            part.rows += rows.num_rows
+            if limit is not None and part.file.bytes_written >= limit:
+                self._close(part)
+
+    def _open_part(self, folder: str, schema: pa.Schema) -> _Part:
+        found = self._folders.setdefault(folder, _Folder())
+        if found.open_part is None:
+            if len(self._open) >= OPEN_FILES_MAX:
+                self._close(self._folders[next(iter(self._open))].parts[-1])
+            path = Path(f"{self._local}{f'+{self._count}' if self._count else ''}.{self._sink.extension}")
+            self._count += 1
+            with _on_local_disk(path):
+                file = open_row_file(path, schema, self._sink.format, self._sink.compression)
+            found.parts.append(_Part(folder, len(found.parts), path, file))
+        self._open.pop(folder, None)
+        self._open[folder] = None
+        return found.parts[-1]
+
+    def _close(self, part: _Part) -> None:
+        if part.file is not None:
+            with _on_local_disk(part.path):
+                part.file.close()
+            part.file = None
+            del self._open[part.folder]
+
+    def _stored(self, store: ObjectStore, part: _Part, unique: str) -> StagedFile:
+        staged = paths.staged_path(self._epoch, self._subtask, unique, self._sink.extension)
+        store.put_file(part.path, staged)
+        number = part.number if self._sink.layout.has_parts else None
+        return StagedFile(
+            staged_path=staged,
+            final_path=paths.final_path(
+                self._epoch, self._subtask, self._sink.extension, folder=part.folder, part=number
             ),
+            bytes=part.path.stat().st_size,
+            rows=part.rows,
+            checksum=file_checksum(part.path),
+            sink=self._name,
         )
 
 
@@ -101,45 +188,11 @@ def _on_local_disk(path: Path) -> Iterator[None]:
         raise RetryableError(msg) from error
 
 
-class _ParquetRows:
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(path, schema)
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _JsonRows:
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8")
-
-    def write(self, table: pa.Table) -> None:
-        for row in table.to_pylist(maps_as_pydicts="strict"):  # Spark's maps hold a key once
-            self._file.write(json.dumps({name: _as_json(value) for name, value in row.items()}) + "\n")
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, date | time):  # a datetime is a date
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return str(value)
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, list):
-        return [_as_json(item) for item in value]
-    if isinstance(value, dict):
-        return {str(_as_json(name)): _as_json(item) for name, item in value.items()}
-    return value
+def _slices(table: pa.Table, max_bytes: int) -> Iterator[pa.Table]:
+    """The rows in pieces of about a quarter of a file, as they lie in memory."""
+    rows = max(1, table.num_rows * max_bytes // max(1, _SLICES_PER_FILE * table.nbytes))
+    for start in range(0, table.num_rows, rows):
+        yield table.slice(start, rows)
 
 
 def _zeros(count: int) -> pa.Array:

@@ -1,7 +1,7 @@
 """Publication: outputs that tasks staged get the names under which readers see them, once their epoch is committed.
 
-The one idea: a published name depends on epoch and subtask only, never on the attempt. So publishing is a rename that
-may be repeated any number of times, by anyone who holds the manifest, and always ends in the same folder.
+The one idea: a published name depends on epoch, subtask, partition and part only, never on the attempt. So publishing
+is a rename that may be repeated any number of times, by anyone who holds the manifest, and always ends in one folder.
 
 Where one file may stand when publication begins (a crash or another publisher may have left any of the first three):
 
@@ -12,18 +12,22 @@ Where one file may stand when publication begins (a crash or another publisher m
     -          -                CorruptStateError: committed output is lost
     any        there, another   CorruptStateError: somebody else wrote under our name
 
+A compaction (compaction.py) merges the files of old epochs in a folder. Its name says which epochs it has, so a
+listing tells which files it takes the place of, whether or not they are deleted yet: `current_files`.
+
 Invariants (tests/sinks/test_publish.py):
   I1  after publish returns, every final file is there, whole, durable, and no staged one is
   I2  publish after publish, also after one that was cut short anywhere, changes nothing more
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.document import DocumentKind
-from mixedmode.checkpoint.manifest import decode_as, encode_as
+from mixedmode.checkpoint.document import DocumentKind, encode_document
+from mixedmode.checkpoint.manifest import decode_as
+from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
@@ -32,14 +36,17 @@ __all__ = [
     "OutputColumn",
     "OutputDescription",
     "Published",
+    "current_files",
     "describe_output",
+    "parsed_files",
     "publish",
     "published_files",
     "published_of",
     "read_output_description",
+    "superseded",
 ]
 
-_OUTPUT = DocumentKind("mixedmode-output", 1, "the description of an output folder")
+_OUTPUT = DocumentKind("mixedmode-output", 2, "the description of an output folder", older_formats=(1,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class OutputDescription:
     """What is in an output folder.
 
     run: whether a start replaces the output (batch) or goes on with it. key_columns: of an upsert output; () if every
-    row stands for itself.
+    row stands for itself. partition_by: as in the job file; an output without any is described in format 1.
     """
 
     job: str
@@ -71,6 +78,7 @@ class OutputDescription:
     format: str
     key_columns: tuple[str, ...]
     columns: tuple[OutputColumn, ...]
+    partition_by: tuple[str, ...] = ()
 
 
 def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
@@ -95,7 +103,7 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
 def describe_output(store: ObjectStore, description: OutputDescription) -> None:
     """Write `_mixedmode.json`, create-once.  Raises InvalidJobError if the folder holds another output."""
     path = paths.OUTPUT_DESCRIPTION
-    if store.put_new(path, encode_as(_OUTPUT, description)):
+    if store.put_new(path, _encoded(description)):
         return
     stored = read_output_description(store)
     if stored is None:
@@ -117,18 +125,65 @@ def read_output_description(store: ObjectStore) -> OutputDescription | None:
     """What an output folder holds; None if mixedmode never wrote to it.  Raises CorruptStateError if it is damaged."""
     path = paths.OUTPUT_DESCRIPTION
     data = store.get(path)
-    return None if data is None else decode_as(_OUTPUT, OutputDescription, data, where=f"{store.url}/{path}")
+    return None if data is None else _decoded(data, f"{store.url}/{path}")
 
 
 def published_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
-    """(path, bytes) of published outputs, by epoch and subtask.  A fresh job expects none in its output folder."""
-    return [(path, size) for path, size in store.list() if paths.parse_final_path(path) is not None]
+    """(path, bytes) of published outputs, by name, also of those that a compacted one has taken the place of."""
+    return [(path, size) for path, size in store.list() if paths.parse_output_path(path) is not None]
+
+
+def parsed_files(store: ObjectStore) -> dict[OutputFile, tuple[str, int]]:
+    """{what its name says: (path, bytes)} of published_files."""
+    found = ((paths.parse_output_path(path), (path, size)) for path, size in store.list())
+    return {file: entry for file, entry in found if file is not None}
+
+
+def superseded(files: Iterable[OutputFile]) -> set[OutputFile]:
+    """Those of the files of a folder of which a compacted one has all epochs: readers take that one instead. Pure."""
+    by_folder: dict[str, list[OutputFile]] = {}
+    for file in files:
+        by_folder.setdefault(file.folder, []).append(file)
+    found = set()
+    for inside in by_folder.values():
+        merged = [file for file in inside if file.is_compacted]
+        found |= {file for file in inside if any(_takes_place(one, file) for one in merged)}
+    return found
+
+
+def current_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
+    """(path, bytes) of the published files that count, in an order in which a later row of a key is the newer one."""
+    files = parsed_files(store)
+    return [files[file] for file in sorted(files.keys() - superseded(files))]
 
 
 def published_of(store: ObjectStore, epoch: Epoch) -> list[str]:
-    """Paths of the published outputs of one epoch."""
-    parsed = ((paths.parse_final_path(path), path) for path, _ in published_files(store))
-    return [path for file, path in parsed if file is not None and file[0] == epoch]
+    """Paths of the published outputs of one epoch, as its tasks have written them."""
+    return [path for file, (path, _) in parsed_files(store).items() if file.first == epoch and not file.is_compacted]
+
+
+def _takes_place(merged: OutputFile, file: OutputFile) -> bool:
+    if not merged.first <= file.first <= file.last <= merged.last or merged == file:
+        return False
+    is_same_range = (merged.first, merged.last) == (file.first, file.last)
+    return not (file.is_compacted and is_same_range) or merged.extension < file.extension
+
+
+def _encoded(description: OutputDescription) -> bytes:
+    """Without partitions as format 1, which an older mixedmode reads, too."""
+    content = asdict(description)
+    if description.partition_by:
+        return encode_document(_OUTPUT, content)
+    _strip_to_format_1(content)
+    return encode_document(replace(_OUTPUT, format_version=1, older_formats=()), content)
+
+
+def _decoded(data: bytes, where: str) -> OutputDescription:
+    return decode_as(_OUTPUT, OutputDescription, data, where=where, strip={1: _strip_to_format_1})
+
+
+def _strip_to_format_1(content: dict[str, Any]) -> None:
+    del content["partition_by"]
 
 
 def _is_published(store: ObjectStore, file: StagedFile) -> bool:
@@ -171,7 +226,7 @@ def _lost(store: ObjectStore, file: StagedFile) -> CorruptStateError:
 
 
 def _differences(stored: OutputDescription, wanted: OutputDescription) -> list[str]:
-    names = ("job", "run", "format", "key_columns", "columns")
+    names = ("job", "run", "format", "key_columns", "columns", "partition_by")
     pairs = [(name, getattr(stored, name), getattr(wanted, name)) for name in names]
     return [f"{name} was {_shown(before)} and is {_shown(now)}" for name, before, now in pairs if before != now]
 

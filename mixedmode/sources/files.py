@@ -7,14 +7,20 @@ that does not parse becomes NULLs (mode PERMISSIVE), and a file older than a wee
 
 import glob
 import os
+from collections.abc import Callable
+from dataclasses import replace
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from mixedmode.config import FileSourceSpec
+from mixedmode.config.drift import Drift
 from mixedmode.errors import InvalidJobError
 from mixedmode.runtime.spark_errors import spark_text
+from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
+from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
 from mixedmode.sources.source import Admission, parse_ddl
 
 _EVERY_RECORD = {"mode": "FAILFAST"}
@@ -29,30 +35,56 @@ class FileSource:
         """Raises InvalidJobError, beginning with `where`, when there are no columns to be had."""
         _check_path(source, where=where)
         _check_options(source, where=where)
+        check_drift(source, where=where)
         self._session = session
         self._source = source
         self.schema = _schema(session, source, where=where)
+        if source.drift is not None:
+            check_drift_columns(source, self.schema, where=where)
+            self._drift: Drift | None = replace(source.drift, declared=tuple(self.schema.names))
+        else:
+            self._drift = None
 
     def batch(self) -> DataFrame:
         """See OpenSource."""
+        if self._drift is not None:
+            return self._drifting(self._drift, self.list_batch, lambda: self._session.read.format("text"))
         options = {**_record_options(self._source), **self._source.options}
         return self._session.read.format(self._source.format).schema(self.schema).options(**options).load(self._path)
 
     def stream(self, admission: Admission) -> DataFrame:
         """See OpenSource."""
+        if self._drift is not None:
+            return self._drifting(self._drift, lambda: self.list_stream(admission), lambda: self._lines(admission))
         options = {**_record_options(self._source), **_EVERY_FILE, **_limit(admission), **self._source.options}
         files = self._session.readStream.format(self._source.format).schema(self.schema).options(**options)
         return files.load(self._path)
 
     def list_batch(self) -> DataFrame:
         """(path, length) of every file that is there now; no file is opened."""
-        return self._session.read.format("binaryFile").load(self._path).select("path", "length")
+        files = self._session.read.format("binaryFile").options(**listing_options(self._source))
+        return files.load(self._path).select("path", "length")
 
     def list_stream(self, admission: Admission) -> DataFrame:
         """(path, length) of what is there and what comes. Spark's log of the files is the same as with `stream`."""
-        options = {**_EVERY_FILE, **_limit(admission)}
+        options = {**_EVERY_FILE, **_limit(admission), **listing_options(self._source)}
         files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL).options(**options)
         return files.load(self._path).select("path", "length")
+
+    def _drifting(
+        self, drift: Drift, files: Callable[[], DataFrame], lines: Callable[[], DataFrameReader | DataStreamReader]
+    ) -> DataFrame:
+        """Rows held against the declared columns. Spark's log of the files is the same as without."""
+        source = self._source
+        if source.format == "parquet":
+            return parquet_rows(files(), self.schema, drift)
+        if source.format == "csv":
+            return csv_rows(files(), self.schema, drift, source.options)
+        listing = listing_options(source)
+        return json_rows(lines().options(**listing).load(self._path), self.schema, drift, value_options(source))
+
+    def _lines(self, admission: Admission) -> DataStreamReader:
+        return self._session.readStream.format("text").options(**_EVERY_FILE, **_limit(admission))
 
     @property
     def _path(self) -> str:

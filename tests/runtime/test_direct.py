@@ -203,7 +203,8 @@ def test_a_column_of_another_type_is_refused_and_nothing_is_committed(tmp_path: 
         run(wrong, spark)
     assert str(caught.value) == (
         "a column of a source file has another type than `schema` says, and reading it so would change values. Correct "
-        f"`schema`, or the file. file={path}, column=text, type_in_file=string, type_in_schema=int64"
+        "`schema`, or the file, or set schema-drift.wrong-type to nulls. "
+        f"file={path}, column=text, type_in_file=string, type_in_schema=int64"
     )
     assert not (tmp_path / "direct" / "manifests").exists()
 

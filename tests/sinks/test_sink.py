@@ -8,12 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks import ConsoleSink, FileSink, Sink, SinkTask, print_rows, staging_folder
+from mixedmode.sinks.console import CONSOLE_ROWS
+from mixedmode.sinks.epoch_markers import EpochMarker, MarkedFile, marked_epochs, read_marker
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.publish import published_files
-from mixedmode.sinks.console import CONSOLE_ROWS
 
 FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int64())]
 NO_STATE_HERE = (
@@ -147,6 +149,83 @@ def test_what_a_batch_run_that_died_has_staged_goes_when_the_next_one_starts(tmp
     file = stage(sink, tmp_path, [1])
     batch(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
     assert not sink.store.exists(file.staged_path)
+
+
+def test_a_column_that_csv_has_no_form_for_is_refused(tmp_path: Path) -> None:
+    sink = FileSink("job", str(tmp_path / "out"), "csv", replaces=False)
+    with pytest.raises(InvalidJobError) as caught:
+        sink.prepare([pa.field("k", pa.string()), pa.field("tags", pa.list_(pa.string()))], ["k"], is_fresh=True)
+    assert str(caught.value) == (
+        "the output cannot be CSV: it has no form for nested columns and the like. Write Parquet or JSON, or make it "
+        "text with to_json(...) in a sql step. column=tags, type=list<item: string>"
+    )
+
+
+# --- markers ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_is_marked_after_its_files_and_naming_it_again_changes_nothing(tmp_path: Path) -> None:
+    sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, marks_epochs=True)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    files = [stage(sink, tmp_path, [1, 2]), stage(sink, tmp_path, [3], subtask=1)]
+    assert read_marker(sink.store, Epoch(0)) is None
+    for _ in range(2):
+        sink.publish(Epoch(0), files)
+        sink.publish(Epoch(1), [])
+        marker = read_marker(sink.store, Epoch(0))
+        assert marker == EpochMarker(
+            Epoch(0), 3, tuple(MarkedFile(f.final_path, f.bytes, f.rows, f.checksum) for f in files)
+        )
+        assert read_marker(sink.store, Epoch(1)) == EpochMarker(Epoch(1), 0, ())
+    assert (tmp_path / "out" / "_epochs" / "0000000001").is_file()
+
+
+def test_a_file_that_cannot_be_published_leaves_its_epoch_unmarked(tmp_path: Path) -> None:
+    sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, marks_epochs=True)
+    files = [stage(sink, tmp_path, [1]), stage(sink, tmp_path, [3], subtask=1)]
+    sink.store.delete([files[1].staged_path])
+    with pytest.raises(CorruptStateError):
+        sink.publish(Epoch(0), files)
+    assert marked_epochs(sink.store) == ()
+
+
+def test_markers_of_later_epochs_are_taken_back_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, marks_epochs=True)
+    for epoch in range(3):
+        sink.publish(Epoch(epoch), [stage(sink, tmp_path, [epoch], epoch=epoch)])
+    deleted: list[str] = []
+    delete = ObjectStore.delete
+
+    def told(store: ObjectStore, paths: Sequence[str]) -> None:
+        deleted.extend(paths)
+        delete(store, paths)
+
+    monkeypatch.setattr(ObjectStore, "delete", told)
+    sink.take_back(Epoch(0))
+    assert deleted == [
+        "_epochs/0000000002",
+        "_epochs/0000000001",
+        "part-0000000002-0000000000.parquet",
+        "part-0000000001-0000000000.parquet",
+    ]
+    assert marked_epochs(sink.store) == (0,)
+    again = stage(sink, tmp_path, [10, 11], epoch=1, attempt="again")
+    sink.publish(Epoch(1), [again])
+    marker = read_marker(sink.store, Epoch(1))
+    assert marker is not None
+    assert marker.rows == 2, "the repeat has a marker of its own"
+
+
+def test_a_batch_run_takes_back_the_marker_of_the_one_before_it(tmp_path: Path) -> None:
+    seen: list[bool] = []
+    for number in range(2):
+        sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=True, marks_epochs=True)
+        files = [stage(sink, tmp_path, [number], attempt=f"run{number}")]
+        sink.publish(Epoch(0), files)
+        marker = read_marker(sink.store, Epoch(0))
+        assert marker is not None
+        seen.append(marker.files[0].checksum == files[0].checksum)
+    assert seen == [True, True]
 
 
 # --- the console -----------------------------------------------------------------------------------------------------

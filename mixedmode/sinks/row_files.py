@@ -1,0 +1,117 @@
+"""The local files that a task writes, whatever their format: opened for the first rows, and asked for their size."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Literal, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode.sinks.csv_lines import csv_lines
+from mixedmode.sinks.json_lines import json_lines
+
+FileFormat = Literal["parquet", "json", "csv"]
+Compression = Literal["snappy", "zstd", "gzip", "none"]
+
+_GZIP_WBITS = zlib.MAX_WBITS | 16  # gzip's header and trailer around the deflated bytes
+_GZIP_LEVEL = 6
+
+
+class RowFile(Protocol):
+    """One file under way."""
+
+    @property
+    def bytes_written(self) -> int:
+        """How large it is so far; of what is compressed, what has left the compressor."""
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+
+def extension_of(file_format: FileFormat, compression: Compression) -> str:
+    """What a name ends with, without a dot; readers of text tell from it that it is compressed."""
+    return f"{file_format}.gz" if compression == "gzip" and file_format != "parquet" else file_format
+
+
+def open_row_file(path: Path, schema: pa.Schema, file_format: FileFormat, compression: Compression) -> RowFile:
+    """A new local file for rows of `schema`."""
+    if file_format == "parquet":
+        return _ParquetFile(path, schema, compression)
+    lines = _JsonLines() if file_format == "json" else _CsvLines()
+    return _TextFile(path, lines, is_compressed=compression == "gzip")
+
+
+class _ParquetFile:
+    def __init__(self, path: Path, schema: pa.Schema, compression: Compression) -> None:
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer = pq.ParquetWriter(self._file, schema, compression=compression)
+
+    @property
+    def bytes_written(self) -> int:
+        return int(self._file.tell())
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._file.close()
+
+
+class _JsonLines:
+    def __call__(self, table: pa.Table) -> list[pa.Buffer]:
+        return list(json_lines(table))
+
+
+class _CsvLines:
+    def __init__(self) -> None:
+        self._is_first = True
+
+    def __call__(self, table: pa.Table) -> list[pa.Buffer]:
+        lines = csv_lines(table, header=self._is_first)
+        self._is_first = False
+        return [lines]
+
+
+class LineFile:
+    """A local file of bytes, compressed or not."""
+
+    def __init__(self, path: Path, *, is_compressed: bool) -> None:
+        self._file: IO[bytes] = path.open("wb")
+        self._compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WBITS) if is_compressed else None
+
+    @property
+    def bytes_written(self) -> int:
+        """See RowFile."""
+        return self._file.tell()
+
+    def write(self, piece: bytes | pa.Buffer) -> None:
+        """Append bytes."""
+        self._file.write(piece if self._compressor is None else self._compressor.compress(piece))
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._compressor is not None:
+            self._file.write(self._compressor.flush())
+        self._file.close()
+
+
+class _TextFile:
+    def __init__(self, path: Path, lines: Callable[[pa.Table], list[pa.Buffer]], *, is_compressed: bool) -> None:
+        self._file = LineFile(path, is_compressed=is_compressed)
+        self._lines = lines
+
+    @property
+    def bytes_written(self) -> int:
+        return self._file.bytes_written
+
+    def write(self, table: pa.Table) -> None:
+        for piece in self._lines(table):
+            self._file.write(piece)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,178 @@
+"""Files held against the declared columns: readers for sources with `schema-drift`, where Spark's own do otherwise.
+
+The one idea: whatever is read, each row has a column that says what is wrong with it, and a filter that no optimiser
+drops raises it; so an epoch with drift that is to fail fails, whichever columns the job uses.
+
+    parquet    Spark lists files, tasks read them (runtime/direct.py), the whole column of a file is of a type or not
+    csv        Spark lists files, tasks cut lines into values by the names in the first line, or by their places;
+               Spark makes values of them, by the options of its own reader
+    json       Spark reads lines, and makes values of them; the names are those of each record
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import StringType, StructField, StructType
+
+from mixedmode.config.drift import MISSING_IN_RECORD, NEW_IN_RECORD, NO_RECORD, WRONG_VALUE, Drift
+from mixedmode.errors import InvalidJobError
+from mixedmode.job.plan import ReadColumn
+from mixedmode.runtime.direct import local_path, read_files
+from mixedmode.runtime.frames import arrow_fields, quoted
+from mixedmode.sources.csv_values import CsvDialect, read_values
+
+_PROBLEM, _FILE, _CORRUPT, _LINE, _VALUE = "_problem", "_file", "_corrupt", "_line", "_value"
+_SHOWN = 200  # characters of a record in a message
+#: of Spark's reader of CSV, what makes values of texts; the rest says how a line is cut
+CSV_VALUE_OPTIONS = {
+    *("nullvalue", "emptyvalue", "nanvalue", "positiveinf", "negativeinf", "dateformat", "timestampformat"),
+    *("timestampntzformat", "locale"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _FileRows:
+    """What tasks make of a list of files. Called by Spark with batches of (path, length)."""
+
+    read: Callable[[str], Iterator[pa.RecordBatch]]
+    fields: tuple[pa.Field, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files, with the problem of each and its file; one row without values for a file's problem."""
+        for batch in batches:
+            for uri in batch.column(0).to_pylist():
+                yield from self._rows(uri)
+
+    def _rows(self, uri: str) -> Iterator[pa.RecordBatch]:
+        path = local_path(uri)
+        try:
+            for batch in self.read(path):
+                told = [pa.nulls(batch.num_rows, pa.string()), pa.repeat(pa.scalar(path), batch.num_rows)]
+                yield pa.record_batch([*batch.columns, *told], schema=self._schema)
+        except InvalidJobError as error:
+            told = [pa.array([str(error)]), pa.array([path])]
+            yield pa.record_batch([*(pa.nulls(1, field.type) for field in self.fields), *told], schema=self._schema)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        return pa.schema([*self.fields, pa.field(_PROBLEM, pa.string()), pa.field(_FILE, pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class _ParquetRows:
+    columns: tuple[ReadColumn, ...]
+
+    def __call__(self, path: str) -> Iterator[pa.RecordBatch]:
+        return read_files([path], self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _CsvRows:
+    dialect: CsvDialect
+    drift: Drift
+
+    def __call__(self, path: str) -> Iterator[pa.RecordBatch]:
+        return read_values(path, self.dialect, self.drift)
+
+
+def parquet_rows(files: DataFrame, schema: StructType, drift: Drift) -> DataFrame:
+    """The rows of Parquet files.  files: (path, length) of each."""
+    fields = arrow_fields(schema)
+    columns = tuple(ReadColumn(field.name, field.type, field.name, drift) for field in fields)
+    rows = _file_rows(files, _FileRows(_ParquetRows(columns), tuple(fields)), schema)
+    return _checked(rows, F.col(_PROBLEM)).select(*_columns(schema))
+
+
+def csv_rows(files: DataFrame, schema: StructType, drift: Drift, options: Mapping[str, str]) -> DataFrame:
+    """The rows of CSV files.  files: (path, length) of each; options: those of Spark's reader."""
+    texts = StructType()
+    for field in schema:
+        texts = texts.add(field.name, StringType())
+    fields = tuple(pa.field(field.name, pa.string()) for field in schema)
+    rows = _file_rows(files, _FileRows(_CsvRows(CsvDialect.of(options), drift), fields), texts)
+    line = F.to_csv(F.struct(*_columns(schema)), {"escape": '"', "quoteAll": "false"})
+    kept = {name: value for name, value in options.items() if name.lower() in CSV_VALUE_OPTIONS}
+    reading = {**kept, "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    parsed = F.from_csv(line, _ddl(schema), reading)
+    rows = rows.select(_PROBLEM, _FILE, F.struct(*_columns(schema)).alias(_LINE), parsed.alias(_VALUE))
+    problem = F.coalesce(F.col(_PROBLEM), _wrong_value(schema, drift, lambda name: F.col(_LINE)[name]))
+    return _checked(rows, problem).select(*_values(schema))
+
+
+def json_rows(lines: DataFrame, schema: StructType, drift: Drift, options: Mapping[str, str]) -> DataFrame:
+    """The rows of lines of JSON, in a column `value`."""
+    names = F.json_object_keys("value")
+    declared = F.array(*(F.lit(name) for name in schema.names))
+    reading = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    rows = lines.where("trim(value) <> ''").select(
+        F.input_file_name().alias(_FILE),
+        F.col("value").alias(_LINE),
+        F.from_json("value", _ddl(schema), reading).alias(_VALUE),
+        F.array_except(names, declared).alias("_new"),
+        F.array_except(declared, names).alias("_missing"),
+    )
+    problems = [F.when(F.col("_new").isNull(), _message(NO_RECORD, record=F.substring(_LINE, 1, _SHOWN)))]
+    if drift.new_column == "fail":
+        problems.append(F.when(F.size("_new") > 0, _message(NEW_IN_RECORD, column=F.array_join("_new", ", "))))
+    if drift.missing_column == "fail":
+        found = F.when(F.size("_missing") > 0, _message(MISSING_IN_RECORD, column=F.array_join("_missing", ", ")))
+        problems.append(found)
+    problems.append(_wrong_value(schema, drift, _json_text))
+    return _checked(rows, F.coalesce(*problems)).select(*_values(schema))
+
+
+def _file_rows(files: DataFrame, rows: _FileRows, schema: StructType) -> DataFrame:
+    given = StructType(list(schema.fields)).add(_PROBLEM, StringType()).add(_FILE, StringType())
+    return files.mapInArrow(rows, given)
+
+
+def _checked(rows: DataFrame, problem: Column) -> DataFrame:
+    """The rows, each of which has no problem, or raises it."""
+    is_whole = F.when(problem.isNotNull(), F.raise_error(problem).cast("boolean")).otherwise(F.lit(True))
+    return rows.where(is_whole)
+
+
+def _wrong_value(schema: StructType, drift: Drift, text: Callable[[str], Column]) -> Column:
+    """The message for a record in which Spark found a value that is not of its type; NULL if there is none."""
+    if drift.wrong_type == "nulls":
+        return F.lit(None).cast("string")
+    found = F.lit(None).cast("string")
+    for field in reversed(schema.fields):
+        value = text(field.name)
+        told = _message(
+            WRONG_VALUE,
+            column=F.lit(field.name),
+            found=F.substring(value, 1, _SHOWN),
+            type_in_schema=F.lit(field.dataType.simpleString()),
+        )
+        found = F.when(F.col(_VALUE)[field.name].isNull() & value.isNotNull(), told).otherwise(found)
+    anywhere = _message(WRONG_VALUE, column=F.lit("unknown"), found=F.substring(F.col(_VALUE)[_CORRUPT], 1, _SHOWN))
+    return F.when(F.col(_VALUE)[_CORRUPT].isNotNull(), F.coalesce(found, anywhere))
+
+
+def _json_text(name: str) -> Column:
+    path = name.replace("\\", "\\\\").replace("'", "\\'")
+    return F.get_json_object(_LINE, f"$['{path}']")
+
+
+def _message(text: str, **values: Column) -> Column:
+    parts = [F.lit(f"{text} file="), F.col(_FILE)]
+    for name, value in values.items():
+        parts += [F.lit(f", {name}="), F.coalesce(value, F.lit("NULL"))]
+    return F.concat(*parts)
+
+
+def _ddl(schema: StructType) -> str:
+    fields = [*schema.fields, StructField(_CORRUPT, StringType())]
+    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in fields)
+
+
+def _columns(schema: StructType) -> list[Column]:
+    return [F.col(quoted(name)) for name in schema.names]
+
+
+def _values(schema: StructType) -> list[Column]:
+    return [F.col(_VALUE)[name].alias(name) for name in schema.names]

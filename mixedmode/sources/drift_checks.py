@@ -1,0 +1,70 @@
+"""What a source with `schema-drift` can have beside it; the rest is refused before anything runs, with the reason."""
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+from mixedmode.config import FileSourceSpec
+from mixedmode.errors import InvalidJobError
+from mixedmode.runtime.direct import is_plain_folder
+from mixedmode.sources.csv_values import CsvDialect
+from mixedmode.sources.drift import CSV_VALUE_OPTIONS
+
+#: of every reader of Spark's: which files there are
+_LISTING = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "maxfileage", "latestfirst"}
+_CSV = CSV_VALUE_OPTIONS | set(CsvDialect.OPTIONS)
+_JSON = {
+    *("dateformat", "timestampformat", "timestampntzformat", "locale", "linesep", "primitivesasstring"),
+    *("prefersdecimal", "allownumericleadingzeros", "allownonnumericnumbers", "timezone"),
+}
+_KNOWN: Mapping[str, set[str]] = {"parquet": set(), "csv": _CSV, "json": _JSON}
+
+
+def listing_options(source: FileSourceSpec) -> dict[str, str]:
+    """Those of a source's options that say which files there are."""
+    return {name: value for name, value in source.options.items() if name.lower() in _LISTING | {"linesep"}}
+
+
+def value_options(source: FileSourceSpec) -> dict[str, str]:
+    """Those that say what a record is."""
+    return {name: value for name, value in source.options.items() if name.lower() not in _LISTING}
+
+
+def check_drift(source: FileSourceSpec, *, where: str) -> None:
+    """Raises InvalidJobError, beginning with `where`, for what cannot be had together with the rules for drift."""
+    if source.drift is None:
+        return
+    known = _KNOWN[source.format] | _LISTING
+    unknown = [name for name in source.options if name.lower() not in known]
+    if unknown:
+        msg = (
+            f"{where}: with schema-drift, files are read by mixedmode's own means, which do not know this option of "
+            f"Spark's reader. Remove it, or schema-drift. option={unknown[0]}, known={', '.join(sorted(known))}"
+        )
+        raise InvalidJobError(msg)
+    if source.format == "json":
+        return
+    if "://" in source.path:
+        msg = (
+            f"{where}: with schema-drift, tasks open {source.format} files themselves, which they can where the files "
+            "are in a folder of the machine. Mount them, or remove schema-drift (of JSON, it can be had anywhere). "
+            f"path={source.path}"
+        )
+        raise InvalidJobError(msg)
+    if not is_plain_folder(source.path):
+        msg = (
+            f"{where}: the source has folders of partitions, whose columns no file has, so files cannot be held "
+            f"against schema. Name one partition as path, or remove schema-drift. path={source.path}"
+        )
+        raise InvalidJobError(msg)
+
+
+def check_drift_columns(source: FileSourceSpec, schema: StructType, *, where: str) -> None:
+    """Raises InvalidJobError, beginning with `where`, for columns whose drift cannot be told."""
+    for field in schema:
+        if source.format == "parquet" and isinstance(field.dataType, ArrayType | MapType | StructType | VariantType):
+            msg = (
+                f"{where}: schema-drift cannot be told inside of nested columns of Parquet. Remove the column from "
+                f"schema, or remove schema-drift. column={field.name}, type={field.dataType.simpleString()}"
+            )
+            raise InvalidJobError(msg)

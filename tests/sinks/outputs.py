@@ -1,0 +1,93 @@
+"""Output folders for tests: rows as plain Python, epoch by epoch, and what readers get."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.sinks import FileSink
+from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
+from mixedmode.sinks.publish import current_files, read_output_description
+from mixedmode.sinks.read_files import read_rows
+
+FIELDS = (pa.field("k", pa.string()), pa.field("n", pa.int64()), pa.field("v", pa.float64()))
+KEYED = pa.schema([*FIELDS, pa.field("_op", pa.string())])
+Row = dict[str, Any]
+
+
+@dataclass
+class Output:
+    """An output of upserts by k, and the rows that it has been given, by epoch."""
+
+    folder: Path
+    file_format: FileFormat = "parquet"
+    layout: FileLayout = FileLayout()  # noqa: RUF009 - frozen
+    keys: tuple[str, ...] = ("k",)
+    marks_epochs: bool = False
+    place: str | None = None  #: not given: below `folder`
+    rows: dict[int, list[Row]] = field(default_factory=dict)
+    staged: dict[int, list[StagedFile]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.place or str(self.folder / "out")
+
+    @property
+    def store(self) -> ObjectStore:
+        return ObjectStore(self.url)
+
+    def sink(self, *, replaces: bool = False) -> FileSink:
+        return FileSink(
+            "job", self.url, self.file_format, replaces=replaces, layout=self.layout, marks_epochs=self.marks_epochs
+        )
+
+    def stage(self, epoch: int, by_subtask: Mapping[int, Sequence[Row]], attempt: str = "a") -> list[StagedFile]:
+        """What the subtasks of an epoch stage."""
+        sink = self.sink()
+        files: list[StagedFile] = []
+        for subtask, rows in by_subtask.items():
+            local = self.folder / f"local-{epoch}-{subtask}-{attempt}"
+            local.mkdir(parents=True)
+            writer = OutputWriter(sink.task, Epoch(epoch), subtask, local)
+            writer.write(pa.Table.from_pylist(list(rows), KEYED))
+            files += writer.finish(f"{attempt}{epoch}x{subtask}")
+        return files
+
+    def publish(self, epoch: int, *by_subtask: Sequence[Row]) -> None:
+        """An epoch, with the rows of subtask 0, 1 and so on."""
+        if not self.store.exists("_mixedmode.json"):
+            self.sink().prepare(FIELDS, self.keys, is_fresh=True)
+        self.staged[epoch] = self.stage(epoch, dict(enumerate(by_subtask)))
+        self.sink().publish(Epoch(epoch), self.staged[epoch])
+        self.rows[epoch] = [row for rows in by_subtask for row in rows]
+
+    def expected(self) -> list[Row]:
+        """All rows, as a reader of every change gets them."""
+        return in_order({**row, "_epoch": epoch} for epoch, rows in self.rows.items() for row in rows)
+
+    def read(self) -> list[Row]:
+        """All rows, by the documented rule."""
+        description = read_output_description(self.store)
+        assert description is not None
+        found = [read_rows(self.store, path, description) for path, _ in current_files(self.store)]
+        return in_order(row for table in found for row in table.to_pylist())
+
+    def table(self) -> dict[Any, Any]:
+        """{key: value} after all epochs."""
+        newest: dict[Any, Any] = {}
+        for epoch in sorted(self.rows):
+            newest |= {row["k"]: row for row in self.rows[epoch]}
+        return {key: row["v"] for key, row in newest.items() if row["_op"] != "delete"}
+
+
+def in_order(rows: Any) -> list[Row]:
+    return sorted(rows, key=lambda row: repr((row["_epoch"], row["k"], row)))
+
+
+def change(k: str | None, v: float | None, n: int = 0) -> Row:
+    """A row that sets k to v; None deletes it."""
+    return {"k": k, "n": n, "v": v, "_op": "delete" if v is None else "upsert"}
