@@ -30,12 +30,19 @@ CrashPoint = Literal[
     "before-manifest",  # all subtasks have reported; nothing is committed
     "after-manifest",  # the epoch is committed, its outputs are not published, or about to be published again
     "publish",  # the first output of a committed epoch is published, the others are not
+    "table-applied",  # the rows of a committed epoch are in their table's transaction, which is not committed
+    "table-committed",  # that is committed; the staged files are still there
+    "kafka-sent",  # rows of a committed epoch are in the topic, and not yet noted as sent
     "after-publish",  # outputs are published; Spark has not written its own commit
     "drop",  # an old checkpoint's manifest is deleted, its runs are not; the epoch is the latest committed one
     "collect",  # some of the garbage is deleted; the epoch is the latest committed one
     "go-back",  # a damaged checkpoint is being left: later outputs are taken back, Spark's log is not yet
     "savepoint",  # a savepoint's files are stored, its document is not
     "restore",  # a savepoint's files are in the checkpoint folder, its manifest is not
+    "compact-planned",  # a compaction has put its plan; the epoch is the first one that it leaves alone
+    "compact-written",  # a merged file is written locally, and not yet in the output; as compact-planned
+    "compact-merged",  # a merged file is in the output, and so are those whose place it takes; as compact-planned
+    "compact-deleted",  # the files of the first merge are deleted; as compact-planned
 ]
 
 CRASH_AT = "MIXEDMODE_CRASH_AT"

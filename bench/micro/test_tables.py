@@ -1,0 +1,97 @@
+"""Publishing an epoch to a table, rows a second: into an empty one, as a backlog does, and over rows that are there."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.errors import RetryableError
+from mixedmode.services.postgres import PostgresServer, find_binaries
+from mixedmode.sinks.files import OutputWriter
+from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.tables import SqliteTable, TableSink
+from mixedmode.sinks.tables.database import Database
+from mixedmode.sinks.tables.postgres import PostgresTable
+from tests.services.fixtures import open_folder
+
+ROWS, SUBTASKS, ROUNDS = 200_000, 2, 3
+FIELDS = [
+    pa.field("customer", pa.int64()),
+    pa.field("name", pa.string()),
+    pa.field("orders", pa.int64()),
+    pa.field("total", pa.decimal128(18, 2)),
+    pa.field("mean", pa.float64()),
+    pa.field("latest", pa.timestamp("us", "UTC")),
+]
+
+pytestmark = pytest.mark.benchmark(group=f"an epoch of {ROWS} rows to a table")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    try:
+        find_binaries()
+    except RetryableError as error:
+        pytest.skip(str(error))
+    with open_folder() as folder, PostgresServer(folder) as server:
+        yield server
+
+
+@pytest.mark.parametrize("into", ["empty", "full"])
+def test_postgres(benchmark: BenchmarkFixture, server: PostgresServer, tmp_path: Path, into: str) -> None:
+    _measure(benchmark, tmp_path, lambda name: PostgresTable(server.url(), "public", name, name), into)
+
+
+@pytest.mark.parametrize("into", ["empty", "full"])
+def test_sqlite(benchmark: BenchmarkFixture, tmp_path: Path, into: str) -> None:
+    _measure(benchmark, tmp_path, lambda name: SqliteTable(str(tmp_path / "bench.db"), name, name), into)
+
+
+def _measure(benchmark: BenchmarkFixture, folder: Path, database: Callable[[str], Database], into: str) -> None:
+    tables = iter(range(ROUNDS))
+
+    def prepare() -> tuple[tuple[TableSink, Epoch, list[StagedFile]], dict[str, object]]:
+        name = f"{into}_{next(tables)}"
+        sink = TableSink(database(name), _context(folder / name), create=True)
+        sink.prepare(FIELDS, ["customer"], is_fresh=True)
+        if into == "full":
+            sink.publish(Epoch(0), _staged(sink, Epoch(0), folder))
+        return (sink, Epoch(1), _staged(sink, Epoch(1), folder)), {}
+
+    run: Callable[..., object] = benchmark.pedantic
+    run(lambda sink, epoch, files: sink.publish(epoch, files), setup=prepare, rounds=ROUNDS)
+    assert benchmark.stats is not None
+    print(f"{ROWS / benchmark.stats.stats.median:,.0f} rows a second")
+
+
+def _context(folder: Path) -> SinkContext:
+    base = str(folder)
+    return SinkContext("bench", "", Generation(1), base, replaces=False, session=None, show=lambda *_: None)  # type: ignore[arg-type]  # tables ask for no session
+
+
+def _staged(sink: TableSink, epoch: Epoch, folder: Path) -> list[StagedFile]:
+    files: list[StagedFile] = []
+    for subtask in range(SUBTASKS):
+        keys = np.random.default_rng(subtask).permutation(ROWS // SUBTASKS) * SUBTASKS + subtask
+        writer = OutputWriter(sink.task, epoch, subtask, folder)
+        writer.write(_rows(keys))
+        files += writer.finish(f"e{epoch}s{subtask}")
+    return files
+
+
+def _rows(keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
+    numbers = pa.array(keys)
+    columns = [
+        numbers,
+        pa.array([f"customer {key}" for key in keys]),
+        pa.array(keys % 100),
+        numbers.cast(pa.decimal128(21, 2)).cast(pa.decimal128(18, 2)),
+        pa.array(keys / 7),
+        pa.array(keys * 1_000_003, pa.timestamp("us", "UTC")),
+        pa.array(["upsert"] * len(keys)),
+    ]
+    return pa.table(columns, schema=pa.schema([*FIELDS, pa.field("_op", pa.string())]))

@@ -1,0 +1,80 @@
+"""Tables that a job keeps up to date: in a PostgreSQL database, or in a SQLite file."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from mixedmode.config.document import Path
+from mixedmode.config.fields import Flag, Text
+from mixedmode.config.sinks import SinkSpec, WithSchema
+
+_ONLY_A_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
+_SCHEMES = ("postgresql://", "postgres://")
+_CREATE = (
+    "true: the table, its primary key and the bookkeeping table `_mixedmode` are created where they are missing; "
+    "false: they have to be there"
+)
+
+
+class PostgresSinkSpec(SinkSpec):
+    """A table in a PostgreSQL database."""
+
+    format: Literal["postgres"] = Field(description="postgres")
+    url: Text = Field(description="postgresql://user:${env:NAME}@host:5432/database, with any option of libpq behind ?")
+    table: Text = Field(description="the table, which is this output's alone")
+    table_schema: Text = Field(default="public", description="the schema of the database in which the table is")
+    create: Flag = Field(default=True, description=_CREATE)
+
+    @property
+    def place(self) -> str:
+        """See SinkSpec. Host, port, database and table: no user, no password, no option."""
+        return f"postgres {_server_of(self.url)} {self.table_schema}.{self.table}"
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        if _ONLY_A_VARIABLE.fullmatch(self.url):
+            return
+        if not self.url.startswith(_SCHEMES):
+            # the value is not shown: whatever it is, it may hold a password
+            yield ("url",), " is not one of PostgreSQL's. Write postgresql://user:${env:NAME}@host:5432/database."
+        elif _server_of(self.url).endswith("/"):
+            text = " names no database. Put it behind the host: postgresql://user:${env:NAME}@host:5432/database."
+            yield ("url",), text
+
+
+class PostgresSideOutputSpec(WithSchema, PostgresSinkSpec):
+    """A table in a PostgreSQL database for the rows of one tag."""
+
+
+class SqliteSinkSpec(SinkSpec):
+    """A table in a SQLite file on this machine."""
+
+    format: Literal["sqlite"] = Field(description="sqlite")
+    path: Text = Field(description="the database, a file on a disk of this machine")
+    table: Text = Field(description="the table, which is this output's alone")
+    create: Flag = Field(default=True, description=_CREATE)
+
+    @property
+    def place(self) -> str:
+        """See SinkSpec."""
+        return f"sqlite {self.path} {self.table}"
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        if "://" in self.path and not self.path.startswith("file:"):
+            text = f" is a URL, and SQLite writes to a local disk only. Name a file on this machine. found={self.path}"
+            yield ("path",), text
+
+
+class SqliteSideOutputSpec(WithSchema, SqliteSinkSpec):
+    """A table in a SQLite file for the rows of one tag."""
+
+
+def _server_of(url: str) -> str:
+    """`host:port/database` of a URL."""
+    if _ONLY_A_VARIABLE.fullmatch(url):
+        return url
+    authority, _, rest = url.partition("://")[2].partition("/")
+    host = authority.rpartition("@")[2] or "localhost"
+    has_port = ":" in host.rpartition("]")[2]
+    return f"{host}{'' if has_port else ':5432'}/{rest.partition('?')[0]}"

@@ -1,0 +1,149 @@
+"""Whose a table is, and up to which epoch it was written: the row of it in the table `_mixedmode` beside it.
+
+The one idea: this row is read, checked and changed in the transaction that changes the table. So an epoch is in the
+table exactly if the row says so, whatever became of the connection, the driver, or the answer to a commit.
+
+`owner` is an id that lies in the checkpoint folder (in the folder with the staged files), drawn when a job first
+prepares the table. So two jobs, or two runs of one job over two checkpoint folders, never share a table unnoticed;
+and a folder may be moved. A batch run has no such folder, and replaces what an earlier one wrote.
+
+Invariants (tests/tables/test_ledger.py):
+  I1  an epoch is applied once, by the newest start that has published to, or taken back, the table
+  I2  after `forget(after)`, exactly the epochs up to `after` count as published
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.errors import FencedError, InvalidJobError
+
+__all__ = [
+    "LEDGER",
+    "Entry",
+    "Writer",
+    "check_generation",
+    "check_may_prepare",
+    "is_published",
+    "new_entry",
+    "published",
+]
+
+#: the table with the rows of all tables beside it
+LEDGER = "_mixedmode"
+
+Run = Literal["batch", "continuous"]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes. `output` is "" for the main one; `owner` is "" in a batch run, and where no folder has an id yet."""
+
+    job: str
+    output: str
+    run: Run
+    owner: str
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The row of one table. The epochs in it are [first_epoch, last_epoch], but for those without rows; None: none."""
+
+    job: str
+    output: str
+    run: Run
+    owner: str
+    generation: int
+    has_key: bool
+    first_epoch: Epoch | None = None
+    last_epoch: Epoch | None = None
+
+    def covers(self, epoch: Epoch) -> bool:
+        """Whether the rows of an epoch are in the table, if it had any."""
+        return self.last_epoch is not None and epoch <= self.last_epoch
+
+    def forget(self, after: Epoch, writer: Writer) -> "Entry":
+        """Once later epochs are taken back, for whom goes on from `after`."""
+        first = self.first_epoch if self.first_epoch is not None and self.first_epoch <= after else None
+        last = None if first is None or self.last_epoch is None else Epoch(min(self.last_epoch, after))
+        return replace(self, owner=writer.owner, generation=writer.generation, first_epoch=first, last_epoch=last)
+
+
+def new_entry(writer: Writer, *, has_key: bool) -> Entry:
+    """The row of a table that nothing was written to."""
+    return Entry(writer.job, writer.output, writer.run, writer.owner, writer.generation, has_key)
+
+
+def is_published(entry: Entry | None, writer: Writer, epoch: Epoch, place: str) -> bool:
+    """Whether an epoch is in the table already. Raises FencedError if it is not `writer` who may publish there."""
+    if entry is None or (writer.run == "continuous" and entry.owner != writer.owner):
+        msg = (
+            "another job, or a restored savepoint, has taken over this table, so this start stops without writing to "
+            "it. Nothing is lost: the other one goes on. If it is the unwanted one, stop it, and give this job an "
+            f"empty table and a new checkpointing.dir. table={place}"
+        )
+        raise FencedError(msg)
+    check_generation(entry, writer, place)
+    return writer.run == "continuous" and entry.covers(epoch)
+
+
+def check_generation(entry: Entry, writer: Writer, place: str) -> None:
+    """Raises FencedError if a newer start of the same job has written."""
+    if entry.owner == writer.owner and entry.generation > writer.generation:
+        msg = (
+            "a newer start of this job has written to its table, so this one stops without writing. Nothing is lost: "
+            "the other one goes on. If both were started by mistake, stop the one that is not wanted. "
+            f"own_generation={writer.generation}, newest_generation={entry.generation}, table={place}"
+        )
+        raise FencedError(msg)
+
+
+def published(entry: Entry, writer: Writer, epoch: Epoch) -> Entry:
+    """The row once an epoch is applied."""
+    first = epoch if entry.first_epoch is None else entry.first_epoch
+    return replace(entry, generation=writer.generation, first_epoch=first, last_epoch=epoch)
+
+
+def check_may_prepare(entry: Entry | None, writer: Writer, place: str, *, is_fresh: bool, has_rows: bool) -> None:
+    """Raises InvalidJobError unless `writer` may begin in this table, or go on with it; FencedError if overtaken.
+
+    is_fresh: see Sink.prepare. has_rows: the table has some, whoever wrote them; who begins may take an empty table. A
+    writer without an owner is a batch run, or a savepoint that is being restored, of which only the job is compared.
+    """
+    if entry is not None and writer.owner:
+        check_generation(entry, writer, place)
+    if is_fresh and not has_rows:
+        return
+    if entry is None:
+        raise InvalidJobError((_OTHERS_ROWS if is_fresh else _NOT_HERE).format(place=place))
+    pairs = [(name, getattr(entry, name), getattr(writer, name)) for name in ("job", "output", "run")]
+    differences = [f"{name} was {before!r} and is {now!r}" for name, before, now in pairs if before != now]
+    if differences:
+        raise InvalidJobError(_ANOTHERS.format(differences="; ".join(differences), place=place))
+    if writer.run == "batch" or not writer.owner:
+        return
+    is_same = entry.owner == writer.owner
+    if is_fresh and not (is_same and entry.last_epoch is None):  # what was taken back is replaced by its repeat
+        raise InvalidJobError(_EARLIER_RUN.format(place=place))
+    if not is_fresh and not is_same:
+        raise InvalidJobError(_NOT_HERE.format(place=place))
+
+
+_NOT_HERE = (
+    "the job goes on from a checkpoint, and the output it has written so far is not in this table, or was taken over "
+    "by another run. Name the old table of this output, or give the job a new checkpointing.dir and an empty table "
+    "(it then starts from the beginning of its sources). table={place}"
+)
+_OTHERS_ROWS = (
+    "the table holds rows that no job of mixedmode has written, and they would be mixed with, or replaced by, those of "
+    "this job. Empty the table, or name another one. table={place}"
+)
+_ANOTHERS = (
+    "the table holds another output, and the rows of both would be mixed: {differences}. Name another table, or empty "
+    "this one. table={place}"
+)
+_EARLIER_RUN = (
+    "the table holds the output of an earlier run whose checkpoints are not here, and the two would be mixed. Name "
+    "another table, empty this one, or put the old checkpointing.dir back. table={place}"
+)

@@ -1,0 +1,131 @@
+r"""Arrow columns in PostgreSQL: the type each gets, the types of a user's own that also hold it, and its text in a CSV.
+
+    Arrow                   created as          also taken
+    bool                    boolean
+    int8, int16             smallint            integer, bigint, numeric
+    int32                   integer             bigint, numeric
+    int64                   bigint              numeric
+    float                   real                double precision
+    double                  double precision
+    decimal(p, s)           numeric(p, s)       numeric that is as wide
+    string                  text                varchar, char, citext, uuid, json, jsonb, xml, inet, cidr, enums
+    binary                  bytea
+    date32                  date
+    timestamp, with a zone  timestamptz
+    timestamp, without      timestamp
+    time64                  time
+    duration                interval
+    list, struct, map       jsonb               json
+
+A domain is taken as the type that it is of. Text is UTF-8; the server refuses the character 0 in it.
+
+In the CSV, NULL is an empty field, and every string is in quotes, so that an empty one is "".
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.tables.text import as_text, is_nested
+
+__all__ = ["ActualType", "created_as", "csv_bytes", "holds"]
+
+_TEXTS = ("text", "varchar", "bpchar", "citext", "uuid", "json", "jsonb", "xml", "inet", "cidr")
+_WRITE = pyarrow.csv.WriteOptions(include_header=False)
+
+Is = Callable[[pa.DataType], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ActualType:
+    """A column's type in the database: its name in the catalogue, as a person writes it, and what numeric(p, s) has."""
+
+    name: str
+    shown: str
+    is_enum: bool = False
+    precision: int | None = None
+    scale: int | None = None
+
+
+#: (which Arrow types, the type it is created as, names in the catalogue that hold it)
+_TYPES: tuple[tuple[Is, str, tuple[str, ...]], ...] = (
+    (pa.types.is_boolean, "boolean", ("bool",)),
+    (pa.types.is_int8, "smallint", ("int2", "int4", "int8", "numeric")),
+    (pa.types.is_int16, "smallint", ("int2", "int4", "int8", "numeric")),
+    (pa.types.is_int32, "integer", ("int4", "int8", "numeric")),
+    (pa.types.is_int64, "bigint", ("int8", "numeric")),
+    (pa.types.is_float32, "real", ("float4", "float8")),
+    (pa.types.is_float64, "double precision", ("float8",)),
+    (pa.types.is_decimal, "numeric", ("numeric",)),
+    (pa.types.is_string, "text", _TEXTS),
+    (pa.types.is_large_string, "text", _TEXTS),
+    (pa.types.is_binary, "bytea", ("bytea",)),
+    (pa.types.is_large_binary, "bytea", ("bytea",)),
+    (pa.types.is_date32, "date", ("date",)),
+    (lambda t: pa.types.is_timestamp(t) and t.tz is not None, "timestamptz", ("timestamptz",)),
+    (lambda t: pa.types.is_timestamp(t) and t.tz is None, "timestamp", ("timestamp",)),
+    (pa.types.is_time64, "time", ("time",)),
+    (pa.types.is_duration, "interval", ("interval",)),
+    (is_nested, "jsonb", ("jsonb", "json")),
+)
+_INTEGER_DIGITS: Mapping[str, int] = {"smallint": 5, "integer": 10, "bigint": 19}
+
+
+def created_as(field: pa.Field) -> str:
+    """The type that a column is created with. Raises InvalidJobError for one that has none."""
+    created = _kind_of(field)[1]
+    return f"numeric({field.type.precision}, {field.type.scale})" if created == "numeric" else created
+
+
+def holds(actual: ActualType, field: pa.Field) -> bool:
+    """Whether a column of the user's own takes every value of an Arrow column without changing it; a text type may be
+    too short, or have a form of its own: then the server refuses the value.
+    """
+    _, created, names = _kind_of(field)
+    if actual.is_enum:
+        return created == "text"
+    if actual.name not in names:
+        return False
+    if actual.name != "numeric" or actual.precision is None or actual.scale is None:
+        return True
+    digits, scale = _INTEGER_DIGITS.get(created, 0), 0
+    if created == "numeric":
+        digits, scale = field.type.precision - field.type.scale, field.type.scale
+    return actual.scale >= scale and actual.precision - actual.scale >= digits
+
+
+def csv_bytes(rows: pa.Table) -> memoryview:
+    """What COPY ... FROM STDIN (FORMAT csv) takes for rows of these columns."""
+    names = rows.column_names
+    columns = [_csv_column(rows.column(name)) for name in names]
+    out = io.BytesIO()
+    pyarrow.csv.write_csv(pa.table(columns, names=names), out, _WRITE)
+    return out.getbuffer()
+
+
+def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column as Arrow's CSV writer can write it and the server read it."""
+    data_type = column.type
+    if pa.types.is_duration(data_type):
+        texts = [pc.binary_join_element_wise(as_text(chunk), " microseconds", "") for chunk in column.chunks]
+        return pa.chunked_array(texts, pa.string())
+    is_binary = pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type)
+    if is_binary or is_nested(data_type):
+        return pa.chunked_array([as_text(chunk) for chunk in column.chunks], pa.string())
+    return column
+
+
+def _kind_of(field: pa.Field) -> tuple[Is, str, tuple[str, ...]]:
+    found = next((kind for kind in _TYPES if kind[0](field.type)), None)
+    if found is None:
+        msg = (
+            "PostgreSQL has no type for a column of this output. Cast it in a sql step, to a string for example. "
+            f"column={field.name}, type={field.type}"
+        )
+        raise InvalidJobError(msg)
+    return found

@@ -1,0 +1,327 @@
+"""A table in a database as an output: publishing an epoch is one transaction, with the note that it is published.
+
+The one idea: the rows of an epoch and the row of the ledger that says so are committed together (ledger.py). So an
+epoch is there as a whole, once, and whoever is not sure (after a crash, a lost connection, a commit without an answer)
+asks the ledger. What is staged is deleted after that.
+
+    manifest -> transaction: ledger locked; fenced? published? -> rows -> ledger -> COMMIT -> staged files deleted
+
+Invariants (tests/tables/):
+  I1  an epoch with rows is in the table exactly once, or not yet, however often publishing it is cut off and repeated
+  I2  nothing is written by a start that was overtaken, by another job, or over another checkpoint folder
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.document import DocumentKind
+from mixedmode.checkpoint.manifest import decode_as, encode_as
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.verify import file_problem
+from mixedmode.crash_points import reach
+from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.secrets import hidden
+from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.tables.batches import batches_of
+from mixedmode.sinks.tables.database import (
+    Database,
+    LostConnectionError,
+    RefusedError,
+    Shape,
+    Transaction,
+)
+from mixedmode.sinks.tables.ledger import (
+    Entry,
+    Writer,
+    check_generation,
+    check_may_prepare,
+    is_published,
+    new_entry,
+    published,
+)
+
+__all__ = ["TableSink"]
+
+#: how long is waited before each repeat; a server that is restarted is back after a few seconds
+RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
+_OWNER = DocumentKind("mixedmode-table-owner", 1, "the id under which a job owns its tables")
+_SHOWN_MAX = 200  # characters of a value in a message
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    id: str
+
+
+class TableSink:
+    """One table, which is this output's alone."""
+
+    can_take_back = True
+    is_memoryless = False
+
+    def __init__(
+        self,
+        database: Database,
+        context: SinkContext,
+        *,
+        create: bool,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """`create`: what is missing is created. `sleep` waits that many seconds before a repeat."""
+        self.task = SinkTask(context.staging, "parquet")
+        self.store = ObjectStore(context.staging)
+        self._database = database
+        self._create = create
+        self._sleep = sleep
+        self._replaces = context.replaces
+        self._writer = Writer(
+            context.job, context.name, "batch" if context.replaces else "continuous", "", context.generation
+        )
+        self._shape: Shape | None = None
+
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """See Sink. Names everything that the table is not as the job needs it."""
+        given = tuple(field for field in fields if field.name not in ("_op", EPOCH_COLUMN))
+        own = () if key_columns else (pa.field(EPOCH_COLUMN, pa.int64()),)
+        self._shape = shape = Shape((*given, *own), tuple(key_columns))
+        writer = self._identified() if self._writer.generation else self._writer
+        is_only_asked = not is_fresh and not writer.owner and not self._replaces
+
+        def prepare(transaction: Transaction) -> None:
+            self._prepare_ledger(transaction, may_create=self._create and not is_only_asked)
+            entry = transaction.entry()
+            differences = transaction.differences(shape)
+            has_rows = differences is not None and transaction.has_rows()
+            check_may_prepare(entry, writer, self._database.place, is_fresh=is_fresh, has_rows=has_rows)
+            self._check_table(differences, is_fresh=is_fresh)
+            if differences is None:
+                transaction.create(shape)
+            if is_only_asked:
+                return
+            if entry is None or (is_fresh and not (self._replaces and has_rows)):
+                transaction.put(new_entry(writer, has_key=bool(key_columns)))
+            elif writer.generation > entry.generation:
+                transaction.put(replace(entry, generation=writer.generation))
+
+        self._patiently(prepare, creates=self._create and not is_only_asked)
+
+    def is_new(self) -> bool:
+        """See Sink."""
+        return self._entry() is None
+
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        """See Sink. An epoch without rows costs nothing; but a batch run without rows leaves an empty table."""
+        if not staged and not self._replaces:
+            return
+        shape, writer, place = self._shape, self._writer, self._database.place
+        assert shape is not None, "a sink is prepared before it publishes"
+        writer = writer if self._replaces else self._identified()
+
+        def publish(transaction: Transaction) -> None:
+            entry = transaction.entry()
+            if is_published(entry, writer, epoch, place):
+                return
+            assert entry is not None, "checked"
+            if self._replaces:
+                transaction.clear()
+            self._apply(transaction, shape, epoch, staged)
+            transaction.put(published(entry, writer, epoch))
+            reach("table-applied", epoch)
+
+        try:
+            self._patiently(publish)
+        except RefusedError as error:  # by a constraint that is checked at the commit
+            raise self._refused(error, epoch) from error
+        reach("table-committed", epoch)
+        self.store.delete([file.staged_path for file in staged])
+
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """See Sink. The file is looked at first: whoever publishes it writes the ledger before deleting it."""
+        found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
+        parsed = paths.parse_staged_path(file.staged_path)
+        assert parsed is not None, file
+        if found is None:
+            return None
+        entry = self._entry()
+        return None if entry is not None and entry.covers(parsed.epoch) else (file.staged_path, found)
+
+    def newest_published(self) -> Epoch | None:
+        """See Sink."""
+        entry = self._entry()
+        return None if entry is None else entry.last_epoch
+
+    def oldest_published(self) -> Epoch | None:
+        """See Sink."""
+        entry = self._entry()
+        return None if entry is None else entry.first_epoch
+
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
+        """See Sink. Rows in a table do not say of which file they were."""
+        return ()
+
+    def take_back(self, after: Epoch) -> int:
+        """See Sink. Rows by key stay until the repeat of their epochs replaces them, unless all of the table is later;
+        rows without a key are deleted by their `_epoch`. A savepoint's restore takes the table over (generation 0).
+        """
+        entry = self._entry()
+        rows = 0 if entry is None else self._patiently(lambda transaction: self._take_back(transaction, after))
+        later = [path for path, _ in self.store.list(paths.STAGING) if _epoch_of(path) > after]
+        self.store.delete(later)
+        return rows + len(later)
+
+    def _take_back(self, transaction: Transaction, after: Epoch) -> int:
+        entry, writer = transaction.entry(), self._identified()
+        if entry is None:
+            return 0
+        if writer.generation:
+            check_generation(entry, writer, self._database.place)
+        rows = 0
+        if entry.first_epoch is not None and entry.first_epoch > after:
+            rows = transaction.clear()
+        elif not entry.has_key:
+            rows = transaction.delete_after(after)
+        transaction.put(entry.forget(after, writer))
+        return rows
+
+    def _prepare_ledger(self, transaction: Transaction, *, may_create: bool) -> None:
+        if transaction.has_ledger():
+            return
+        if may_create:
+            transaction.create_ledger()
+            return
+        msg = (
+            "the bookkeeping table is not there, by which every epoch is written once, and this output has "
+            "create: false, or is not where it was. Create it, in the schema of the table, or set create: true: "
+            f"{self._database.ledger_ddl}; table={self._database.place}"
+        )
+        raise InvalidJobError(msg)
+
+    def _check_table(self, differences: Sequence[str] | None, *, is_fresh: bool) -> None:
+        place = self._database.place
+        if differences:
+            msg = (
+                "the table is not as this job needs it, and nothing was written: "
+                f"{'; '.join(differences)}. Change the table, or the job; or name another table. table={place}"
+            )
+            raise InvalidJobError(msg)
+        if differences is None and not is_fresh:
+            msg = (
+                "the job goes on from a checkpoint, and the table it has written so far is gone. Restore it with its "
+                "row in _mixedmode, or give the job a new checkpointing.dir (it then starts from the beginning of its "
+                f"sources). table={place}"
+            )
+            raise InvalidJobError(msg)
+        if differences is None and not self._create:
+            msg = f"there is no such table, and create: false says that it is yours. Create it first. table={place}"
+            raise InvalidJobError(msg)
+
+    def _apply(self, transaction: Transaction, shape: Shape, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        transaction.begin(shape)
+        for rows in batches_of(self.store, staged, shape):
+            self._check_keys(rows, shape, epoch)
+            try:
+                transaction.apply(rows)
+            except RefusedError as error:
+                raise self._refused(*_first_refused(transaction, rows, error, epoch)) from error
+
+    def _check_keys(self, rows: pa.Table, shape: Shape, epoch: Epoch) -> None:
+        """Raises InvalidJobError for a key that is NULL: in SQL it is equal to no other, and would be there twice."""
+        for name in shape.key_columns:
+            column = rows.column(name)
+            if column.null_count:
+                row = rows.slice(pc.index(column.is_valid(), False).as_py(), 1)
+                raise self._refused(RefusedError("a key column is NULL", column=name), epoch, row)
+
+    def _refused(self, error: RefusedError, epoch: Epoch, row: pa.Table | None = None) -> InvalidJobError:
+        place = self._database.place
+        values = {
+            "constraint": error.constraint,
+            "column": error.column,
+            "row": None if row is None else _shown(row),
+            "epoch": epoch,
+            "table": place,
+        }
+        shown = ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+        return InvalidJobError(
+            f"the table refuses a row: {hidden(str(error))}. Nothing of its epoch is in the table; the epoch itself is "
+            "committed, and is written when the job is started again. So change the table (its constraints, types or "
+            "the rows they refer to), and start the job again; or go back to a savepoint, with a job that does not "
+            f"give such a row. {shown}"
+        )
+
+    def _identified(self) -> Writer:
+        """The writer with the id of this checkpoint folder, which is drawn here for a new one."""
+        if not self._writer.owner:
+            path = paths.OUTPUT_DESCRIPTION
+            data = self.store.get(path)
+            if data is None:
+                self.store.put_new(path, encode_as(_OWNER, _Owner(uuid.uuid4().hex)))
+                data = self.store.get(path)
+            assert data is not None, path
+            owner = decode_as(_OWNER, _Owner, data, where=f"{self.store.url}/{path}")
+            self._writer = replace(self._writer, owner=owner.id)
+        return self._writer
+
+    def _entry(self) -> Entry | None:
+        """The table's row in the ledger as it is now; None if there is none, or no ledger, or no database."""
+        if not self._database.is_there():
+            return None
+        return self._patiently(lambda transaction: transaction.entry() if transaction.has_ledger() else None)
+
+    def _patiently(self, work: Callable[[Transaction], T], *, creates: bool = False) -> T:
+        """A transaction, again as often as RETRY_SECONDS says while the database is away."""
+        for seconds in (*RETRY_SECONDS, None):
+            try:
+                with self._database.transaction(creates=creates) as transaction:
+                    return work(transaction)
+            except LostConnectionError as error:
+                if seconds is None:
+                    msg = (
+                        "the database cannot be reached, or ended the connection, and repeating it did not help. What "
+                        "was committed is in the table once, or is written when the job is started again. See that the "
+                        f"database is there and takes connections, then start the job again. attempts="
+                        f"{len(RETRY_SECONDS) + 1}, cause={hidden(str(error))}, table={self._database.place}"
+                    )
+                    raise RetryableError(msg) from error
+                self._sleep(seconds)
+        raise AssertionError
+
+
+def _first_refused(
+    transaction: Transaction, rows: pa.Table, error: RefusedError, epoch: Epoch
+) -> tuple[RefusedError, Epoch, pa.Table | None]:
+    """The first row that is refused, found by halves; None if each of them is taken alone. The transaction is lost."""
+    while True:
+        first = rows.slice(0, (rows.num_rows + 1) // 2)
+        try:
+            transaction.apply(first)
+        except RefusedError as found:
+            if rows.num_rows == 1:
+                return found, epoch, rows
+            rows, error = first, found
+        else:
+            rows = rows.slice(first.num_rows)
+            if not rows.num_rows:
+                return error, epoch, None
+
+
+def _shown(row: pa.Table) -> str:
+    values: dict[str, Any] = row.drop_columns([n for n in ("_op",) if n in row.column_names]).to_pylist()[0]
+    texts = {name: str(value) if isinstance(value, int | float) else repr(value) for name, value in values.items()}
+    return "{" + ", ".join(f"{name}: {text[:_SHOWN_MAX]}" for name, text in texts.items()) + "}"
+
+
+def _epoch_of(path: str) -> int:
+    file = paths.parse_staged_path(path)
+    return -1 if file is None else file.epoch

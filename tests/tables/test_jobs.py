@@ -1,0 +1,148 @@
+"""Jobs on Spark with a table for a result: a history, then live; killed, overtaken, gone back; one answer."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.crash_points import CrashPoint
+from mixedmode.errors import FencedError
+from mixedmode.job import Job, Source
+from mixedmode.runtime import epochs
+from tests.faults.processes import finished, killed_at
+from tests.harness import Recording, manifests, run, write_json
+from tests.services.fixtures import Database
+from tests.tables.jobs import TableJob, password_of
+from tests.tables.places import Place
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def job(place: Place, scratch_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableJob:
+    if place.url:
+        monkeypatch.setenv("TABLES_PASSWORD", password_of(place.url))
+    return TableJob(tmp_path / "a folder", place=place)
+
+
+def test_a_history_then_live_ends_in_the_answer(spark: SparkSession, job: TableJob) -> None:
+    job.add("history", 2_000)
+    recording = Recording(feed=[lambda: job.add("live 1", 300), lambda: job.add("live 2", 300)])
+    run(job.job, spark, observer=recording)
+    assert [m.is_backlog for m in manifests(job.checkpoints)] == [True, False, False]
+    job.check()
+    run(job.job, spark)
+    job.check()
+
+
+def test_the_newest_checkpoint_is_lost_and_its_epoch_is_written_again(spark: SparkSession, job: TableJob) -> None:
+    job.add("history", 1_000)
+    run(job.job, spark, feed=[lambda: job.add("live", 300)])
+    (job.checkpoints / "manifests" / "0000000001.json").unlink()
+    job.add("later", 300)
+    recording = run(job.job, spark)
+    assert [one.to for one in recording.went_back] == [0]
+    job.check()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("kind", "point", "epoch"),
+    [("postgres", "after-manifest", 0), ("postgres", "table-applied", 1), ("sqlite", "table-committed", 1)],
+)
+def test_a_kill_around_the_transaction(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    tmp_path: Path,
+    scratch_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    point: CrashPoint,
+    epoch: int,
+) -> None:
+    place: Place = request.getfixturevalue(f"{kind}_place")
+    if place.url:
+        monkeypatch.setenv("TABLES_PASSWORD", password_of(place.url))
+    job = TableJob(tmp_path / "a folder", place=place)
+    job.add("history", 1_000)
+    if epoch:
+        run(job.job, spark)
+        job.add("live", 300)
+    before = job.table() if epoch else []
+    killed_at(job.file, point, epoch)
+    assert len(manifests(job.checkpoints)) == epoch + 1, "the epoch was committed"
+    is_there = point == "table-committed"
+    assert (job.table() != before) is is_there if epoch else not is_there
+    job.add("later", 300)
+    run(job.job, spark)
+    job.check()
+
+
+@pytest.mark.faults
+def test_a_driver_that_stood_still_before_its_publication_is_fenced_by_a_newer_one(
+    postgres_place: Place, spark: SparkSession, tmp_path: Path, scratch_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer one is a process of its own, which publishes the older one's epoch, and the next one."""
+    monkeypatch.setenv("TABLES_PASSWORD", password_of(postgres_place.url))
+    job = TableJob(tmp_path / "a folder", place=postgres_place)
+    job.add("history", 500)
+    overtaken = list[int]()
+
+    def stand_still(point: CrashPoint, epoch: int) -> None:
+        if point == "after-manifest" and not overtaken:
+            job.add("live", 300)
+            code, _, errors = finished("run", job.file, "--until-idle")
+            assert code == 0, errors
+            overtaken.append(epoch)
+
+    monkeypatch.setattr(epochs, "reach", stand_still)
+    with pytest.raises(FencedError, match="a newer start of this job has written to its table"):
+        run(job.job, spark)
+    assert overtaken == [0]
+    assert [manifest.generation for manifest in manifests(job.checkpoints)] == [1, 2]
+    job.check()
+
+
+def test_the_three_modes_agree(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    rows = [{"k": f"k{i % 13}", "n": i} for i in range(500)]
+    write_json(tmp_path / "in", "a.json", rows)
+    answer = [(f"k{k}", len(ns), sum(ns)) for k in range(13) for ns in [[i for i in range(500) if i % 13 == k]]]
+    for mode in ("batch", "streaming", "mixed"):
+        source = Source.json(tmp_path / "in", schema="k string, n long", bounded=True)
+        spec = place.spec(mode)
+        given = {} if mode == "batch" else {"checkpoint_dir": str(tmp_path / mode)}
+        job = Job(mode, sources={"s": source}, mode=mode, parallelism=2, **given)  # type: ignore[arg-type]
+        for _ in range(2 if mode == "batch" else 1):  # a second batch run replaces the first one's rows
+            run(job.key_by("k").aggregate(count="count(*)", total="sum(n)").write(spec), spark)
+            assert place.rows(mode) == sorted(answer, key=str)
+
+
+def test_a_job_without_a_key_adds_each_row_once(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    source = Source.json(tmp_path / "in", schema="n long")
+    job = Job("plain", sources={"s": source}, checkpoint_dir=str(tmp_path / "checkpoints"), parallelism=2)
+    plain = job.sql("SELECT n * 10 AS n FROM s").write(place.spec())
+    for epoch in range(3):
+        write_json(tmp_path / "in", f"{epoch}.json", [{"n": epoch}, {"n": epoch}])
+        run(plain, spark)
+    assert place.rows() == [(epoch * 10, epoch) for epoch in range(3) for _ in range(2)]
+
+
+@pytest.mark.faults
+def test_the_command_line_tells_what_the_table_refuses_and_never_the_password(
+    database: Database, tmp_path: Path, scratch_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = password_of(database.url)
+    monkeypatch.setenv("TABLES_PASSWORD", password)
+    database.sql(
+        "CREATE TABLE totals (shop text PRIMARY KEY, items bigint, best bigint CHECK (best < 0), income bigint)"
+    )
+    job = TableJob(tmp_path / "a folder", place=Place("postgres", tmp_path, database.url))
+    job.add("history", 100)
+    code, output, errors = finished("run", job.file, "--until-idle")
+    assert code == 2, errors
+    assert re.search(r"the table refuses a row: .*totals_best_check.*row=\{shop: 'shop \d+', items: ", errors)
+    assert re.search(r"table=postgres 127\.0\.0\.1:\d+/test_\S+ public\.totals$", errors.strip())
+    assert password not in output + errors
+    kept = [path for path in job.folder.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
+    assert not kept, "in no file of the job, no log, no checkpoint"

@@ -1,0 +1,26 @@
+"""A backlog is loaded fast enough: the bound is a tenth of what bench/micro/test_tables.py finds on a quiet machine."""
+
+import time
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.checkpoint.types import Epoch
+from tests.tables.places import Place
+
+ROWS = 100_000
+ROWS_PER_SECOND_MIN = 10_000
+
+
+def test_a_hundred_thousand_rows_take_seconds(place: Place) -> None:
+    fields = [pa.field("k", pa.int64()), pa.field("t", pa.string()), pa.field("d", pa.float64())]
+    sink = place.sink()
+    sink.prepare(fields, ["k"], is_fresh=True)
+    keys = np.random.default_rng(1).permutation(ROWS)
+    columns = {"k": keys, "t": pa.array(keys).cast(pa.string()), "d": keys / 7, "_op": ["upsert"] * ROWS}
+    for epoch in (0, 1):
+        file = place.stage_table(sink, epoch, pa.table(columns))
+        started = time.monotonic()
+        sink.publish(Epoch(epoch), [file])
+        assert time.monotonic() - started < ROWS / ROWS_PER_SECOND_MIN
+    assert place.sql("SELECT count(*), count(DISTINCT t), sum(k) FROM totals") == [(ROWS, ROWS, ROWS * (ROWS - 1) // 2)]
