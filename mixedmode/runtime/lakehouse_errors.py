@@ -1,0 +1,48 @@
+"""What Delta Lake and Iceberg say when a table that is read as a stream changes in other ways than by additions."""
+
+import re
+
+from mixedmode.errors import InvalidJobError
+
+_DELTA_CHANGE = re.compile(
+    r"\[(DELTA_SOURCE_TABLE_IGNORE_CHANGES|DELTA_SOURCE_IGNORE_DELETE)\].*?at version (\d+)", re.DOTALL
+)
+_ICEBERG_CHANGE = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")
+_ICEBERG_EMPTY = re.compile(r'"this\.lastOffsetForTriggerAvailableNow" is null')
+_ICEBERG_EXPIRED = re.compile(r"Cannot load current offset at snapshot (\d+)|[^\n]*snapshot was expired or removed")
+_NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
+_CHANGED = (
+    "the table of a source was changed by an update, a delete or a merge, and a stream reads what is added to a table "
+    "only; nothing was committed. Either pass over such changes, with {option} in the source's options (rows that were "
+    "updated then keep the old value in the result), or read the table as it is now: give the job a new "
+    "execution.checkpointing.dir and output. {value}"
+)
+
+
+def lakehouse_problem(text: str) -> InvalidJobError | None:
+    """What is wrong with a source's table, if that is what stopped a query; without the log."""
+    found = _DELTA_CHANGE.search(text)
+    if found is not None:
+        return InvalidJobError(_CHANGED.format(option="skipChangeCommits: true", value=f"version={found[2]}"))
+    found = _ICEBERG_CHANGE.search(text)
+    if found is not None:
+        option = f"streaming-skip-{found[1]}-snapshots: true"
+        return InvalidJobError(_CHANGED.format(option=option, value=f"snapshot={found[2]}"))
+    if _ICEBERG_EMPTY.search(text):
+        return InvalidJobError(
+            "the Iceberg table of a source has nothing that a stream could read, and Iceberg's stream cannot begin "
+            "with that. Start the job when the table has its first rows"
+        )
+    if _ICEBERG_EXPIRED.search(text):
+        return InvalidJobError(
+            "the snapshot of a source's table up to which the job has read has expired, so what came after it cannot "
+            "be told. Keep snapshots for longer than the job may stand still (history.expire.max-snapshot-age-ms), and "
+            "give the job a new execution.checkpointing.dir and output"
+        )
+    found = _NEW_COLUMNS.search(text)
+    if found is not None:
+        return InvalidJobError(
+            "the columns of a source's table have changed while the job was running. Start it again: it goes on with "
+            f"the new ones, if its steps still fit them. cause={found[1]}"
+        )
+    return None

@@ -1,0 +1,116 @@
+# ruff: noqa: S608 - all that is put into statements are names, each of them quoted
+"""A Delta table: a commit's mark is its user metadata, and a repeat is told by Delta's transaction ids.
+
+Delta takes a commit with (application, version) only if the application has committed no such version yet; that is
+checked in the commit itself, so it holds for any number of writers. The application is the output of the job, and the
+version the epoch. Going back would make epochs come again that Delta takes for repeats; so each past has an
+application of its own, and the one that was left is closed with the greatest version there is: a start of that past
+which still writes changes nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
+
+from mixedmode.runtime.frames import quoted
+from mixedmode.sinks.lakehouse_table import Commit, Mark, create_sql, parse_mark
+
+_TXN_APP = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_VERSION_MAX = 2**63 - 1
+_LOOK_FIRST = 20  # commits: the newest mark is nearly always among them, and each is a file to read
+#: operations that leave the rows as they are
+_QUIET = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"}
+
+
+class DeltaTable:
+    """See LakeTable."""
+
+    refuses_repeats = True
+
+    def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
+        """`session` is this sink's alone: its settings are changed from commit to commit."""
+        self.session = session
+        self.name = f"delta.{quoted(path)}" if path else ".".join(map(quoted, (table or "").split(".")))
+
+    def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
+        """See LakeTable."""
+        self.session.sql(create_sql(self.name, "delta", schema, partition_by))
+
+    def stored_type(self, column_type: str) -> str:
+        """See LakeTable."""
+        return column_type
+
+    def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
+        """See LakeTable."""
+        seen = 0
+        for limit in (f" LIMIT {_LOOK_FIRST}", ""):
+            rows = self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect()
+            yield from (_commit(row, output) for row in rows[seen:])
+            if len(rows) < _LOOK_FIRST:
+                return
+            seen = len(rows)
+
+    def knows_its_beginning(self) -> bool:
+        """See LakeTable."""
+        versions = self.session.sql(f"DESCRIBE HISTORY {self.name}").selectExpr("min(version)").collect()
+        return bool(versions[0][0] == 0)
+
+    def write(self, sql: str, mark: Mark) -> None:
+        """See LakeTable."""
+        with self._committing(mark, mark.epoch if mark.kind == "epoch" else None):
+            self.session.sql(sql).collect()
+
+    def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:
+        """See LakeTable."""
+        self._close(newest)
+        with self._committing(replace(mark, past=newest.past + 1), None):
+            self.session.sql(f"RESTORE TABLE {self.name} TO VERSION AS OF {to.number}").collect()
+
+    def note(self, newest: Mark, mark: Mark) -> None:
+        """See LakeTable."""
+        self._close(newest)
+        mark = replace(mark, past=newest.past + 1)
+        with self._committing(mark, max(mark.epoch, 0)):
+            self._write_nothing()
+
+    def _close(self, newest: Mark) -> None:
+        with self._committing(replace(newest, kind="closed"), _VERSION_MAX):
+            self._write_nothing()
+
+    def _write_nothing(self) -> None:
+        self.session.sql(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE false").collect()
+
+    @contextmanager
+    def _committing(self, mark: Mark, version: int | None) -> Iterator[None]:
+        settings = {_METADATA: mark.to_text()}
+        if version is not None:
+            settings |= {_TXN_APP: _application(mark), _TXN_VERSION: str(version)}
+        with _set(self.session, settings):
+            yield
+
+
+def _application(mark: Mark) -> str:
+    return f"mixedmode:{mark.job}:{mark.output}:{mark.past}"
+
+
+def _commit(row: Row, output: tuple[str, str]) -> Commit:
+    mark = parse_mark(row.userMetadata)
+    own = mark is not None and (mark.job, mark.output) == output
+    return Commit(row.version, mark if own else None, row.operation not in _QUIET)
+
+
+@contextmanager
+def _set(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """These settings while the block runs; they are nobody else's, so nothing has to be put back."""
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            session.conf.unset(key)

@@ -1,0 +1,96 @@
+# ruff: noqa: S608 - all that is put into statements are names, each of them quoted
+"""An Iceberg table: a commit's mark is a property of its snapshot.
+
+Iceberg has nothing that refuses a second commit of the same epoch, so the sink looks at the snapshots right before it
+writes. Going back rolls the table back to a snapshot; those after it are no longer among the ones that led to what the
+table is, so nothing has to be noted.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
+
+from mixedmode.runtime.frames import quoted
+from mixedmode.sinks.lakehouse_table import Commit, Mark, create_sql, parse_mark
+
+_PROPERTY = "mixedmode"
+_SET_PROPERTY = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"
+_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+_REPLACE = "replace"  # the operation of a compaction
+#: Iceberg has no smaller whole numbers
+_WIDENED = {"tinyint": "int", "smallint": "int"}
+
+
+class IcebergTable:
+    """See LakeTable."""
+
+    refuses_repeats = False
+
+    def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
+        """`session` is this sink's alone. A path is a table of a catalog of its own, in the folder around it."""
+        self.session = session
+        parts = _of_path(session, path) if path else (table or "").split(".")
+        is_catalog = session.conf.get(f"spark.sql.catalog.{parts[0]}", None) is not None
+        self._catalog = parts[0] if is_catalog else "spark_catalog"
+        self._in_catalog = ".".join(map(quoted, parts[1:] if is_catalog else parts))
+        self.name = ".".join(map(quoted, parts))
+
+    def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
+        """See LakeTable."""
+        self.session.sql(create_sql(self.name, "iceberg", schema, partition_by))
+
+    def stored_type(self, column_type: str) -> str:
+        """See LakeTable."""
+        return _WIDENED.get(column_type, column_type)
+
+    def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
+        """See LakeTable."""
+        for row in self._ancestors():
+            mark = parse_mark(row.summary.get(_PROPERTY))
+            own = mark is not None and (mark.job, mark.output) == output
+            yield Commit(row.snapshot_id, mark if own else None, row.operation != _REPLACE)
+
+    def knows_its_beginning(self) -> bool:
+        """See LakeTable."""
+        ancestors = self._ancestors()
+        return not ancestors or ancestors[-1].parent_id is None
+
+    def write(self, sql: str, mark: Mark) -> None:
+        """See LakeTable."""
+        self.session.conf.set(_SET_PROPERTY, mark.to_text())
+        try:
+            self.session.sql(sql).collect()
+        finally:
+            self.session.conf.unset(_SET_PROPERTY)
+
+    def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:  # noqa: ARG002 - the snapshots say it all
+        """See LakeTable."""
+        call = f"CALL {quoted(self._catalog)}.system.rollback_to_snapshot('{self._in_catalog}', {to.number})"
+        self.session.sql(call).collect()
+
+    def note(self, newest: Mark, mark: Mark) -> None:  # noqa: ARG002 - see go_back
+        """See LakeTable."""
+        self.write(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE false", mark)
+
+    def _ancestors(self) -> list[Row]:
+        """The snapshots that led to what the table is, newest first."""
+        self.session.sql(f"REFRESH TABLE {self.name}").collect()
+        snapshots = {row.snapshot_id: row for row in self.session.read.table(f"{self.name}.snapshots").collect()}
+        main = self.session.read.table(f"{self.name}.refs").where("name = 'main'").collect()
+        found, one = [], snapshots.get(main[0].snapshot_id) if main else None
+        while one is not None:
+            found.append(one)
+            one = snapshots.get(one.parent_id)
+        return found
+
+
+def _of_path(session: SparkSession, path: str) -> list[str]:
+    """The name of the table in a folder, in a catalog that this sets up for the folder around it."""
+    folder, _, name = path.rstrip("/").rpartition("/")
+    catalog = f"mixedmode_{sha256(folder.encode()).hexdigest()[:12]}"
+    settings = {"": _CATALOG, ".type": "hadoop", ".warehouse": folder or "/", ".cache-enabled": "false"}
+    for key, value in settings.items():
+        session.conf.set(f"spark.sql.catalog.{catalog}{key}", value)
+    return [catalog, name]

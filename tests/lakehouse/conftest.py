@@ -1,0 +1,39 @@
+"""The Spark session of these tests, with Delta Lake and Iceberg in it; where there is no build of them, they skip."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.errors import RetryableError
+from mixedmode.job import Job, Sink, Source
+from mixedmode.runtime.session import open_session
+from mixedmode.services.artifacts import delta_jars, iceberg_jars
+from tests.harness import JAVA_OPTIONS
+from tests.lakehouse.tables import SPARK
+
+
+@pytest.fixture(scope="session")
+def jars() -> str:
+    """The jars of both formats, as Spark takes them."""
+    if not pyspark.__version__.startswith("4.1."):
+        pytest.skip(f"no build of Delta Lake and Iceberg for this Spark, {pyspark.__version__}; see the env lakehouse")
+    try:
+        return ",".join(map(str, [*delta_jars(), *iceberg_jars()]))
+    except RetryableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(jars: str, scratch_folder: Path) -> Iterator[SparkSession]:
+    """The session that these tests share: as a job gets it that reads a Delta table and writes an Iceberg one."""
+    sources = {"t": Source.delta(scratch_folder / "none", bounded=True)}
+    job = Job("tests", sources=sources, spark={**SPARK, "jars": jars})
+    spec = job.sql("SELECT * FROM t").write(Sink.iceberg(scratch_folder / "none either")).spec
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+        session = open_session(spec, log_folder=scratch_folder)
+    yield session
+    session.stop()

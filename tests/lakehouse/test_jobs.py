@@ -1,0 +1,72 @@
+"""Whole jobs over tables, in every mode, against plain Python."""
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.job import Job, Sink, Source
+from tests.harness import run
+from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, totals
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "lakehouse.md"
+
+HISTORY = [[("a", n, 10 * n) for n in range(4)], [("b", 1, 5), ("a", 9, -70)], [("c", 2, 7)]]
+LIVE = [[("a", 1, 100), ("d", 1, 1)], [("d", 1, -1), ("e", 3, 3)]]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("mode", ["mixed", "streaming", "batch"])
+def test_totals_of_a_table_that_grows_are_merged_into_another(
+    spark: SparkSession, tmp_path: Path, kind: Format, mode: str
+) -> None:
+    lake = LakeJob(tmp_path, kind, mode=mode)
+    pieces = HISTORY if mode != "batch" else [*HISTORY, *LIVE]
+    for piece in pieces:
+        add(spark, kind, lake.inputs, piece)
+    settings = {"max_files_per_epoch": 1} if mode == "streaming" else {"bounded": True} if mode == "batch" else {}
+    feed = [lambda piece=piece: add(spark, kind, lake.inputs, piece) for piece in LIVE] if mode != "batch" else []
+    recording = lake.totals(spark, feed, source_settings=settings)
+    assert sorted(rows_of(spark, kind, lake.out), key=lambda row: row["shop"]) == totals(
+        row for piece in [*HISTORY, *LIVE] for row in piece
+    )
+    counts = [epoch.records for epoch in recording.committed]
+    assert counts == {"mixed": [7, 2, 2], "streaming": [4, 2, 1, 2, 2], "batch": [11]}[mode]
+
+
+def test_the_job_of_the_document_reads_one_format_and_writes_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    found = re.search(r"```yaml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    (tmp_path / "job.yaml").write_text(found[1], encoding="utf-8")
+    noon = datetime(2026, 1, 1, 12)  # noqa: DTZ001 - in the time zone of the session, which is not what this is about
+    rows = [("a", noon, 5), ("b", noon, 1), ("a", noon, 2)]
+    add(spark, "delta", tmp_path / "lake" / "orders", rows, "customer string, at timestamp, amount bigint")
+    run(Job.from_yaml(tmp_path / "job.yaml"), spark)
+    written = rows_of(spark, "iceberg", tmp_path / "lake" / "totals")
+    assert sorted((row["customer"], row["orders"], row["revenue"]) for row in written) == [("a", 2, 7), ("b", 1, 1)]
+
+
+def test_a_table_is_named_in_a_catalog_that_the_job_sets_up(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = {
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path),
+    }
+    for key, value in catalog.items():  # which a job that starts its own session has from its settings
+        spark.conf.set(key, value)
+    add(spark, "iceberg", tmp_path / "db" / "in", HISTORY[0])
+    job = Job(
+        "named",
+        sources={"sales": Source.iceberg(table="lake.db.in")},
+        checkpoint_dir=tmp_path / "checkpoints",
+        spark={**SPARK, **catalog},
+    )
+    job = job.key_by("shop").aggregate(items="count(*)", income="sum(price)")
+    job = job.write(Sink.iceberg(table="lake.db.out", partition_by=["shop"]))
+    run(job, spark)
+    add(spark, "iceberg", tmp_path / "db" / "in", HISTORY[2])
+    run(job, spark)
+    written = rows_of(spark, "iceberg", tmp_path / "db" / "out")
+    assert sorted(written, key=lambda row: row["shop"]) == totals([*HISTORY[0], *HISTORY[2]])

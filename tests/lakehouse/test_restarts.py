@@ -1,0 +1,96 @@
+"""Starts after a kill, and after damage, with real tables: each epoch's rows are in the table once."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.checkpoint.savepoint import create_savepoint
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.runtime.restore import restore_savepoint
+from tests.faults.processes import finished, killed_at
+from tests.harness import checkpoint_log
+from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, totals
+
+FIRST = [("a", 1, 10), ("b", 1, 5)]
+SECOND = [("a", 2, 1), ("b", 2, -5), ("c", 1, 3)]
+THIRD = [("b", 1, 9), ("c", 2, 4)]
+
+
+def shops(spark: SparkSession, lake: LakeJob) -> list[dict[str, object]]:
+    return sorted(rows_of(spark, lake.kind, lake.out), key=lambda row: str(row["shop"]))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_damaged_checkpoint_is_left_and_its_epoch_comes_again(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    lake = LakeJob(tmp_path, kind)
+    add(spark, kind, lake.inputs, FIRST)
+    lake.totals(spark)
+    add(spark, kind, lake.inputs, SECOND)
+    lake.totals(spark)
+    assert shops(spark, lake) == totals([*FIRST, *SECOND])
+    (lake.checkpoints / "manifests" / "0000000001.json").write_text("damaged")
+    add(spark, kind, lake.inputs, THIRD)
+    recording = lake.totals(spark)
+    assert [event.to for event in recording.went_back] == [0]
+    assert [epoch.epoch for epoch in recording.committed] == [1]
+    assert shops(spark, lake) == totals([*FIRST, *SECOND, *THIRD])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_savepoint_sets_the_table_back(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    lake = LakeJob(tmp_path, kind)
+    add(spark, kind, lake.inputs, FIRST)
+    lake.totals(spark)
+    create_savepoint(checkpoint_log(lake.checkpoints), ObjectStore(str(tmp_path / "savepoint")), now_ms=1)
+    add(spark, kind, lake.inputs, SECOND)
+    lake.totals(spark)
+    lake.checkpoints = tmp_path / "restored"
+    job = lake.counting()
+    restored = restore_savepoint(str(tmp_path / "savepoint"), job.spec, job.where, session=spark)
+    assert (restored.outputs, restored.files_taken_back) == (("",), 1)
+    assert shops(spark, lake) == totals(FIRST)
+    add(spark, kind, lake.inputs, THIRD)
+    lake.totals(spark)
+    assert shops(spark, lake) == totals([*FIRST, *SECOND, *THIRD])
+
+
+JOB = """\
+name: killed
+execution.checkpointing: {interval: 50ms, dir: ./checkpoints}
+parallelism: 1
+spark: SPARK
+sources:
+  sales: {format: delta, path: ./db/in}
+steps:
+  - {key-by: shop, aggregate: {items: count(*), income: sum(price)}}
+  - sql: SELECT * FROM previous WHERE income > 0
+sink: {format: iceberg, path: ./db/out, mode: append}
+"""
+
+
+def test_a_kill_between_the_tables_commit_and_the_end_of_its_publication(
+    spark: SparkSession, tmp_path: Path, jars: str
+) -> None:
+    """Of an append to Iceberg, which nothing would keep from coming twice but the mark that is in the commit."""
+    folder = tmp_path / "a job"
+    (folder / "db").mkdir(parents=True)
+    (folder / "job.yaml").write_text(JOB.replace("SPARK", json.dumps({**SPARK, "jars": jars})))
+    add(spark, "delta", folder / "db" / "in", FIRST)
+    killed_at(folder / "job.yaml", "table-committed", 0)
+    assert list((folder / "checkpoints").glob("staged/_staging/*")), "the staged files are still there"
+    add(spark, "delta", folder / "db" / "in", SECOND)
+    code, output, errors = finished("run", folder / "job.yaml", "--until-idle")
+    assert code == 0, output + errors
+    assert not list((folder / "checkpoints").glob("staged/_staging/*"))
+    changes = [(row["shop"], row["_op"], row["_epoch"]) for row in rows_of(spark, "iceberg", folder / "db" / "out")]
+    assert sorted(changes) == [
+        ("a", "insert", 0),
+        ("a", "update", 1),
+        ("b", "delete", 1),
+        ("b", "insert", 0),
+        ("c", "insert", 1),
+    ]

@@ -1,0 +1,211 @@
+"""A table as an output, epoch by epoch: repeats, crashes between any two steps, going back, and others who write."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
+from mixedmode.sinks import SinkContext, print_rows
+from mixedmode.sinks.files import OutputWriter
+from mixedmode.sinks.lakehouse import LakehouseSink
+from tests.lakehouse.tables import FORMATS, Format, rows_of, sink
+
+KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]
+Changes = Iterable[tuple[str, int | None]]
+
+
+class Output:
+    """An output of a job, whose tasks this plays; `again` is another start of the job."""
+
+    def __init__(
+        self, spark: SparkSession, kind: Format, base: Path, *, is_fresh: bool = True, **settings: Any
+    ) -> None:
+        self.spark, self.kind, self.base = spark, kind, base
+        self.path = base / "db" / "out"
+        self.settings = settings
+        self.keys: list[str] = [] if settings.get("mode") == "append" else KEY
+        context = SinkContext(
+            job="lake",
+            name="",
+            generation=Generation(1),
+            base=str(base / "check points"),
+            replaces=settings.pop("replaces", False),
+            session=spark,
+            show=print_rows,
+        )
+        self.sink = LakehouseSink(sink(kind, self.path, **settings), context)
+        self.local = base / "local"
+        self.local.mkdir(exist_ok=True)
+        self.sink.prepare(FIELDS, self.keys, is_fresh=is_fresh)
+
+    def again(self) -> "Output":
+        return Output(self.spark, self.kind, self.base, is_fresh=False, **self.settings)
+
+    def stage(self, epoch: int, *tasks: Changes) -> list[StagedFile]:
+        """What subtasks stage: for each key its new value, or None to delete it."""
+        staged: list[StagedFile] = []
+        for subtask, changes in enumerate(tasks):
+            rows = list(changes)
+            table = pa.table({"k": [k for k, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())})
+            if self.keys:
+                table = table.append_column("_op", pa.array(["delete" if n is None else "update" for _, n in rows]))
+            folder = self.local / f"{epoch}-{subtask}"
+            folder.mkdir(exist_ok=True)
+            writer = OutputWriter(self.sink.task, Epoch(epoch), subtask, folder)
+            writer.write(table)
+            staged += writer.finish(f"a{len(list(self.local.iterdir()))}")
+        return staged
+
+    def publish(self, epoch: int, *tasks: Changes) -> list[StagedFile]:
+        staged = self.stage(epoch, *tasks)
+        self.sink.publish(Epoch(epoch), staged)
+        return staged
+
+    def rows(self) -> list[tuple[str, int]]:
+        return sorted((row["k"], row["n"]) for row in rows_of(self.spark, self.kind, self.path))
+
+    def write_beside(self, *rows: tuple[str, int]) -> None:
+        """What somebody else writes to the table."""
+        frame = self.spark.createDataFrame(rows, "k string, n bigint")
+        if self.kind == "delta":
+            frame.write.format("delta").mode("append").option("mergeSchema", "true").save(str(self.path))
+            return
+        self.sink._table.session.createDataFrame(rows, "k string, n bigint").createOrReplaceTempView("beside")
+        self.sink._table.session.sql(f"INSERT INTO {self.sink._table.name} (k, n) SELECT * FROM beside")
+
+
+@pytest.fixture(params=FORMATS)
+def kind(request: pytest.FixtureRequest) -> Format:
+    found: Format = request.param
+    return found
+
+
+def test_changes_are_merged_and_a_repeat_changes_nothing(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path)
+    assert output.sink.is_new()
+    assert output.sink.newest_published() is None
+    output.publish(0, [("a", 1), ("b", 2), ("a", 3)], [("c", 4), ("c", None)])  # the last row of a key counts
+    assert output.rows() == [("a", 3), ("b", 2)]
+    staged = output.publish(1, [("a", None), ("d", None)], [("c", 5)])
+    assert output.rows() == [("b", 2), ("c", 5)]
+    assert not output.sink.store.list(), "staged files are deleted"
+    output.sink.publish(Epoch(1), staged)  # as a start does
+    output.sink.publish(Epoch(2), [])  # an epoch without rows leaves no trace
+    later = output.again()
+    later.publish(1, [("b", 77)])  # the same epoch with its files still there, as after a crash before their deletion
+    assert later.rows() == [("b", 2), ("c", 5)]
+    assert not later.sink.store.list()
+    assert (later.sink.newest_published(), later.sink.oldest_published()) == (1, 0)
+    assert not later.sink.is_new()
+    with pytest.raises(FencedError, match=r"has published later epochs.*epoch=0, latest_published=1, table=\w+ /"):
+        output.again().publish(0, [("a", 1)])
+    with pytest.raises(InvalidJobError, match=r"output of an earlier run of this job.*latest_published=1"):
+        Output(spark, kind, tmp_path)
+
+
+def test_every_row_is_appended_once(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path, mode="append", partition_by=["k"])
+    output.publish(0, [("a", 1), ("a", 1)], [("b", 2)])
+    for _ in range(2):
+        output.publish(1, [("a", 1)])
+    assert output.rows() == [("a", 1), ("a", 1), ("a", 1), ("b", 2)]
+    epochs = [row["_epoch"] for row in rows_of(spark, kind, output.path)]
+    assert sorted(epochs) == [0, 0, 0, 1]
+    # all of an epoch's rows are taken back, and come again, with other rows than those of the past that was left
+    assert output.sink.take_back(Epoch(0)) == 1
+    assert output.rows() == [("a", 1), ("a", 1), ("b", 2)]
+    assert output.sink.newest_published() == 0
+    later = output.again()
+    later.publish(1, [("c", 3)])
+    later.publish(2, [("c", 4)])
+    assert later.rows() == [("a", 1), ("a", 1), ("b", 2), ("c", 3), ("c", 4)]
+    if kind == "delta":  # a start of the past that was left: what it still publishes is refused by the table itself
+        output.sink._table.write(
+            f"INSERT INTO {output.sink._table.name} SELECT 'x', 1, 1", output.sink._mark("epoch", Epoch(2), 0)
+        )
+        assert ("x", 1) not in later.rows()
+
+
+def test_going_back_before_the_first_epoch_leaves_no_rows(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path, mode="append")
+    output.publish(3, [("a", 1)])
+    output.publish(4, [("a", 1)])
+    for taken_back in (2, 0):
+        assert output.sink.take_back(Epoch(2)) == taken_back
+        assert output.rows() == []
+    output.publish(3, [("b", 1)])
+    assert output.rows() == [("b", 1)]
+    assert output.sink.newest_published() == 3
+
+
+def test_what_others_have_written_is_kept(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path)
+    output.publish(0, [("a", 1)])
+    output.publish(1, [("a", 2), ("b", 2)])
+    output.write_beside(("z", 9))
+    assert output.sink.newest_published() == 1
+    assert output.sink.take_back(Epoch(0)) == 1
+    assert output.rows() == [("a", 2), ("b", 2), ("z", 9)], "the later rows wait for their repeat"
+    assert output.sink.newest_published() == 0
+    output.publish(1, [("a", 3), ("b", 3)])
+    assert output.rows() == [("a", 3), ("b", 3), ("z", 9)]
+
+
+def test_an_append_that_cannot_be_taken_back_is_refused(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path, mode="append")
+    output.publish(0, [("a", 1)])
+    output.publish(1, [("a", 2)])
+    output.write_beside(("z", 9))
+    with pytest.raises(InvalidJobError, match=r"somebody else has written.*checkpoint=0, foreign_commit=\d+"):
+        output.sink.take_back(Epoch(0))
+    assert output.rows() == [("a", 1), ("a", 2), ("z", 9)]
+
+
+def test_a_staged_file_that_is_lost_is_told(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path)
+    first = output.publish(0, [("a", 1)])
+    lost, kept = output.stage(1, [("a", 2)], [("b", 2)])
+    assert output.sink.problem(first[0], reads=True) is None
+    assert output.sink.problem(lost, reads=True) is None
+    output.sink.store.delete([lost.staged_path])
+    problem = output.sink.problem(lost, reads=True)
+    assert problem == (lost.staged_path, "does not exist, and the table does not have its epoch")
+    with pytest.raises(CorruptStateError, match="an output of a committed epoch is lost"):
+        output.sink.publish(Epoch(1), [lost, kept])
+    assert output.rows() == [("a", 1)]
+
+
+def test_a_batch_run_replaces_its_own_rows_only(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    for rows in ([("a", 1), ("b", 2)], [("c", 3)], []):
+        output = Output(spark, kind, tmp_path, replaces=True)
+        output.sink.publish(Epoch(0), output.stage(0, rows) if rows else [])
+        assert output.rows() == rows
+    with pytest.raises(InvalidJobError, match="the output of a batch run of this job"):
+        Output(spark, kind, tmp_path)
+    other = tmp_path / "other"
+    (other / "db").mkdir(parents=True)
+    Output(spark, kind, other).publish(0, [("a", 1)])
+    with pytest.raises(InvalidJobError, match="this one holds rows that no batch run of the job has written"):
+        Output(spark, kind, other, replaces=True)
+
+
+def test_a_table_with_other_columns_is_refused(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path, mode="append")
+    with pytest.raises(InvalidJobError, match="column=n, type=string, in the table=bigint, table="):
+        output.sink.prepare([FIELDS[0], pa.field("n", pa.string())], [], is_fresh=True)
+    with pytest.raises(InvalidJobError, match="column=m, type=string, in the table=no such column"):
+        output.sink.prepare([*FIELDS, pa.field("m", pa.string())], [], is_fresh=True)
+    with pytest.raises(InvalidJobError, match="this table has no column `_op string`"):
+        output.sink.prepare(FIELDS, KEY, is_fresh=True)
+
+
+def test_a_job_that_goes_on_wants_its_table(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    with pytest.raises(InvalidJobError, match="cannot open the table of an output"):
+        Output(spark, kind, tmp_path, is_fresh=False)
+    with pytest.raises(InvalidJobError, match=r"not a column='x', columns="):
+        Output(spark, kind, tmp_path, partition_by=["x"])

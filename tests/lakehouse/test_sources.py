@@ -1,0 +1,146 @@
+"""Tables as sources: where they start, what is refused, and a live query that goes on until it is stopped."""
+
+import threading
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Sink
+from mixedmode.runtime.events import EpochCommitted
+from mixedmode.runtime.run import RunOptions, Until, run_job
+from mixedmode.sources import Admission, open_source
+from tests.harness import Feed, ManualClock, Recording, output_rows, run
+from tests.lakehouse.tables import FORMATS, Format, LakeJob, add, beside, source
+
+PIECES = [[("a", 1, 1)], [("a", 2, 2)], [("a", 3, 3)]]
+
+
+def prices(lake: LakeJob) -> list[int]:
+    return sorted(row["price"] for row in output_rows(lake.checkpoints.parent / "out"))
+
+
+def copied(lake: LakeJob, spark: SparkSession, feed: Any = (), **settings: Any) -> Recording:
+    """Run a job that only copies the source's rows to Parquet."""
+    steps = lake.job(**settings).sql("SELECT * FROM sales")
+    return run(steps.write(Sink.parquet(lake.checkpoints.parent / "out")), spark, feed=feed)
+
+
+def second_commit(spark: SparkSession, lake: LakeJob) -> dict[str, dict[str, Any]]:
+    """All ways to say that a table is read from its second commit on."""
+    if lake.kind == "delta":
+        rows = spark.sql(f"DESCRIBE HISTORY delta.`{lake.inputs}`").where("version = 1").collect()
+        at = rows[0].timestamp.astimezone(UTC)
+        return {"version": {"version": 1}, "timestamp": {"timestamp": f"{at:%Y-%m-%d %H:%M:%S.%f}"}}
+    rows = spark.read.format("iceberg").load(f"{lake.inputs}#snapshots").orderBy("committed_at").collect()
+    at = rows[1].committed_at.astimezone(UTC)
+    return {"snapshot": {"snapshot": rows[1].snapshot_id}, "timestamp": {"timestamp": at.isoformat()}}
+
+
+def batches(frame: DataFrame, folder: Path) -> list[list[int]]:
+    """The prices of each micro-batch of a stream, until there is nothing new."""
+    seen: list[list[int]] = []
+
+    def see(batch: DataFrame, _: int) -> None:
+        seen.append(sorted(row.price for row in batch.collect()))
+
+    writer = frame.writeStream.foreachBatch(see).option("checkpointLocation", str(folder))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return seen
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_table_is_read_from_a_commit_on(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    lake = LakeJob(tmp_path, kind)
+    for piece in PIECES:
+        add(spark, kind, lake.inputs, piece)
+    for name, start in second_commit(spark, lake).items():
+        opened = open_source(spark, source(kind, lake.inputs, starting=start), where="sources.t")
+        assert batches(opened.stream(Admission()), tmp_path / name) == [[2, 3]], name
+        if kind == "iceberg":
+            assert sorted(row.price for row in opened.batch().collect()) == [2, 3]
+        else:
+            with pytest.raises(InvalidJobError, match=r"only as a stream, and batch mode has none. Remove `starting`"):
+                opened.batch()
+
+
+def test_a_start_that_the_table_does_not_have_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    lake = LakeJob(tmp_path, "iceberg")
+    add(spark, "iceberg", lake.inputs, PIECES[0])
+    with pytest.raises(
+        InvalidJobError, match=r"the table has no such snapshot.*starting.snapshot=1, snapshots=\[\d+\]"
+    ):
+        copied(lake, spark, source_settings={"starting": {"snapshot": 1}})
+    with pytest.raises(InvalidJobError, match=r"this is no time\. .*starting.timestamp=soon"):
+        copied(lake, spark, source_settings={"starting": {"timestamp": "soon"}})
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_there_has_to_be_a_table(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    with pytest.raises(InvalidJobError, match=r"sources.sales: Spark cannot open this table\. Create it before"):
+        copied(LakeJob(tmp_path, kind), spark)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_row_that_is_deleted_in_the_source_stops_the_job_unless_it_is_told_to_pass_over_it(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    lake = LakeJob(tmp_path, kind)
+    add(spark, kind, lake.inputs, [("a", 1, 1), ("b", 1, 2)])
+    copied(lake, spark)
+    delete(spark, lake)
+    with pytest.raises(
+        InvalidJobError, match=r"was changed by an update, a delete or a merge.*(skipChange|overwrite-s)"
+    ):
+        copied(lake, spark)
+    add(spark, kind, lake.inputs, [("c", 1, 3)])
+    option = "skipChangeCommits" if kind == "delta" else "streaming-skip-overwrite-snapshots"
+    copied(lake, spark, source_settings={"options": {option: True}})
+    assert prices(lake) == [1, 2, 3]
+
+
+def delete(spark: SparkSession, lake: LakeJob) -> None:
+    """A row of a file that keeps others."""
+    if lake.kind == "delta":
+        spark.sql(f"DELETE FROM delta.`{lake.inputs}` WHERE shop = 'b'")
+    else:
+        spark.sql(f"DELETE FROM {beside(spark, lake.inputs)} WHERE shop = 'b'")
+
+
+def test_a_table_whose_first_snapshots_are_gone_is_not_taken_for_whole(spark: SparkSession, tmp_path: Path) -> None:
+    lake = LakeJob(tmp_path, "iceberg")
+    for piece in PIECES:
+        add(spark, "iceberg", lake.inputs, piece)
+    catalog = beside(spark, lake.inputs).partition(".")[0]
+    spark.sql(
+        f"CALL {catalog}.system.expire_snapshots(table => 'db.`in`', retain_last => 1, "
+        "older_than => TIMESTAMP '2100-01-01 00:00:00')"
+    ).collect()
+    with pytest.raises(InvalidJobError, match=r"the table's oldest snapshots have expired.*oldest_snapshot=\d+"):
+        copied(lake, spark)
+    copied(lake, spark, mode="batch")
+    assert prices(lake) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_live_query_reads_what_comes(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    lake = LakeJob(tmp_path, kind)
+    add(spark, kind, lake.inputs, [*PIECES[0], *PIECES[1]])
+    stop = threading.Event()
+
+    def stop_at_the_end(event: EpochCommitted) -> None:
+        if event.epoch == 2:
+            stop.set()
+
+    pieces = [[("b", 1, 4)], [("b", 1, 5)]]
+    feed: list[Feed] = [partial(add, spark, kind, lake.inputs, piece) for piece in pieces]
+    recording = Recording(feed=feed, on_commit=stop_at_the_end)
+    job = lake.job().sql("SELECT * FROM sales").write(Sink.parquet(tmp_path / "out"))
+    options = RunOptions(until=Until.STOPPED, observer=recording, clock=ManualClock(), stop=stop, session=spark)
+    run_job(job.spec, job.where, options)
+    assert [epoch.records for epoch in recording.committed] == [2, 1, 1]
+    assert prices(lake) == [1, 2, 4, 5]
