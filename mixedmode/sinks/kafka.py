@@ -1,0 +1,162 @@
+"""A topic of Kafka as an output: publishing sends an epoch's rows, and then notes that they were sent.
+
+    manifest -> all rows of the epoch to the topic -> the note -> staged files deleted
+
+What is guaranteed: every row of a committed epoch is sent at least once, and none of an epoch that is not committed.
+Kafka and the note cannot change together, so a crash between them sends the epoch once more; each repeat of a record
+has the same key, value and headers, and the headers (kafka_rows.py) tell it from every other record of the job. An
+epoch that was noted is not sent again. Within a key, the first sending of each record is in the order of the changes.
+
+Going back to an older checkpoint takes nothing back: records of later epochs stay in the topic, and what is computed
+instead of them follows, under a higher generation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.document import DocumentKind
+from mixedmode.checkpoint.manifest import decode_as, encode_as
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.checkpoint.verify import file_problem
+from mixedmode.config import KafkaSinkSpec
+from mixedmode.crash_points import reach
+from mixedmode.errors import FencedError
+from mixedmode.runtime.kafka_errors import kafka_problem, without_connector
+from mixedmode.secrets import resolve, resolve_all
+from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.kafka_rows import RecordShape, records_of
+from mixedmode.sinks.sink import SinkContext
+from operators.interface import OP_COLUMN
+
+_SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
+_NONE = Epoch(-1)
+#: how long a topic is looked for at the start; a client's default is a minute, several times
+_PATIENCE = {
+    "kafka.default.api.timeout.ms": "15000",
+    "kafka.request.timeout.ms": "10000",
+    "fetchOffset.numRetries": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """All epochs up to `epoch` were sent, as far as `generation`, the start that sent the last of them, knows."""
+
+    epoch: Epoch
+    generation: Generation
+
+
+class KafkaSink:
+    """A topic that gets a record for every row."""
+
+    can_take_back = False
+    is_memoryless = True  # a topic does not say what was sent to it; the note is of this checkpoint folder
+
+    def __init__(self, sink: KafkaSinkSpec, context: SinkContext) -> None:
+        """Touches nothing outside."""
+        self._sink = sink
+        self._context = context
+        self._shape: RecordShape | None = None
+        self.task = SinkTask(context.staging, "parquet")
+        self.store = ObjectStore(context.staging)
+
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """See Sink. Looks for the topic, so that a wrong name is found before the first epoch, not after it."""
+        own = tuple(field for field in fields if field.name not in {OP_COLUMN, EPOCH_COLUMN})
+        self._shape = RecordShape(own, tuple(key_columns))
+        self._check_topic()
+        if is_fresh:
+            self._note(_NONE)  # also over what an output of this name has left that the job no longer had
+
+    def is_new(self) -> bool:
+        """See Sink. What others have written to a topic is not in the way."""
+        return True
+
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        """See Sink. An epoch without rows costs nothing."""
+        if not staged:
+            return
+        assert self._shape is not None, "a sink is prepared before it publishes"
+        sent = self._sent()
+        if sent is not None and sent.generation > self._context.generation:
+            msg = (
+                "a newer start of this job has sent its output to the topic, so this one stops without sending more. "
+                "Nothing is lost: the other one goes on. If both were started by mistake, stop the one that is not "
+                f"wanted. topic={self._sink.topic}, epoch={epoch}"
+            )
+            raise FencedError(msg)
+        if not self._is_done(sent, epoch, staged):
+            session, context = self._context.session, self._context
+            records = records_of(session, self.store, staged, self._shape, context.job, epoch)
+            records.write.format("kafka").options(**self._options(), topic=self._sink.topic).mode("append").save()
+            reach("kafka-sent", epoch)
+            self._note(epoch)
+        self.store.delete([file.staged_path for file in staged])
+
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """See Sink. A file that is gone was sent, unless the note says that its epoch was not."""
+        if self.store.exists(file.staged_path):
+            found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
+            return None if found is None else (file.staged_path, found)
+        parsed, sent = paths.parse_staged_path(file.staged_path), self._sent()
+        if parsed is None or sent is None or parsed.epoch <= sent.epoch:
+            return None
+        return file.staged_path, "is gone, and was not sent"
+
+    def newest_published(self) -> Epoch | None:
+        """See Sink."""
+        sent = self._sent()
+        return None if sent is None or sent.epoch == _NONE else sent.epoch
+
+    def oldest_published(self) -> Epoch | None:
+        """See Sink. The note has the newest only."""
+        return None
+
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
+        """See Sink."""
+        return ()
+
+    def take_back(self, after: Epoch) -> int:
+        """See Sink. What was sent stays in the topic; what was not is taken back, and does not count."""
+        sent = self._sent()
+        if sent is not None and sent.epoch > after:
+            self._note(after)
+        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
+        self.store.delete([path for file, path in staged if file is not None and file.epoch > after])
+        return 0
+
+    def _is_done(self, sent: _Sent | None, epoch: Epoch, staged: Sequence[StagedFile]) -> bool:
+        """Whether an epoch was sent before: the note says so; or there is none, since a savepoint was restored here,
+        which has no files of its epoch.
+        """
+        if sent is not None:
+            return epoch <= sent.epoch
+        return not any(self.store.exists(file.staged_path) for file in staged)
+
+    def _sent(self) -> _Sent | None:
+        data = self.store.get(paths.SENT)
+        return None if data is None else decode_as(_SENT, _Sent, data, where=f"{self.store.url}/{paths.SENT}")
+
+    def _note(self, epoch: Epoch) -> None:
+        self.store.put(paths.SENT, encode_as(_SENT, _Sent(epoch, self._context.generation)))
+
+    def _check_topic(self) -> None:
+        options = {**self._options(), "subscribe": self._sink.topic}
+        if not options.keys() & _PATIENCE.keys():  # they depend on each other
+            options |= _PATIENCE
+        try:
+            # planning asks the broker for the topic's partitions; no record is read
+            self._context.session.read.format("kafka").options(**options).load().rdd.getNumPartitions()
+        except PySparkException as error:
+            raise kafka_problem(str(error)) or without_connector(self._sink.place, error) from error
+
+    def _options(self) -> dict[str, str]:
+        return {
+            "kafka.bootstrap.servers": resolve(self._sink.bootstrap_servers),
+            **resolve_all(self._sink.options),
+        }

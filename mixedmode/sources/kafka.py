@@ -1,0 +1,174 @@
+"""Topics of Kafka as a source, through Spark's Kafka connector.
+
+The one idea: Spark owns offsets, partitions and the end of the backlog; this says where to begin, decodes values
+(kafka_values.py), and lets no record disappear: one that cannot be decoded, and one that Kafka has deleted before it
+was read, stops the job unless its settings say otherwise.
+"""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import StructType
+
+from mixedmode.config import KafkaSourceSpec
+from mixedmode.errors import InvalidJobError
+from mixedmode.runtime.kafka_errors import without_connector
+from mixedmode.secrets import resolve, resolve_all
+from mixedmode.sources.kafka_offsets import (
+    OffsetRanges,
+    Offsets,
+    lines_of,
+    parse_initial_offsets,
+    parse_offsets,
+    ranges_between,
+    reads_topics,
+)
+from mixedmode.sources.kafka_values import REASON, KafkaValues
+from mixedmode.sources.source import Admission
+
+#: columns of what cannot be decoded, beside `reason`
+_DEAD_LETTER = ("topic", "partition", "offset", "timestamp", "key", "value")
+
+
+class KafkaSource:
+    """Topics, in a session."""
+
+    def __init__(self, session: SparkSession, source: KafkaSourceSpec, *, where: str) -> None:
+        """Raises InvalidJobError, beginning with `where`, for a schema that is none, or if the connector is missing."""
+        self._session = session
+        self._source = source
+        self._where = where
+        self._ranges: OffsetRanges | None = None
+        try:
+            raw = self._raw_stream(Admission())
+        except PySparkException as error:
+            raise without_connector(where, error) from error
+        self._values = KafkaValues(session, source, where=where)
+        self.schema: StructType = self._rows(raw).schema
+        _check_names(self.schema, where=where)
+
+    def batch(self) -> DataFrame:
+        """See OpenSource."""
+        return self._rows(self._read(self.batch_ranges()))
+
+    def stream(self, admission: Admission) -> DataFrame:
+        """See OpenSource."""
+        return self._rows(self._raw_stream(admission))
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """See ReadsAgain."""
+        return self._source.dead_letter is not None
+
+    def reads(self, offsets: Offsets) -> bool:
+        """See ReadsAgain."""
+        return reads_topics(self._source, offsets)
+
+    def undecodable(self, ranges: OffsetRanges) -> DataFrame:
+        """See ReadsAgain."""
+        marked = self._values.with_reasons(self._read(ranges))
+        return marked.where(F.col(REASON).isNotNull()).select(*_DEAD_LETTER, F.col(REASON).alias("reason"))
+
+    def batch_ranges(self) -> OffsetRanges:
+        """What `batch` reads: everything that is there when this is first called."""
+        if self._ranges is None:
+            self._ranges = self._present()
+        return self._ranges
+
+    def _present(self) -> OffsetRanges:
+        """What is there now, found out as the backlog of a streaming query is, whose records nobody reads."""
+        with tempfile.TemporaryDirectory(prefix="mixedmode-kafka-") as folder:
+            query = (
+                self._raw_stream(Admission())
+                .writeStream.foreachBatch(lambda _frame, _number: None)
+                .option("checkpointLocation", f"file://{folder}")
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+            log = Path(folder)
+            begin = parse_initial_offsets((log / "sources" / "0" / "0").read_bytes())
+            entry = log / "offsets" / "0"
+            lines = lines_of(entry.read_text(encoding="utf-8")) if entry.exists() else []
+        end = parse_offsets(lines[0]) if lines else begin
+        assert begin is not None, folder
+        assert end is not None, lines
+        return ranges_between(begin, end)
+
+    def _raw_stream(self, admission: Admission) -> DataFrame:
+        limit = {} if admission.max_records is None else {"maxOffsetsPerTrigger": str(admission.max_records)}
+        source = self._source
+        topics = {"subscribePattern": source.topic_pattern} if source.topic_pattern else {}
+        topics = topics or {"subscribe": ",".join(source.topics)}
+        options = {**self._options(), **topics, **_starting(source), **limit}
+        return self._session.readStream.format("kafka").options(**options).load()
+
+    def _read(self, ranges: OffsetRanges) -> DataFrame:
+        """Exactly these records."""
+        if not ranges.end:
+            return self._session.createDataFrame([], self._raw_stream(Admission()).schema)
+        return self._session.read.format("kafka").options(**self._options(), **ranges.as_options()).load()
+
+    def _options(self) -> dict[str, str]:
+        source = self._source
+        return {
+            "kafka.bootstrap.servers": resolve(source.bootstrap_servers, where=f"{self._where}.bootstrap-servers"),
+            "failOnDataLoss": str(not source.allow_data_loss).lower(),
+            "includeHeaders": str(source.metadata.headers is not None).lower(),
+            **resolve_all(source.options, where=f"{self._where}.options"),
+        }
+
+    def _rows(self, raw: DataFrame) -> DataFrame:
+        """The records that can be decoded, as rows; the first of the others stops the job, or they are left out."""
+        marked = self._values.with_reasons(raw)
+        if self._source.undecodable == "dead-letter":
+            good = marked.where(F.col(REASON).isNull())
+        else:
+            # in a filter, since a column that no step reads is not computed
+            good = marked.where(F.when(F.col(REASON).isNull(), F.lit(True)).otherwise(_refusal()))
+        fields = self._source.metadata.names
+        return good.select(*self._values.columns(), *(self._metadata(field, name) for field, name in fields.items()))
+
+    def _metadata(self, field: str, name: str) -> Column:
+        column = F.col(field)
+        is_text = field == "key" and self._source.key_format == "text"
+        return (column.cast("string") if is_text else column).alias(name)
+
+
+def _starting(source: KafkaSourceSpec) -> Mapping[str, str]:
+    starting = source.starting
+    if starting.timestamp is not None:
+        at_ms = str(int(starting.timestamp.timestamp() * 1000))
+        # in a partition without such a record, the first one that comes is one
+        return {"startingTimestamp": at_ms, "startingOffsetsByTimestampStrategy": "latest"}
+    if starting.offsets is not None:
+        return {"startingOffsets": json.dumps(starting.offsets)}
+    assert starting.at is not None, starting
+    return {"startingOffsets": starting.at}
+
+
+def _refusal() -> Column:
+    """Stops the job, and says at which record."""
+    msg = (
+        "a record of Kafka cannot be decoded, and nothing was committed. Correct `value` of the source; or set "
+        "`undecodable: dead-letter`, and such records go to an output of their own. reason="
+    )
+    place = [F.lit(", topic="), F.col("topic"), F.lit(", partition="), F.col("partition").cast("string")]
+    place += [F.lit(", offset="), F.col("offset").cast("string")]
+    return F.raise_error(F.concat(F.lit(msg), F.col(REASON), *place)).cast("boolean")
+
+
+def _check_names(schema: StructType, *, where: str) -> None:
+    names = [name.lower() for name in schema.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        msg = (
+            f"{where}: two columns have one name. Give the one in `metadata` another name, or rename the field in the "
+            f"schema. columns={', '.join(twice)}"
+        )
+        raise InvalidJobError(msg)

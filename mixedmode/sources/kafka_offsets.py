@@ -1,0 +1,98 @@
+"""Offsets of Kafka as Spark writes them, and the ranges between two of them. Nothing here asks a broker.
+
+    {"orders":{"0":17,"1":0}}     by topic and partition, the first offset that has not been read
+
+A line like this is what Spark's offset log has for a Kafka source, and what its options take.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mixedmode.config import KafkaSourceSpec
+
+__all__ = [
+    "EARLIEST",
+    "OffsetRanges",
+    "Offsets",
+    "lines_of",
+    "parse_initial_offsets",
+    "parse_offsets",
+    "ranges_between",
+    "reads_topics",
+]
+
+Offsets = Mapping[str, Mapping[int, int]]
+EARLIEST = -2  # as Spark writes it
+#: the lines of an entry of Spark's offset log before those of the sources: its version, and the settings of the epoch
+_HEAD_LINES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRanges:
+    """[start, end) of some partitions, none of which is empty."""
+
+    start: Offsets
+    end: Offsets
+
+    def as_options(self) -> dict[str, str]:
+        """For Spark's batch reader: exactly these ranges."""
+        partitions = {topic: sorted(ends) for topic, ends in self.end.items()}
+        return {
+            "assign": json.dumps(partitions),
+            "startingOffsets": json.dumps(self.start),
+            "endingOffsets": json.dumps(self.end),
+        }
+
+
+def parse_offsets(line: str) -> Offsets | None:
+    """The offsets in a line of Spark's log; None if it is not that of a Kafka source.
+
+    >>> parse_offsets('{"orders":{"0":17}}')
+    {'orders': {0: 17}}
+    >>> parse_offsets('{"logOffset":7}')
+    """
+    try:
+        said = json.loads(line)
+        return {topic: {int(partition): int(at) for partition, at in ends.items()} for topic, ends in said.items()}
+    except (ValueError, AttributeError, TypeError):
+        return None
+
+
+def parse_initial_offsets(entry: bytes) -> Offsets | None:
+    r"""The offsets in sources/<number>/0 of Spark's log, where a Kafka source keeps those that it has begun with.
+
+    >>> parse_initial_offsets(b'\0v1\n{"orders":{"0":0}}')
+    {'orders': {0: 0}}
+    """
+    return parse_offsets(entry.decode(errors="replace").rpartition("\n")[2])
+
+
+def lines_of(offsets: str) -> list[str]:
+    """The lines of the sources in an entry of Spark's offset log; a source that is read twice has two. "": none."""
+    return offsets.split("\n")[_HEAD_LINES:]
+
+
+def ranges_between(before: Offsets, now: Offsets) -> OffsetRanges:
+    """What `now` has and `before` has not. A partition that is new is read from its beginning, as Spark does."""
+    start: dict[str, dict[int, int]] = {}
+    end: dict[str, dict[int, int]] = {}
+    for topic, ends in now.items():
+        for partition, until in ends.items():
+            first = before.get(topic, {}).get(partition, EARLIEST)
+            if first < until and until > 0:
+                start.setdefault(topic, {})[partition] = first
+                end.setdefault(topic, {})[partition] = until
+    return OffsetRanges(start, end)
+
+
+def reads_topics(source: KafkaSourceSpec, offsets: Offsets) -> bool:
+    """Whether offsets may be those of a source, as far as the topics tell."""
+    if source.topic_pattern is None:
+        return bool(offsets) and offsets.keys() <= set(source.topics)
+    try:
+        pattern = re.compile(source.topic_pattern)
+    except re.error:  # what only Java takes; then any topic may be meant
+        return bool(offsets)
+    return bool(offsets) and all(map(pattern.fullmatch, offsets))

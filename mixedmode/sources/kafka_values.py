@@ -1,0 +1,124 @@
+"""From the bytes of Kafka's records to columns, and the reason why a record cannot be decoded.
+
+The one idea: Spark decodes, in its lenient mode, which marks what does not fit instead of failing; one column says why
+a record is no row, NULL if it is one. What becomes of such a record is the source's to say (kafka.py).
+
+Spark's own leniency goes further than that, and what it would pass over is marked here, too: JSON with something behind
+it, text that is not UTF-8, an empty value. A record without a value (a tombstone) is a row of NULLs.
+"""
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
+
+from mixedmode.config import KafkaSourceSpec
+from mixedmode.sources.kafka_avro import MARK, AvroSchemas
+from mixedmode.sources.source import parse_ddl
+
+__all__ = ["REASON", "KafkaValues"]
+
+#: names that no column of Kafka's has; one of the user's lies inside of _DECODED
+REASON, _DECODED, _CORRUPT, _RECORDS = "_reason", "_decoded", "_corrupt", "_records"
+_CONFLUENT_BYTES = 5  # 0, and the number of a schema as a big-endian int
+_LENIENT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+
+
+class KafkaValues:
+    """Decodes the values of one source. `fields` are their columns."""
+
+    def __init__(self, session: SparkSession, source: KafkaSourceSpec, *, where: str) -> None:
+        """Raises InvalidJobError, beginning with `where`, when the schema is not one."""
+        self._source = source
+        self._value = source.value
+        self._avro: AvroSchemas | None = None
+        if self._value.format == "avro":
+            self._avro = AvroSchemas(session, self._value, where=where)
+            self.fields = self._avro.fields
+        elif self._value.format in {"json", "csv"}:
+            self.fields = parse_ddl(self._value.schema_ddl or "", where=f"{where}.value.schema")
+        else:
+            one: DataType = StringType() if self._value.format == "text" else BinaryType()
+            self.fields = StructType([StructField("value", one)])
+
+    def with_reasons(self, frame: DataFrame) -> DataFrame:
+        """Kafka's columns, and why a record cannot be decoded in REASON; for `columns`, what it was decoded to."""
+        # true, and of a kind that Spark computes once; else it decodes a record anew for each place that reads it
+        once = F.when(F.rand(0) >= 0, self._decoded())
+        return frame.withColumn(_DECODED, once).withColumn(REASON, self._reason())
+
+    def columns(self) -> list[Column]:
+        """The columns of the values, over a frame that `with_reasons` gave."""
+        record = self._record()
+        if self._value.format in {"text", "binary"}:
+            return [record.alias("value")]
+        return [record.getField(field.name).alias(field.name) for field in self.fields]
+
+    def _decoded(self) -> Column:
+        payload, options = self._payload(), {**self._value.options, **_LENIENT}
+        match self._value.format:
+            case "json":
+                # Spark reads the first value of a text and passes over the rest; inside of something, it cannot
+                wrapped = F.concat(F.lit(f'{{"{_RECORDS}":['), payload.cast("string"), F.lit("]}"))
+                return F.from_json(wrapped, _with_corrupt(StructField(_RECORDS, ArrayType(self.fields))), options)
+            case "csv":
+                return F.from_csv(payload.cast("string"), _with_corrupt(*self.fields).toDDL(), options)
+            case "avro":
+                assert self._avro is not None, "made above"
+                return self._avro.decoded(payload)
+            case "text":
+                return payload.cast("string")
+            case "binary":
+                return payload
+
+    def _record(self) -> Column:
+        decoded = F.col(_DECODED)
+        return F.get(decoded.getField(_RECORDS), F.lit(0)) if self._value.format == "json" else decoded
+
+    def _reason(self) -> Column:
+        """The first thing that is wrong."""
+        faults: list[tuple[Column, str]] = []
+        if self._source.key_format == "text" and self._source.metadata.key is not None:
+            faults.append((_is_no_text(F.col("key")), "its key is not UTF-8 text"))
+        of_value: list[tuple[Column, str]] = []
+        if self._value.confluent_header:
+            has_header = (F.hex(F.substring("value", 1, 1)) == "00") & (F.length("value") >= _CONFLUENT_BYTES)
+            of_value.append((~has_header, "its value does not begin with Confluent's header: 0, and a schema's number"))
+        if self._value.format in {"json", "csv", "text"}:
+            of_value.append((_is_no_text(self._payload()), "its value is not UTF-8 text"))
+        of_value += self._faults_of_format()
+        faults += [(F.col("value").isNotNull() & fault, reason) for fault, reason in of_value]
+        first = F.lit(None).cast("string")
+        for fault, reason in reversed(faults):
+            first = F.when(fault, F.lit(reason)).otherwise(first)
+        return first
+
+    def _faults_of_format(self) -> list[tuple[Column, str]]:
+        decoded = F.col(_DECODED)
+        match self._value.format:
+            case "json":
+                # a text that is no JSON at all has NULL for all of it
+                is_one = F.coalesce(F.size(decoded.getField(_RECORDS)) == 1, F.lit(False))
+                fault = ~is_one | self._record().isNull() | decoded.getField(_CORRUPT).isNotNull()
+                return [(fault, "its value is not one JSON object that fits the schema")]
+            case "csv":
+                is_empty = F.trim(self._payload().cast("string")) == ""
+                fault = is_empty | decoded.isNull() | decoded.getField(_CORRUPT).isNotNull()
+                return [(fault, "its value is not a line of CSV that fits the schema")]
+            case "avro":
+                return [(decoded.isNull() | decoded.getField(MARK).isNull(), "its value is not Avro of the schema")]
+            case "text" | "binary":
+                return []
+
+    def _payload(self) -> Column:
+        """The value without the header that a serializer has put before it."""
+        if not self._value.confluent_header:
+            return F.col("value")
+        return F.expr(f"substring(value, {_CONFLUENT_BYTES + 1})")
+
+
+def _with_corrupt(*fields: StructField) -> StructType:
+    return StructType([*fields, StructField(_CORRUPT, StringType())])
+
+
+def _is_no_text(value: Column) -> Column:
+    return value.isNotNull() & ~F.is_valid_utf8(value.cast("string"))

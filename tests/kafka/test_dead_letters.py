@@ -1,0 +1,68 @@
+"""Records that cannot be decoded: the job stops and says which, or each of them is in the dead letters once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Sink
+from tests.harness import output_changes, output_rows, run
+from tests.kafka.records import Orders, by_customer, job, parquet, summed
+from tests.services.fixtures import Kafka, Record
+
+pytestmark = pytest.mark.spark
+
+BAD = (b"", b"not json", b'{"id": "one"}', b'{"id": 1}{"id": 2}', b"[]", b"null", b'{"customer": "\xff"}')
+
+
+def produce_bad(orders: Orders, partition: int = 0) -> list[tuple[int, int, bytes]]:
+    """(partition, offset, value) of one bad record of each kind."""
+    end = orders.kafka.offsets(orders.topic)[partition][1]
+    orders.kafka.produce(orders.topic, [Record(value, partition=partition) for value in BAD])
+    return [(partition, end + number, value) for number, value in enumerate(BAD)]
+
+
+def found(folder: Path) -> list[tuple[int, int, bytes]]:
+    return sorted((row["partition"], row["offset"], row["value"]) for row in output_changes(folder))
+
+
+@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+def test_each_is_in_the_dead_letters_once_and_the_others_are_rows(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, mode: str
+) -> None:
+    orders = Orders.new(kafka)
+    orders.add(100)
+    bad = produce_bad(orders)
+    orders.add(100)
+    settings: dict[str, Any] = {"undecodable": "dead-letter", "dead_letter": Sink.parquet(tmp_path / "dead")}
+    if mode == "streaming":
+        settings["max_records_per_epoch"] = 50
+
+    def live() -> None:
+        bad.extend(produce_bad(orders, 1))
+        orders.add(10)
+
+    steps = summed(job(tmp_path, orders.source(**settings), mode=mode), parquet(tmp_path))
+    run(steps, spark, feed=[] if mode == "batch" else [live])
+    assert by_customer(output_rows(tmp_path / "out")) == orders.answer()
+    assert found(tmp_path / "dead") == sorted(bad)
+    rows = output_changes(tmp_path / "dead")
+    assert {row["topic"] for row in rows} == {orders.topic}
+    assert {row["reason"] for row in rows} == {
+        "its value is not one JSON object that fits the schema",
+        "its value is not UTF-8 text",
+    }
+
+
+def test_the_job_stops_and_says_which_record_it_is(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    orders = Orders.new(kafka)
+    orders.add(3, partition=1)
+    kafka.produce(orders.topic, [Record(b"oops", partition=1)])
+    steps = job(tmp_path, orders.source()).sql("SELECT 1 AS one FROM t").write(parquet(tmp_path))
+    with pytest.raises(InvalidJobError) as error:
+        run(steps, spark)
+    assert "a record of Kafka cannot be decoded, and nothing was committed" in str(error.value)
+    assert f"topic={orders.topic}, partition=1, offset=3" in str(error.value)
+    assert not list((tmp_path / "out").glob("part-*"))

@@ -1,0 +1,96 @@
+"""A password of Kafka's, which comes from the environment: it works, and is nowhere to be read afterwards."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job
+from mixedmode.job.explain import explain_plan
+from mixedmode.runtime.analysis import analyse
+from mixedmode.services.artifacts import kafka_connector
+from mixedmode.services.kafka import KafkaBroker
+from tests.faults.processes import finished
+from tests.harness import output_rows, write_text
+from tests.kafka.records import DDL, Orders
+from tests.services.fixtures import Kafka, need_kafka, open_folder, skip_without
+
+pytestmark = pytest.mark.spark
+
+PASSWORD = "Zw3i-Esel"
+WRONG = "Dr3i-Esel"
+JOB = """\
+name: secrets
+execution: {runtime-mode: mixed, checkpointing: {interval: 100ms, dir: ./checkpoints}}
+parallelism: 2
+spark: {master: "local[2]", driver.memory: 1g, jars: "JARS"}
+sources:
+  t:
+    format: kafka
+    bootstrap-servers: "127.0.0.1:PORT"
+    topics: TOPIC
+    value: {format: json, schema: "DDL"}
+    options: &security
+      kafka.security.protocol: SASL_PLAINTEXT
+      kafka.sasl.mechanism: PLAIN
+      kafka.sasl.jaas.config: >-
+        org.apache.kafka.common.security.plain.PlainLoginModule required
+        username="mixedmode" password="${env:KAFKA_PASSWORD}";
+steps:
+  - key-by: customer
+    aggregate: {orders: count(*)}
+sink: {format: parquet, path: ./out}
+"""
+
+
+@pytest.fixture
+def guarded() -> Iterator[Kafka]:
+    """A broker with a listener that wants a password."""
+    need_kafka()
+    skip_without(kafka_connector)
+    with open_folder() as folder, KafkaBroker(folder, password=PASSWORD) as broker:
+        kafka = Kafka(broker)
+        yield kafka
+        kafka.close()
+
+
+def explained(spark: SparkSession, file: Path) -> str:
+    """What `mixedmode explain` prints."""
+    job = Job.from_yaml(file)
+    return explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2)
+
+
+def texts(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """All files below a folder."""
+    yield from ((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_password_from_the_environment_is_used_and_not_told(
+    spark: SparkSession, guarded: Kafka, tmp_path: Path
+) -> None:
+    orders = Orders.new(guarded)
+    orders.add(50)
+    values = {"TOPIC": orders.topic, "PORT": str(guarded.broker.sasl_port), "DDL": DDL}
+    text = JOB.replace("JARS", ",".join(map(str, kafka_connector())))
+    for name, value in values.items():
+        text = text.replace(name, value)
+    file = write_text(tmp_path, "job.yaml", text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KAFKA_PASSWORD", PASSWORD)
+        said = [explained(spark, file)]
+    code, output, errors = finished("run", file, "--until-idle", environment={"KAFKA_PASSWORD": PASSWORD})
+    assert code == 0, errors
+    assert sum(row["orders"] for row in output_rows(tmp_path / "out")) == 50
+    said.append(output + errors)
+    code, output, errors = finished("run", file, "--until-idle", environment={"KAFKA_PASSWORD": WRONG})
+    assert code == 2
+    assert "Kafka refuses this user" in errors
+    said.append(output + errors)
+    with pytest.raises(InvalidJobError, match=r"not set\. Set it before you start the job\. variable=KAFKA_PASSWORD"):
+        explained(spark, file)
+    for secret in (PASSWORD, WRONG):
+        assert not any(secret in text for text in said)
+        assert not [path for path, data in texts(tmp_path) if secret.encode() in data]
+    assert (tmp_path / "checkpoints" / "logs" / "spark.log").exists()
