@@ -1,0 +1,159 @@
+"""One source made of two: a history that is there, and what goes on from it live, with a seam between them.
+
+The one idea: event time, watermark and whether it ends are those of the whole; each side only says where its records
+are. The seam is half-open: what is before it comes from the history, what is at or after it comes from the live side.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from mixedmode.config.document import Path
+from mixedmode.config.fields import CountOrZero, Section, Text, key_of, refusal
+from mixedmode.config.files import FileSourceSpec
+from mixedmode.config.kafka import Instant, KafkaSourceSpec, StartingSpec
+from mixedmode.config.kinds import Kinds, kind_among
+from mixedmode.config.lakehouse import TableSourceSpec
+from mixedmode.config.python import PythonSourceSpec
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sources import SourceSpec
+
+HISTORIES: Kinds = {"files": FileSourceSpec, "lakehouse": TableSourceSpec, "python": PythonSourceSpec}
+LIVES: Kinds = {
+    "files": FileSourceSpec,
+    "kafka": KafkaSourceSpec,
+    "lakehouse": TableSourceSpec,
+    "python": PythonSourceSpec,
+}
+
+AnyHistory = Annotated[
+    Annotated[FileSourceSpec, Tag("files")]
+    | Annotated[TableSourceSpec, Tag("lakehouse")]
+    | Annotated[PythonSourceSpec, Tag("python")],
+    Discriminator(kind_among(HISTORIES)),
+]
+AnyLive = Annotated[
+    Annotated[FileSourceSpec, Tag("files")]
+    | Annotated[KafkaSourceSpec, Tag("kafka")]
+    | Annotated[TableSourceSpec, Tag("lakehouse")]
+    | Annotated[PythonSourceSpec, Tag("python")],
+    Discriminator(kind_among(LIVES)),
+]
+
+Side = Literal["history", "live"]
+_OF_THE_WHOLE = tuple(SourceSpec.model_fields)
+
+
+Offsets = Mapping[Text, Mapping[Annotated[int, Field(ge=0)], CountOrZero]]
+
+
+class SeamSpec(Section):
+    """Where the history ends and the live side begins."""
+
+    timestamp: Instant | None = Field(
+        default=None,
+        description="the history gives the records before this point in time, the live side those at or after it",
+    )
+    column: Text | None = Field(
+        default=None, description="the column that the timestamp is compared with; not given: event-time"
+    )
+    nulls: Literal["fail", "history", "live"] = Field(
+        default="fail",
+        description="the side that gives records without a value in that column, the other passes over its own; "
+        "fail: there must be none",
+    )
+    offsets: Offsets | None = Field(
+        default=None,
+        description="by topic and partition, the first offset that the live side gives; the history holds exactly "
+        "what is before them",
+    )
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        if (self.timestamp is None) == (self.offsets is None):
+            yield (), " has either timestamp or offsets. Give one of them."
+        if self.offsets is not None:
+            for key, is_given in {"column": self.column is not None, "nulls": self.nulls != "fail"}.items():
+                if is_given:
+                    yield (key,), " has no effect on a seam of offsets, which compares no column. Remove it."
+
+
+class HistoryAndLiveSpec(SourceSpec):
+    """A history and what goes on from it live, as one source."""
+
+    history: AnyHistory = Field(description="where the records before the seam are, a source of its own kind")
+    live: AnyLive = Field(description="where those from the seam on come from, a source of a kind that grows")
+    seam: SeamSpec = Field(description="where the one ends and the other begins")
+    missing_columns: Literal["fail", "null"] = Field(
+        default="fail",
+        description="what becomes of a column that one side lacks: fail, or null in the records of that side",
+    )
+
+    @property
+    def place(self) -> str:
+        """See SourceSpec."""
+        return f"history {self.history.place}, live {self.live.place}"
+
+    @property
+    def outputs(self) -> Mapping[Path, SinkSpec]:
+        """See SourceSpec."""
+        return {("live", *path): sink for path, sink in self.live.outputs.items()}
+
+    @property
+    def sides(self) -> Mapping[Side, SourceSpec]:
+        """The two as they are read: a seam of offsets is where the live side begins."""
+        live: SourceSpec = self.live
+        if self.seam.offsets is not None:
+            live = live.model_copy(update={"starting": StartingSpec(offsets=self.seam.offsets)})
+        return {"history": self.history, "live": live}
+
+    @property
+    def seam_column(self) -> str | None:
+        """The column that a timestamp is compared with; None for a seam of offsets."""
+        return None if self.seam.timestamp is None else self.seam.column or self.event_time
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_is_said_once(cls, data: Any) -> Any:
+        """Before the sides are read, which would ask for more of what they must not have at all."""
+        findings = list(_said_of_a_side(data)) if isinstance(data, Mapping) else []
+        if findings:
+            raise refusal(*findings)
+        return data
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from super()._findings()
+        if self.seam.timestamp is not None and self.seam_column is None:
+            text = " is missing: without event-time, the seam does not say what its timestamp is compared with. Add it."
+            yield ("seam", "column"), text
+        if self.seam.offsets is not None:
+            yield from self._offset_findings()
+
+    def _offset_findings(self) -> Iterator[tuple[Path, str]]:
+        assert self.seam.offsets is not None
+        if not isinstance(self.live, KafkaSourceSpec):
+            text = f" are offsets of Kafka, and the live side has none. Give a timestamp. live={self.live.place}"
+            yield ("seam", "offsets"), text
+        elif "starting" in self.live.model_fields_set:
+            text = " is given by the seam's offsets, where the live side begins. Remove it."
+            yield ("live", "starting"), text
+        elif self.live.topics and self.seam.offsets.keys() != set(self.live.topics):
+            text = (
+                " must name the topics that the live side reads, and no other, each with all of its partitions. "
+                f"Correct it. topics={', '.join(sorted(self.seam.offsets.keys() ^ set(self.live.topics)))}"
+            )
+            yield ("seam", "offsets"), text
+
+
+def _said_of_a_side(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    for side in ("history", "live"):
+        given = data.get(side)
+        if isinstance(given, SourceSpec):
+            fields = type(given).model_fields
+            keys = {key_of(name) for name in _OF_THE_WHOLE if getattr(given, name) != fields[name].default}
+        elif isinstance(given, Mapping):
+            keys = {key_of(name) for name in _OF_THE_WHOLE if given.get(key_of(name)) is not None}
+        else:
+            continue
+        for key in sorted(keys):
+            yield (side, key), " is said of the source as a whole. Move it out, beside history and live."

@@ -1,0 +1,152 @@
+"""A class of the user's own as an output: what is staged for an epoch is handed to it once the epoch is committed.
+
+The one idea: staged files are deleted when the class has taken them, and not before. So as long as all files of an
+epoch are there, it is handed over, again if need be; and if one is gone, the class has had it.
+
+    manifest -> publish(epoch, rows) returns -> staged files deleted
+
+Invariants (tests/custom/test_sink.py):
+  I1  every epoch reaches `publish` with all of its rows, and returns from it, before the next one does
+  I2  an epoch never reaches it with a part of its rows
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.verify import file_problem
+from mixedmode.config import PythonSinkSpec
+from mixedmode.connectors import CustomSink
+from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.own_classes import OwnSink, call, made
+from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.sink import SinkContext
+
+BATCH_ROWS = 65_536
+
+
+class PythonSink:
+    """A CustomSink as the place of one output."""
+
+    is_memoryless = True  # nobody but the class knows what is there, and it is asked once it is open only
+
+    def __init__(self, sink: PythonSinkSpec, context: SinkContext) -> None:
+        """`context.staging` is the folder in which rows wait for it."""
+        self.task = SinkTask(context.staging, "parquet")
+        self.store = ObjectStore(context.staging)
+        self._named = OwnSink.parse(sink.class_, sink.args, sink.folder_)
+        self._context = context
+        self._has_key = False
+        self._own: CustomSink | None = None  # once it is open
+
+    @property
+    def can_take_back(self) -> bool:
+        """See Sink. By key, later rows replace earlier ones; else it is for the class to do."""
+        return self._has_key or self._named.load().take_back is not CustomSink.take_back
+
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """See Sink. Opens it, once a start."""
+        self._has_key = bool(key_columns)
+        if self._own is None:
+            own = made(self._named)
+            columns = pa.schema([field for field in fields if field.name not in ("_op", EPOCH_COLUMN)])
+            call(self._named, own, own.open, self._context.job, self._context.name, columns, tuple(key_columns))
+            self._own = own
+        published = self._published()
+        if is_fresh and not self._context.replaces and published is not None:
+            msg = (
+                "the custom sink holds the output of an earlier run whose checkpoints are not here, and the two would "
+                "be mixed. Give it another place in `args`, empty the place, or put the old checkpointing.dir back. "
+                f"class={self._named.label}, published={published}"
+            )
+            raise InvalidJobError(msg)
+
+    def is_new(self) -> bool:
+        """See Sink. It cannot be told before it is open."""
+        return True
+
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        """See Sink."""
+        assert self._own is not None, "a sink is prepared before it publishes"
+        missing = [file for file in staged if not self.store.exists(file.staged_path)]
+        if not missing:
+            call(self._named, self._own, self._own.publish, int(epoch), _batches(self.store, staged))
+        elif not self._may_have(epoch):
+            msg = (
+                "a committed output is gone, and the custom sink does not have its epoch: something deletes files of "
+                "the checkpoint folder. Start the job again: it goes back to the checkpoint before, and writes the "
+                f"output anew. file={self.store.url}/{missing[0].staged_path}, epoch={epoch}"
+            )
+            raise CorruptStateError(msg)
+        self.store.delete([file.staged_path for file in staged])
+
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """See Sink. The file is looked at first: it is deleted after the sink has had it."""
+        found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
+        parsed = paths.parse_staged_path(file.staged_path)
+        assert parsed is not None, file
+        if found is None or (not self.store.exists(file.staged_path) and self._may_have(parsed.epoch)):
+            return None
+        return file.staged_path, found
+
+    def newest_published(self) -> Epoch | None:
+        """See Sink. Unknown before it is open."""
+        published = self._published()
+        return None if published is None else Epoch(published)
+
+    def oldest_published(self) -> Epoch | None:
+        """See Sink. It cannot be told."""
+        return None
+
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
+        """See Sink."""
+        return ()
+
+    def take_back(self, after: Epoch) -> int:
+        """See Sink. What waits is deleted, and counts; what the class does is not counted."""
+        if self._own is not None:
+            call(self._named, self._own, self._own.take_back, int(after))
+        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
+        later = [path for file, path in staged if file is not None and file.epoch > after]
+        self.store.delete(later)
+        return len(later)
+
+    def _may_have(self, epoch: Epoch) -> bool:
+        """Whether the class has had the rows of an epoch, or cannot tell."""
+        published = self._published()
+        return published is None or published >= epoch
+
+    def _published(self) -> int | None:
+        if self._own is None:
+            return None
+        published = call(self._named, self._own, self._own.published)
+        if published is not None and (isinstance(published, bool) or not isinstance(published, int)):
+            msg = (
+                "`published` of the custom sink must give an epoch, a whole number, or None. Correct it. "
+                f"class={self._named.label}, method=published, found={published!r:.300}"
+            )
+            raise InvalidJobError(msg)
+        return published
+
+
+def _batches(store: ObjectStore, files: Sequence[StagedFile]) -> Iterator[pa.RecordBatch]:
+    """The rows of staged files, in their order, without `_epoch`. One file at a time is on the local disk."""
+    with tempfile.TemporaryDirectory(prefix="mixedmode-sink-") as folder:
+        for number, file in enumerate(files):
+            local = Path(folder, str(number))
+            if not store.fetch_file(file.staged_path, local):
+                msg = (
+                    "a committed output disappeared while it was published. Start the job again. "
+                    f"file={store.url}/{file.staged_path}"
+                )
+                raise CorruptStateError(msg)
+            with pq.ParquetFile(local) as parquet:
+                names = [name for name in parquet.schema_arrow.names if name != EPOCH_COLUMN]
+                yield from parquet.iter_batches(BATCH_ROWS, columns=names)
+            local.unlink()

@@ -1,0 +1,163 @@
+"""A history and what goes on from it live, as one source: the union of two, each cut at the seam.
+
+The one idea: both are in one streaming query, so Spark fixes the end of both together, one epoch takes both, and one
+manifest commits both. The seam is a condition on each record, never on files or on where a reading begins, so it does
+not matter which side has more than its part, or in what order it comes.
+
+Invariants (tests/history/test_seam.py):
+  I1  a record with a value in the seam's column is taken from exactly one side, whichever sides have it
+  I2  a record without one is taken as the seam's `nulls` says; it is never passed over where that is `fail`
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
+
+from mixedmode.config import HistoryAndLiveSpec
+from mixedmode.config.history import Side
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.runtime.frames import quoted
+from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
+
+
+class HistoryAndLive:
+    """Two open sources as one."""
+
+    def __init__(self, source: HistoryAndLiveSpec, sides: Mapping[Side, OpenSource], *, where: str) -> None:
+        """Raises InvalidJobError, beginning with `where`, when the sides do not have the same columns."""
+        self._source = source
+        self._sides = sides
+        self.schema = _common_schema(sides["history"].schema, sides["live"].schema, source, where=where)
+        self._column = _seam_column({side: opened.schema for side, opened in sides.items()}, source, where=where)
+
+    def batch(self) -> DataFrame:
+        """See OpenSource. Everything of the history, and what is live at the start."""
+        return self._union({side: opened.batch() for side, opened in self._sides.items()})
+
+    def stream(self, admission: Admission) -> DataFrame:
+        """See OpenSource."""
+        return self._union({side: opened.stream(self._of(side, admission)) for side, opened in self._sides.items()})
+
+    def check_beginning(self) -> None:
+        """See ChecksBeginning."""
+        for opened in self._sides.values():
+            if isinstance(opened, ChecksBeginning):
+                opened.check_beginning()
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """See runtime.dead_letters.ReadsAgain: those of the live side, also of records from before the seam."""
+        return getattr(self._sides["live"], "has_dead_letters", False)
+
+    def reads(self, offsets: Any) -> bool:
+        """See ReadsAgain."""
+        return bool(self._again.reads(offsets))
+
+    def undecodable(self, ranges: Any) -> DataFrame:
+        """See ReadsAgain."""
+        rows: DataFrame = self._again.undecodable(ranges)
+        return rows
+
+    def batch_ranges(self) -> Any:
+        """See ReadsAgain."""
+        return self._again.batch_ranges()
+
+    @property
+    def _again(self) -> Any:
+        """The live side, where it has dead letters; only then this is called."""
+        return self._sides["live"]
+
+    def _of(self, side: Side, admission: Admission) -> Admission:
+        """A side's own limits hold where there are any at all; see Phases, which knows the rest."""
+        limits = self._source.sides[side].limits_per_epoch
+        return Admission(**limits) if limits and admission != Admission() else admission
+
+    def _union(self, frames: Mapping[Side, DataFrame]) -> DataFrame:
+        return self._cut("history", frames["history"]).union(self._cut("live", frames["live"]))
+
+    def _cut(self, side: Side, frame: DataFrame) -> DataFrame:
+        """The records of a side, with the columns of the whole in its order."""
+        if self._column is not None:
+            frame = frame.where(self._is_of(side, F.col(quoted(self._column)).cast("timestamp")))
+        there = {name.lower() for name in frame.columns}
+        return frame.select(
+            *(
+                (F.col(quoted(field.name)) if field.name.lower() in there else F.lit(None).cast(field.dataType)).alias(
+                    field.name
+                )
+                for field in self.schema
+            )
+        )
+
+    def _is_of(self, side: Side, at: Column) -> Column:
+        """Whether a record of a side is taken from it."""
+        seam = self._source.seam
+        assert seam.timestamp is not None, "there is a column to compare it with"
+        bound = F.lit(seam.timestamp)
+        if seam.nulls == "fail":
+            msg = (
+                f"a record of the {side} side has no value in the column of the seam, so it cannot be told which side "
+                "has to give it, and nothing was committed. Correct the record, or set the seam's `nulls` to history "
+                f"or live. column={self._column}"
+            )
+            without = F.raise_error(F.lit(msg)).cast("boolean")
+        else:
+            without = F.lit(seam.nulls == side)
+        return F.when(at.isNull(), without).otherwise(at < bound if side == "history" else at >= bound)
+
+
+def _common_schema(history: StructType, live: StructType, source: HistoryAndLiveSpec, *, where: str) -> StructType:
+    """The columns of the whole: those of the history, then what only the live side has. Case does not count."""
+    ours, theirs = _by_name(history), _by_name(live)
+    problems = [
+        f"{field.name} is {field.dataType.simpleString()} in the history and "
+        f"{theirs[name].dataType.simpleString()} live"
+        for name, field in ours.items()
+        if name in theirs and field.dataType.simpleString().lower() != theirs[name].dataType.simpleString().lower()
+    ]
+    if source.missing_columns == "fail":
+        problems += [f"{field.name} is in the history only" for name, field in ours.items() if name not in theirs]
+        problems += [f"{field.name} is live only" for name, field in theirs.items() if name not in ours]
+    if problems:
+        msg = (
+            f"{where}: the history and the live side have to have the same columns. Correct the `schema` of a side; "
+            "where a column is missing on purpose, set missing-columns to null, and it is NULL in the records of that "
+            f"side. differences={'; '.join(problems)}"
+        )
+        raise InvalidJobError(msg)
+    return StructType([*ours.values(), *(field for name, field in theirs.items() if name not in ours)])
+
+
+def _seam_column(sides: Mapping[Side, StructType], source: HistoryAndLiveSpec, *, where: str) -> str | None:
+    """The seam's column, which both sides have; None for a seam of offsets."""
+    wanted = source.seam_column
+    if wanted is None:
+        return None
+    names = {_seam_field(schema, side, wanted, where=where) for side, schema in sides.items()}
+    return min(names)  # case does not count
+
+
+def _seam_field(schema: StructType, side: Side, wanted: str, *, where: str) -> str:
+    field = _by_name(schema).get(wanted.lower())
+    if field is None:
+        names: Sequence[str] = schema.names
+        msg = (
+            f"{where}: the {side} side has no column {wanted}, with which the seam's timestamp would be compared."
+            f"{did_you_mean(wanted, names)} Columns there: {', '.join(names)}."
+        )
+        raise InvalidJobError(msg)
+    if not isinstance(field.dataType, TimestampType | TimestampNTZType | DateType):
+        msg = (
+            f"{where}: the seam's timestamp can be compared with a timestamp or a date only. Name another column, or "
+            f"give it the type timestamp in `schema`. column={wanted}, type={field.dataType.simpleString()}"
+        )
+        raise InvalidJobError(msg)
+    return str(field.name)
+
+
+def _by_name(schema: StructType) -> dict[str, StructField]:
+    return {field.name.lower(): field for field in schema}

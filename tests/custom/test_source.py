@@ -1,0 +1,141 @@
+"""What is taken from a source of the user's own, without Spark: offsets, splits, and batches that fit the schema."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+
+from mixedmode.connectors import CustomSource
+from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.own_classes import OwnSource
+from mixedmode.runtime.own_errors import own_problem
+from mixedmode.sources.custom import _Calls, _checked_offset
+
+DDL = "id long, at timestamp, city string"
+SCHEMA = StructType().add("id", LongType()).add("at", TimestampType()).add("city", StringType())
+AT = datetime(2024, 6, 1, 8, tzinfo=UTC)
+
+
+class Given(CustomSource):
+    """Gives what the test has put here."""
+
+    splits_given: Any = ()
+    batches_given: Any = ()
+
+    def schema(self) -> str:
+        return DDL
+
+    def latest(self) -> Any:
+        return 1
+
+    def splits(self, start: Any, end: Any) -> Any:
+        return self.splits_given
+
+    def read(self, split: Any) -> Iterator[Any]:
+        yield from self.batches_given
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> _Calls:
+    monkeypatch.setattr(Given, "splits_given", [0])
+    monkeypatch.setattr(Given, "batches_given", [])
+    return _Calls(OwnSource(__name__, "Given"), SCHEMA)
+
+
+def read(calls: _Calls) -> list[dict[str, Any]]:
+    partitions = calls.splits(None, 1)
+    return [row for partition in partitions for batch in calls.read(partition) for row in batch.to_pylist()]
+
+
+def test_batches_are_put_in_the_order_and_the_types_of_the_schema(calls: _Calls) -> None:
+    Given.splits_given = [0, ("any", "value"), {"x": AT}]
+    columns = {"city": ["Rome", None], "id": pa.array([1, None], pa.int16()), "at": ["2024-06-01T08:00:00Z", None]}
+    Given.batches_given = [pa.record_batch(columns)]
+    expected = [{"id": 1, "at": AT, "city": "Rome"}, {"id": None, "at": None, "city": None}]
+    assert read(calls) == expected * 3
+    batches = [batch for partition in calls.splits(None, 1) for batch in calls.read(partition)]
+    assert [str(field.type) for field in batches[0].schema] == ["int64", "timestamp[us, tz=UTC]", "string"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (
+            pa.record_batch({"id": [1], "city": ["Rome"]}),
+            (
+                "a batch has other columns than `schema` says. Give exactly those, by name. columns=id, city, "
+                "schema=id, at, city, class=CLASS, method=read"
+            ),
+        ),
+        (
+            pa.record_batch({"id": [2**40 + 0.5], "at": [AT], "city": ["Rome"]}),
+            (
+                "a batch has a column whose values are not of the type that `schema` says. Correct one of them. "
+                "column=id, type=double, wanted=int64, cause=Float value"
+            ),
+        ),
+        (
+            [{"id": 1}],
+            (
+                "a method of the custom source must give batches of pyarrow.RecordBatch, and gave something else. "
+                "Correct it. class=CLASS, method=read, found=[{'id': 1}]"
+            ),
+        ),
+    ],
+)
+def test_batches_that_do_not_fit_are_told(calls: _Calls, batch: Any, message: str) -> None:
+    Given.batches_given = [batch]
+    with pytest.raises(InvalidJobError) as caught:
+        read(calls)
+    assert str(caught.value).startswith(message.replace("CLASS", f"{__name__}:Given"))
+
+
+def test_splits_are_a_list_of_what_can_be_pickled(calls: _Calls) -> None:
+    Given.splits_given = "ab"
+    with pytest.raises(InvalidJobError, match=r"must give a list of splits, .* method=splits, found='ab'"):
+        read(calls)
+    Given.splits_given = [lambda: 0]
+    with pytest.raises(RetryableError, match="in `splits`"):
+        read(calls)
+
+
+def test_without_anything_there_is_nothing_to_split(calls: _Calls) -> None:
+    assert calls.splits(None, None) == []
+
+
+@pytest.mark.parametrize("offset", [None, 17, "2024-06", {"north": [1, 2], "south": {"a": None}}, 1.5, True])
+def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
+    assert _checked_offset(OwnSource("m", "C"), offset) == offset
+
+
+@pytest.mark.parametrize("offset", [{1: 2}, (1, 2), AT, float("nan"), {"a": b"x"}])
+def test_an_offset_that_comes_back_as_another_is_refused(offset: Any) -> None:
+    with pytest.raises(InvalidJobError, match=r"of the custom source must give what .* class=m:C, method=latest"):
+        _checked_offset(OwnSource("m", "C"), offset)
+
+
+def test_equal_offsets_are_one_text() -> None:
+    named = OwnSource("m", "C")
+    assert str(_checked_offset(named, {"b": 1, "a": 2})) == str(_checked_offset(named, {"a": 2, "b": 1}))
+
+
+def test_an_error_of_a_class_is_found_in_the_text_that_spark_makes_of_it() -> None:
+    text = (
+        "[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):\n"
+        "mixedmode.errors.RetryableError: not of a class\n"
+        "mixedmode.errors.InvalidJobError: the table shrank. class=readings:Readings, method=latest\n\tat org.apache"
+    )
+    found = own_problem(text)
+    assert type(found) is InvalidJobError
+    assert str(found) == "the table shrank. class=readings:Readings, method=latest"
+    assert own_problem("mixedmode.errors.RetryableError: the disk is full. path=x") is None
+
+
+def test_the_document_names_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").write_text("from mixedmode.connectors import CustomSource\nclass C: pass\n")
+    with pytest.raises(InvalidJobError, match=r"this is no custom source\. Name a class that derives from mixedmode\."):
+        OwnSource.parse("elsewhere:C", {}, str(tmp_path)).load()

@@ -1,0 +1,47 @@
+"""A history and live files that overlap, as one source: every mode gives the answer of plain Python."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.harness import output_rows, run, write_json
+from tests.history.story import JOB, Story, answer, sales, table_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+def test_modes_agree_with_plain_python(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    story = Story(tmp_path / "a folder")
+    story.archive(sales(-60, 90))  # it goes on 30 hours behind the seam
+    story.live(list(reversed(sales(-20, 40))))  # begins before it, and is out of order
+    feed = [lambda: story.live(sales(-3, 30)), lambda: story.archive(sales(-70, 80))]
+    recording = run(story.job(f"execution.runtime-mode={mode}"), spark, feed=() if mode == "batch" else feed)
+    records = [event.records for event in recording.committed]
+    assert records == ([80] if mode == "batch" else [80, 27, 70]), "60 + 20; then what is not before; then what is"
+    assert table_of(output_rows(story.out)) == story.answer()
+
+
+def test_it_may_be_one_of_several_sources_and_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    text = JOB.replace(
+        "steps:\n", "  refunds: {format: json, path: refunds, schema: 'shop string, price long'}\nsteps:\n"
+    )
+    text = text.replace(
+        "steps:\n", "steps:\n  - sql: SELECT shop, price FROM sales UNION ALL SELECT shop, -price FROM refunds\n"
+    )
+    story = Story(tmp_path / "a folder", text)
+    refunds = sales(5, 9)
+
+    def refund() -> None:
+        write_json(story.folder / "refunds", "refund.json", [{"shop": shop, "price": n} for shop, n, _ in refunds])
+
+    (story.folder / "refunds").mkdir()
+    story.archive(sales(-60, 90))
+    story.live(sales(-20, 40))
+    run(story.job(), spark, feed=[refund])
+    story.live(sales(20, 10))
+    recording = run(story.job(), spark)
+    assert [event.records for event in recording.committed] == [10], "nothing is read twice"
+    expected = answer([*sales(-60, 60), *sales(0, 30), *((shop, -price, at) for shop, price, at in refunds)])
+    assert table_of(output_rows(story.out)) == expected

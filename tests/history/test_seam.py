@@ -1,0 +1,149 @@
+"""The seam: which side gives a record, and what the two sides have to have in common."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.config import HistoryAndLiveSpec
+from mixedmode.config.history import Side
+from mixedmode.errors import InvalidJobError
+from mixedmode.runtime.dead_letters import ReadsAgain
+from mixedmode.sources import Admission, OpenSource
+from mixedmode.sources.history import HistoryAndLive
+from mixedmode.sources.source import parse_ddl
+from tests.harness import SPARK_CASES, output_rows, run, write_text
+from tests.history.story import SEAM, Story, sales, table_of
+
+pytestmark = pytest.mark.spark
+
+MICROSECOND = timedelta(microseconds=1)
+#: near the seam, where rounding to seconds or milliseconds would show, and far from it
+near = st.sampled_from([SEAM - MICROSECOND, SEAM, SEAM + MICROSECOND])
+far = st.integers(-(10**15), 10**15).map(lambda us: SEAM + us * MICROSECOND)
+times = st.none() | near | far
+Row = tuple[int, datetime | None]
+
+
+class Given:
+    """A side that has these rows."""
+
+    def __init__(self, session: SparkSession, rows: list[Row], ddl: str = "n int, at timestamp") -> None:
+        self.schema = parse_ddl(ddl, where="test")
+        self._session = session
+        self._rows = rows
+
+    def batch(self) -> DataFrame:
+        return self._session.createDataFrame(self._rows, self.schema)
+
+    def stream(self, admission: Admission) -> DataFrame:
+        raise AssertionError(admission)
+
+
+def spec(**changes: Any) -> HistoryAndLiveSpec:
+    values: dict[str, Any] = {
+        "history": {"format": "parquet", "path": "/history"},
+        "live": {"format": "parquet", "path": "/live"},
+        "seam": {"timestamp": SEAM, "column": "at"},
+    }
+    return HistoryAndLiveSpec.model_validate(values | {name.replace("_", "-"): one for name, one in changes.items()})
+
+
+def taken(session: SparkSession, history: list[Row], live: list[Row], nulls: str) -> list[int]:
+    source = spec(seam={"timestamp": SEAM, "column": "at", "nulls": nulls})
+    whole = HistoryAndLive(source, {"history": Given(session, history), "live": Given(session, live)}, where="test")
+    return sorted(row.n for row in whole.batch().collect())
+
+
+@settings(SPARK_CASES, max_examples=4)
+@given(at=st.lists(times, min_size=1, max_size=400), nulls=st.sampled_from(["history", "live"]))
+def test_a_record_that_both_sides_have_is_taken_once(
+    spark: SparkSession, at: list[datetime | None], nulls: str
+) -> None:
+    rows: list[Row] = list(enumerate(at))
+    assert taken(spark, rows, rows, nulls) == list(range(len(at)))
+    of_history = [n for n, when in rows if (nulls == "history" if when is None else when < SEAM)]
+    assert taken(spark, rows, [], nulls) == of_history
+
+
+def test_a_record_without_a_value_stops_the_job_or_goes_to_one_side(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story(tmp_path / "a folder")
+    story.archive(sales(-30, 30))
+    story.live(sales(0, 10))
+    write_text(story.folder / "live", "null.json", '{"shop": "nowhere", "price": 7}\n')
+    with pytest.raises(InvalidJobError) as caught:
+        run(story.job(), spark)
+    assert str(caught.value).startswith(
+        "a record of the live side has no value in the column of the seam, so it cannot be told which side has to give "
+        "it, and nothing was committed. Correct the record, or set the seam's `nulls` to history or live. "
+        "column=at, log="
+    )
+    by_column = ("sources.sales.event-time=", "sources.sales.seam.column=at")  # a record needs its event time, too
+    run(story.job("sources.sales.seam.nulls=live", *by_column), spark)
+    assert table_of(output_rows(story.out)) == story.answer() | {"nowhere": (1, 7)}
+
+
+def refusal(session: SparkSession, history: str, live: str, **changes: Any) -> str:
+    sides: dict[Side, OpenSource] = {"history": Given(session, [], history), "live": Given(session, [], live)}
+    with pytest.raises(InvalidJobError) as caught:
+        HistoryAndLive(spec(**changes), sides, where="job.yaml:7: sources.sales")
+    return str(caught.value)
+
+
+def test_every_difference_between_the_sides_is_named(spark: SparkSession) -> None:
+    found = refusal(spark, "n int, at timestamp, day date", "N long, at timestamp, topic string")
+    assert found == (
+        "job.yaml:7: sources.sales: the history and the live side have to have the same columns. Correct the `schema` "
+        "of a side; where a column is missing on purpose, set missing-columns to null, and it is NULL in the records "
+        "of that side. differences=n is int in the history and bigint live; day is in the history only; topic is live "
+        "only"
+    )
+    found = refusal(spark, "n int, at timestamp, day date", "n long, at timestamp", missing_columns="null")
+    assert found.endswith("differences=n is int in the history and bigint live")
+
+
+def test_a_column_that_one_side_lacks_may_be_null_there(spark: SparkSession) -> None:
+    history = Given(spark, [(1, SEAM - MICROSECOND)], "n int, at timestamp")
+    live: Any = Given(spark, [], "topic string, AT timestamp, n int")
+    live._rows = [("orders", SEAM, 2)]
+    whole = HistoryAndLive(spec(missing_columns="null"), {"history": history, "live": live}, where="test")
+    assert whole.schema.simpleString() == "struct<n:int,at:timestamp,topic:string>"
+    assert sorted((row.n, row.topic) for row in whole.batch().collect()) == [(1, None), (2, "orders")]
+
+
+def test_the_column_of_the_seam_has_to_be_a_time_that_both_sides_have(spark: SparkSession) -> None:
+    assert refusal(spark, "n int, at timestamp", "n int", missing_columns="null") == (
+        "job.yaml:7: sources.sales: the live side has no column at, with which the seam's timestamp would be compared. "
+        "Columns there: n."
+    )
+    assert refusal(spark, "n int, at string", "n int, at string") == (
+        "job.yaml:7: sources.sales: the seam's timestamp can be compared with a timestamp or a date only. Name another "
+        "column, or give it the type timestamp in `schema`. column=at, type=string"
+    )
+
+
+def test_the_whole_has_dead_letters_where_the_live_side_has(spark: SparkSession) -> None:
+    sides: dict[Side, OpenSource] = {"history": Given(spark, []), "live": Given(spark, [])}
+    assert not HistoryAndLive(spec(), sides, where="test").has_dead_letters
+
+    class Undecoded(Given):
+        has_dead_letters = True
+
+        def reads(self, offsets: object) -> bool:
+            return offsets == {"orders": {0: 1}}
+
+        def undecodable(self, ranges: object) -> DataFrame:
+            return self._session.createDataFrame([(str(ranges),)], "range string")
+
+        def batch_ranges(self) -> str:
+            return "all"
+
+    whole = HistoryAndLive(spec(), {"history": Given(spark, []), "live": Undecoded(spark, [])}, where="test")
+    assert isinstance(whole, ReadsAgain)
+    assert whole.has_dead_letters
+    assert whole.reads({"orders": {0: 1}})
+    assert [row[0] for row in whole.undecodable(whole.batch_ranges()).collect()] == ["all"]
