@@ -22,6 +22,7 @@ ONLY_FROM = {
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
     "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
     "moto": ("tests/",),
+    "psycopg": ("mixedmode/sinks/tables/postgres", "tests/", "examples/"),
     "duckdb": ("mixedmode/bench/", "tests/", "bench/"),
     "psutil": ("mixedmode/bench/", "tests/", "bench/"),
     "matplotlib": ("mixedmode/bench/", "tests/", "bench/"),

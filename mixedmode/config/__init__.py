@@ -13,12 +13,17 @@ from mixedmode.config.execution import (
     StateSpec,
 )
 from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec, FileSourceSpec
+from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
+from mixedmode.config.kafka import KafkaSideOutputSpec, KafkaSinkSpec, KafkaSourceSpec, KafkaValueSpec
+from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec, TableSourceSpec, TableStartSpec
 from mixedmode.config.load import LoadedJob, job_spec_from_mapping, load_job, load_job_spec
 from mixedmode.config.modes import ModePolicy, resolve_mode
+from mixedmode.config.python import PythonSideOutputSpec, PythonSinkSpec, PythonSourceSpec
 from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep
+from mixedmode.config.tables import PostgresSideOutputSpec, PostgresSinkSpec, SqliteSideOutputSpec, SqliteSinkSpec
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
 from mixedmode.durations import format_duration_ms, parse_duration_ms
@@ -36,23 +41,40 @@ __all__ = [
     "FileSinkSpec",
     "FileSourceSpec",
     "GlobalSpec",
+    "HistoryAndLiveSpec",
     "JobSettings",
     "JobSpec",
+    "KafkaSideOutputSpec",
+    "KafkaSinkSpec",
+    "KafkaSourceSpec",
+    "KafkaValueSpec",
     "KeyedAggregateStep",
     "LoadedJob",
     "MapStep",
     "ModePolicy",
     "PipelineBacklogSpec",
     "PipelineSpec",
+    "PostgresSideOutputSpec",
+    "PostgresSinkSpec",
     "ProcessStep",
+    "PythonSideOutputSpec",
+    "PythonSinkSpec",
+    "PythonSourceSpec",
     "RuntimeMode",
+    "SeamSpec",
     "SessionSpec",
     "SinkSpec",
     "SlidingSpec",
     "SourceSpec",
     "SqlStep",
+    "SqliteSideOutputSpec",
+    "SqliteSinkSpec",
     "StateBacklogSpec",
     "StateSpec",
+    "TableSideOutputSpec",
+    "TableSinkSpec",
+    "TableSourceSpec",
+    "TableStartSpec",
     "TumblingSpec",
     "WatermarkSpec",
     "WindowSpec",

@@ -18,8 +18,6 @@ from mixedmode.config.document import Document, Mark, Path, Problem, path_text
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.reader import read_document
-from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep
 from mixedmode.errors import InvalidJobError
@@ -27,7 +25,7 @@ from mixedmode.errors import InvalidJobError
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 #: fields of sources and sinks that are paths
-_PATHS = {"path", "folder"}
+_PATHS = {"path", "folder", "folder_", "schema_file"}
 
 AnySection = TypeVar("AnySection", bound=Section)
 AnyJob = TypeVar("AnyJob", bound=JobSettings)
@@ -116,7 +114,7 @@ def with_paths(section: AnySection, folder: FilePath) -> AnySection:
     """The same source or sink, and those in it, with every relative path taken from `folder`."""
     update: dict[str, Any] = {}
     for name, value in section:
-        if isinstance(value, SourceSpec | SinkSpec):
+        if isinstance(value, Section):
             update[name] = with_paths(value, folder)
         elif name in _PATHS and isinstance(value, str):
             update[name] = resolve_path(value, folder)

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from mixedmode.config.connectors import CONNECTOR_KINDS, formats_of
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.fields import Section, key_of
+from mixedmode.config.kinds import HISTORY_AND_LIVE
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.spelling import did_you_mean, nearest
 from mixedmode.config.steps import STEP_KINDS
@@ -41,8 +42,8 @@ _LIMITS = {
 }
 #: types that hold several of what a message is about: how a path goes on below them
 _MANY: dict[Any, str] = {Mapping: ".<name>", tuple: "[]"}
-#: its keys are meant where nothing nearer to the top has such a key
-_IN_A_PART_OF_A_STEP = re.compile(r"steps\[\]\..*\.")
+#: their keys are meant where nothing nearer to the top has such a key
+_FURTHER_IN = re.compile(r"steps\[\]\..*\.|sources\.<name>\.(?:history|live)\.")
 _NO_KIND = {"union_tag_not_found", "union_tag_invalid"}
 _KINDS = "sql, or map, or key-by and aggregate, or key-by and process"
 
@@ -105,7 +106,8 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
 def _no_format(detail: ErrorDetails, kinds: Mapping[str, type[Section]]) -> str:
     known = [name for kind in kinds.values() for name in formats_of(kind)]
     if detail["type"] == "union_tag_not_found":
-        return f" is missing: what it is. Add it. Known values: {', '.join(known)}."
+        or_else = " Or give it history, live and seam, each a section." if HISTORY_AND_LIVE in kinds else ""
+        return f" is missing: what it is. Add it. Known values: {', '.join(known)}.{or_else}"
     found = detail["ctx"]["tag"]
     return f" cannot be {found}.{did_you_mean(found, known)} Known values: {', '.join(known)}."
 
@@ -144,7 +146,7 @@ def _elsewhere(key: str, *, exactly: bool = False) -> str:
     match = key if exactly else nearest(key, places)
     if match not in places:
         return ""
-    outside = [place for place in places[match] if not _IN_A_PART_OF_A_STEP.match(place)]
+    outside = [place for place in places[match] if not _FURTHER_IN.match(place)]
     return f" Did you mean {' or '.join(dict.fromkeys(outside or places[match]))}?"
 
 

@@ -4,7 +4,8 @@ Keys may be nested or dotted, in any mixture: `execution.checkpointing.interval:
 an `execution:` section given elsewhere. Two kinds of map do not expand dots: names that the user makes up (sources,
 outputs of an aggregate), where a dot stays in the name for the spec to refuse, and keys that belong to Spark or a
 connector (`spark`, `options` of a source or sink), which stay flat and whole, since Spark has both `spark.speculation`
-and `spark.speculation.interval`. The `args` of a function, a source or a sink are the user's own, at every depth.
+and `spark.speculation.interval`. The `args` of a function, a source or a sink are the user's own, at every depth,
+and so are `offsets`, which name topics.
 
 Values are what YAML says they are; those of the flat maps keep the text that was written. A key without a value
 counts as not given.
@@ -63,7 +64,7 @@ def _keys_at(path: Path) -> _Keys:
     match path:
         case ("spark",) | ("sources", _, *_, "options") | ("sink", "options") | ("steps", int(), *_, "options"):
             return _Keys.FLAT
-        case ("sources", _, *below) | ("sink", *below) | ("steps", int(), _, *below) if "args" in below:
+        case ("sources", _, *below) | ("sink", *below) | ("steps", int(), _, *below) if {"args", "offsets"} & {*below}:
             return _Keys.OWN
         case ("sources",) | ("steps", int(), "outputs"):
             return _Keys.NAMES

@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import DurationMs, Flag, OptionalDurationMs, PositiveDurationMs, Section, Text, key_of
+from mixedmode.config.sinks import SinkSpec
 
 _DAY_MS = 86_400_000
 
@@ -64,6 +65,11 @@ class SourceSpec(Section):
     @property
     def limits_per_epoch(self) -> Mapping[str, int]:
         """How much one epoch may take where a backlog takes the streaming path, as fields of `sources.Admission`."""
+        return {}
+
+    @property
+    def outputs(self) -> Mapping[Path, SinkSpec]:
+        """{path below the source: sink} of the outputs that it has itself, for records that it cannot read."""
         return {}
 
     def _findings(self) -> Iterator[tuple[Path, str]]:

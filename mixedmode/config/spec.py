@@ -136,6 +136,8 @@ class JobSpec(JobSettings):
     def sinks(self) -> dict[Path, SinkSpec]:
         """{path in the document: sink} of every output of the job, the main one first."""
         found: dict[Path, SinkSpec] = {("sink",): self.sink}
+        for name, source in self.sources.items():
+            found |= {("sources", name, *path): sink for path, sink in source.outputs.items()}
         for index, step in enumerate(self.steps):
             if isinstance(step, KeyedAggregateStep) and step.late is not None:
                 found["steps", index, "late"] = step.late

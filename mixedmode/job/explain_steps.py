@@ -102,6 +102,8 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
         return "records that came too late for all of their windows"
     if name == DEAD_LETTER:
         return "records on which the function failed, and the error"
+    if name.endswith(f"-{DEAD_LETTER}"):
+        return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"
     fields = next(stage.operator.side_outputs[name] for stage in stages if name in stage.operator.side_outputs)
     return ", ".join(f"{field.name} {field.type}" for field in fields)
 

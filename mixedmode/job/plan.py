@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
+from mixedmode.config.drift import Drift
 from mixedmode.time import Strategy
 from operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from operators.interface import KeyedOperator
@@ -19,6 +20,11 @@ from operators.process import ProcessOperator, incompatibilities
 
 #: names of outputs: the main one; late records; records on which a function raised. Others are named by their tags
 MAIN, LATE, DEAD_LETTER = "", "late", "dead-letter"
+
+
+def dead_letter_output(source: str) -> str:
+    """The name of the output for records that a source cannot decode. No tag has a hyphen."""
+    return f"{source}-{DEAD_LETTER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +137,15 @@ class SqlText:
 
 @dataclass(frozen=True, slots=True)
 class ReadColumn:
-    """A column that map tasks read from the files themselves: its name there, its type, and the name it gets."""
+    """A column that map tasks read from the files themselves: its name there, its type, and the name it gets.
+
+    `drift`: what becomes of files with other columns; the same in all columns of a source.
+    """
 
     source: str
     data_type: pa.DataType
     name: str
+    drift: Drift = Drift()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +166,7 @@ class JobPlan:
     strategies: Mapping[str, Strategy]  # {source: how its watermark goes}; empty where nothing goes by event time
     side_sinks: Mapping[str, SinkSpec]  # {name of an output beside the main one: where it goes}
     maps: tuple[MapStage, ...] = ()  # before `stages`, which then begin with what the last of them gives
+    dead_letters: tuple[str, ...] = ()  # sources whose records that cannot be decoded have an output
 
     @property
     def progress_names(self) -> tuple[str, ...]:

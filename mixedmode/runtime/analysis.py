@@ -5,7 +5,7 @@ answer differently in batch and live, and is refused.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -24,15 +24,25 @@ from mixedmode.config import (
     SqlStep,
 )
 from mixedmode.config.calls import is_column
+from mixedmode.config.drift import Drift
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.keyed_operators import Where
-from mixedmode.job.plan import DEAD_LETTER, LATE, JobPlan, KeyedStage, MapStage, ReadColumn, SqlText
+from mixedmode.job.plan import (
+    DEAD_LETTER,
+    LATE,
+    JobPlan,
+    KeyedStage,
+    MapStage,
+    ReadColumn,
+    SqlText,
+    dead_letter_output,
+)
 from mixedmode.keys import KeySchema
 from mixedmode.runtime.direct import is_plain_folder
 from mixedmode.runtime.exchange import KEY_PREFIX
-from mixedmode.runtime.frames import quoted, stand_in, views
-from mixedmode.runtime.keyed_steps import AggregateStage, ProcessStage, StepInput, arrow_fields
+from mixedmode.runtime.frames import arrow_fields, quoted, stand_in, views
+from mixedmode.runtime.keyed_steps import AggregateStage, ProcessStage, StepInput
 from mixedmode.runtime.map_steps import MapInput, map_stage
 from mixedmode.runtime.session import cores
 from mixedmode.runtime.spark_errors import refused
@@ -110,6 +120,7 @@ class _Chain:
             strategies=self._strategies(),
             side_sinks=_side_sinks(self._spec),
             maps=tuple(self._maps),
+            dead_letters=tuple(name for name, source in self._spec.sources.items() if source.outputs),
         )
 
     def _strategies(self) -> dict[str, Strategy]:
@@ -138,7 +149,9 @@ class _Chain:
         reads += [ReadColumn(str(name), data_type, argument_name(i)) for i, (name, data_type) in enumerate(arguments)]
         if stage.event_time is not None:
             reads.append(ReadColumn(stage.event_time, pa.timestamp("us", "UTC"), TIME_COLUMN))
-        return tuple(reads)
+        assert isinstance(source, FileSourceSpec), source
+        drift = replace(source.drift or Drift(), declared=tuple(schema.names))
+        return tuple(replace(column, drift=drift) for column in reads)
 
     def _add_sql(self, index: int, step: SqlStep) -> None:
         where = self._where("steps", index, "sql")
@@ -326,7 +339,9 @@ def _strategy(source: SourceSpec) -> Strategy:
 
 
 def _side_sinks(spec: JobSpec) -> dict[str, SinkSpec]:
-    sinks: dict[str, SinkSpec] = {}
+    sinks: dict[str, SinkSpec] = {
+        dead_letter_output(name): sink for name, source in spec.sources.items() for sink in source.outputs.values()
+    }
     for step in spec.steps:
         if isinstance(step, KeyedAggregateStep) and step.late is not None:
             sinks[LATE] = step.late

@@ -9,7 +9,7 @@ the manifest and only publishes. What failed outside is repeated within the run 
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -30,13 +30,14 @@ from mixedmode.checkpoint.decide import (
 from mixedmode.checkpoint.gc import discard_attempts, drop_checkpoint
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.runs import state_bytes
-from mixedmode.checkpoint.types import Epoch, Generation, Manifest
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.job.plan import JobPlan
 from mixedmode.profile import Profile, add_seconds
+from mixedmode.runtime.dead_letters import DeadLetters
 from mixedmode.runtime.deadline import deadline
 from mixedmode.runtime.events import EpochCommitted, EpochFailed, EpochStarted, Observer
 from mixedmode.runtime.spark_errors import explained
@@ -68,6 +69,7 @@ class EpochContext:
     stop: threading.Event
     log_file: str
     spark_folder: SparkFolder
+    dead_letters: DeadLetters
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +205,16 @@ class EpochRunner:
         tag = f"mixedmode-{context.generation}-{given.epoch}"
         try:
             with deadline(given.session, limit_ms, tag=tag):
-                return run_stages(given.session, given.frame, context.plan, given.settings, task)
+                result = run_stages(given.session, given.frame, context.plan, given.settings, task)
+                return replace(result, outputs=(*result.outputs, *self._dead_letters(given)))
         except Exception:
             self._discard(given.epoch)
             raise
+
+    def _dead_letters(self, given: EpochInput) -> tuple[StagedFile, ...]:
+        before = "" if self.latest is None else self.latest.offsets
+        folder, settings = self._context.spark_folder, given.settings
+        return self._context.dead_letters.stage(given.epoch, settings, folder, before=before, now=given.offsets)
 
     def _timing(self, path: EpochPath) -> Timing:
         spec = self._context.spec

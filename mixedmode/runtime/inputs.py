@@ -15,6 +15,7 @@ from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.files import FileSource
 from mixedmode.sources.heartbeat import with_heartbeat
+from mixedmode.sources.source import ChecksBeginning
 
 
 class Inputs:
@@ -46,6 +47,12 @@ class Inputs:
             return self._files().list_stream(next(iter(limits.values())))
         frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
+
+    def check_beginnings(self) -> None:
+        """Before a job's first epoch: raises InvalidJobError if a stream would pass over a part of what is there."""
+        for source in self._sources.values():
+            if isinstance(source, ChecksBeginning):
+                source.check_beginning()
 
     def _files(self) -> FileSource:
         """The one source of a job whose map tasks read files themselves."""

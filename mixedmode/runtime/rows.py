@@ -23,13 +23,16 @@ from operators.interface import AppendedRows
 
 @dataclass(frozen=True, slots=True)
 class RowsTask:
-    """Writes the rows of one partition. Called by Spark. `source` is the name under which its records are counted."""
+    """Writes the rows of one partition. Called by Spark. `source` is the name under which its records are counted,
+    `output` that of the output, "" for the main one.
+    """
 
     sink: SinkTask
     epoch: Epoch
     generation: Generation
     fields: tuple[pa.Field, ...]
     source: str
+    output: str = ""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One report."""
@@ -43,7 +46,7 @@ class RowsTask:
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="mixedmode-rows-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            writer = OutputWriter(self.sink, self.epoch, context.partitionId(), folder)
+            writer = OutputWriter(self.sink, self.epoch, context.partitionId(), folder, self.output)
             records = 0
             for batch in batches:
                 records += batch.num_rows

@@ -24,8 +24,9 @@ from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.crash_points import arm
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError
 from mixedmode.job.keyed_operators import Where
-from mixedmode.job.plan import LATE, MAIN, JobPlan
+from mixedmode.job.plan import LATE, MAIN, JobPlan, dead_letter_output
 from mixedmode.runtime.analysis import Analysis, analyse
+from mixedmode.runtime.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
 from mixedmode.runtime.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer, Silent
 from mixedmode.runtime.inputs import Inputs
@@ -89,6 +90,7 @@ class _Run:
         self._spec = spec
         self._plan: JobPlan = analysis.plan
         self._inputs = Inputs(session, spec, analysis.plan, analysis.sources)
+        self._dead_letters = DeadLetters(analysis.sources)
         self._options = options
         self.policy: ModePolicy = resolve_mode(spec)
 
@@ -113,7 +115,7 @@ class _Run:
             )
             task = EpochTask(Epoch(0), "sorted", timing.at_the_end())
             result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
-            sinks.publish(Epoch(0), result.outputs)
+            sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
             observer.on_epoch_committed(
                 EpochCommitted(
                     epoch=Epoch(0),
@@ -163,6 +165,7 @@ class _Run:
                 stop=self._options.stop or threading.Event(),
                 log_file=str(_log_folder(self._spec) / LOG_FILE),
                 spark_folder=spark_folder,
+                dead_letters=self._dead_letters,
             )
             phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
             is_bounded = all(source.bounded for source in self._spec.sources.values())
@@ -204,6 +207,7 @@ class _Run:
             sinks.prepare(output_schemas(self._plan), known=known)
         found = find_checkpoint(log, sinks, reads=self._spec.execution.checkpointing.verify == "checksums")
         if found.whole is None:
+            self._inputs.check_beginnings()
             log.create_identity(wanted)
             sinks.prepare(output_schemas(self._plan), known=())
             return []
@@ -253,7 +257,7 @@ def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
         if stage.late_fields:
             schemas[LATE] = OutputSchema(stage.late_fields)
         schemas |= {tag: OutputSchema(fields) for tag, fields in stage.operator.side_outputs.items()}
-    return schemas
+    return schemas | {dead_letter_output(name): OutputSchema(DEAD_LETTER_FIELDS) for name in plan.dead_letters}
 
 
 def _log_folder(spec: JobSpec) -> Path:

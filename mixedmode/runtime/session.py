@@ -8,16 +8,19 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.runtime.connectors import connector_settings
 
 #: defaults; the job's own `spark` section goes over them
 _DEFAULTS = {
@@ -68,11 +71,28 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     for name in _SECOND_VOICES:
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName(spec.name)
-    own = {**_DEFAULTS, **_log_settings(log_folder), **_retention(spec), **_of_tasks()}
+    own = {**_DEFAULTS, **_log_settings(log_folder), **_retention(spec), **_of_tasks(), **connector_settings(spec)}
     for key, value in {**own, **spec.spark}.items():
         builder = builder.config(key, value)
     with _own_interrupt_handler():
-        return builder.getOrCreate()
+        try:
+            return builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            raise _did_not_start({**own, **spec.spark}, error) from error
+
+
+def _did_not_start(settings: Mapping[str, str], error: PySparkRuntimeError) -> MixedmodeError:
+    """Spark has printed why: mostly, that packages of the job cannot be had."""
+    packages = settings.get("spark.jars.packages")
+    if error.getCondition() != "JAVA_GATEWAY_EXITED" or not packages:
+        return RetryableError(f"Spark does not start. What it printed says why. cause={error}")
+    msg = (
+        "Spark does not start; what it printed says why. If it could not get its packages: see whether this machine "
+        "reaches a Maven repository that has them (spark.jars.repositories names more), set spark.jars.packages to a "
+        "version that is there, or name jars on this machine in spark.jars; docs/kafka.md says how to get them. "
+        f"spark.jars.packages={packages}"
+    )
+    return InvalidJobError(msg)
 
 
 def _of_tasks() -> dict[str, str]:

@@ -8,6 +8,9 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.runtime.inner_rows import COMPUTED_TWICE
+from mixedmode.runtime.kafka_errors import kafka_problem
+from mixedmode.runtime.lakehouse_errors import lakehouse_problem
+from mixedmode.runtime.own_errors import own_problem
 from mixedmode.secrets import has_secrets, hidden
 
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
@@ -25,6 +28,7 @@ _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]
 _OTHER_SOURCES = re.compile(
     r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
 )
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ((?:(?!\n\tat ).)*?) SQLSTATE: P0001", re.DOTALL)
 _FILE = re.compile(r"Encountered error while reading file (\S+?)\.? ")
 
 
@@ -47,7 +51,7 @@ def is_computed_twice(error: BaseException) -> bool:
 
 
 def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
-    """What a failure of a Spark job or query means, as one of our kinds, without secrets. Spark's log has the details."""
+    """What a failure of a Spark job or query means, as one of our kinds, without secrets. Details are in the log."""
     found = error if isinstance(error, MixedmodeError) else _meaning(error, log_file)
     return type(found)(hidden(str(found))) if has_secrets(str(found)) else found
 
@@ -60,6 +64,15 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
             "Give it more with `spark: {driver.memory: 4g}` if that was it, and start the job again: it resumes."
         )
         return RetryableError(f"{msg} log={log_file}")
+    of_kafka = kafka_problem(text)
+    if of_kafka is not None:
+        return type(of_kafka)(f"{of_kafka}, log={log_file}")
+    of_lakehouse = lakehouse_problem(text)
+    if of_lakehouse is not None:
+        return type(of_lakehouse)(f"{of_lakehouse}, log={log_file}")
+    own = own_problem(text)
+    if own is not None:
+        return type(own)(f"{own}, log={log_file}")
     wrong_input = _wrong_input(text)
     if wrong_input is not None:
         return InvalidJobError(f"{wrong_input}, log={log_file}")
@@ -95,6 +108,9 @@ def _wrong_input(text: str) -> str | None:
             "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
             f"become NULL. file={file}, record={_found(_MALFORMED, text)}"
         )
+    raised = _RAISED.search(text)
+    if raised is not None:  # by raise_error: our own words, or the job's
+        return re.sub(r"\s+", " ", raised[1]).strip()
     wrong_file = _WRONG_FILE.search(text)
     if wrong_file is not None:
         return (

@@ -72,6 +72,13 @@ class SparkFolder:
         found = [entry for entry in entries if entry is not None]
         return files_in_entries(found, numbers) if len(found) == len(entries) else None
 
+    def first_source_entries(self) -> list[bytes]:
+        """Where each source has begun, for sources that note that once and count no entries."""
+        parsed = ((paths.parse_spark_path(path), path) for path, _ in self._local.list(paths.SPARK))
+        first = [path for file, path in parsed if file and file.source is not None and file.number == 0]
+        entries = (self._local.get(path) for path in first if not path.endswith(".crc"))
+        return [entry for entry in entries if entry is not None]
+
     def _entry(self, number: int) -> bytes | None:
         """An entry of the one source's log."""
         plain = self._local.get(paths.spark_source_path(0, number))

@@ -1,16 +1,64 @@
 """From a sink of a job file to one that can be published to: the one place that knows every kind."""
 
-from mixedmode.config import ConsoleSinkSpec, FileSinkSpec, SinkSpec
+from mixedmode.config import (
+    ConsoleSinkSpec,
+    FileSinkSpec,
+    KafkaSinkSpec,
+    PostgresSinkSpec,
+    PythonSinkSpec,
+    SinkSpec,
+    SqliteSinkSpec,
+    TableSinkSpec,
+)
+from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.console import ConsoleSink
-from mixedmode.sinks.file_sink import FileSink
+from mixedmode.sinks.custom import PythonSink
+from mixedmode.sinks.file_sink import FileSink, file_layout
 from mixedmode.sinks.sink import Sink, SinkContext
+from mixedmode.sinks.tables import SqliteTable, TableSink
+from mixedmode.sinks.tables.database import Database
 
 
 def open_sink(sink: SinkSpec, context: SinkContext) -> Sink:
     """The sink of one output. Touches nothing outside before it is prepared."""
     match sink:
         case FileSinkSpec():
-            return FileSink(context.job, sink.path, sink.format, replaces=context.replaces)
+            return FileSink(
+                context.job,
+                sink.path,
+                sink.format,
+                replaces=context.replaces,
+                layout=file_layout(sink),
+                marks_epochs=sink.success_marker,
+            )
         case ConsoleSinkSpec():
             return ConsoleSink(context.screen, context.show, context.name)
+        case PythonSinkSpec():
+            return PythonSink(sink, context)
+        case TableSinkSpec():
+            from mixedmode.sinks.lakehouse import LakehouseSink  # noqa: PLC0415 - only a job that writes to it needs it
+
+            return LakehouseSink(sink, context)
+        case KafkaSinkSpec():
+            from mixedmode.sinks.kafka import KafkaSink  # noqa: PLC0415 - only a job that writes to it needs it
+
+            return KafkaSink(sink, context)
+        case PostgresSinkSpec():
+            return TableSink(_postgres_table(sink), context, create=sink.create)
+        case SqliteSinkSpec():
+            return TableSink(SqliteTable(sink.path, sink.table, sink.place), context, create=sink.create)
     raise AssertionError(sink)
+
+
+def _postgres_table(sink: PostgresSinkSpec) -> Database:
+    try:
+        from mixedmode.sinks.tables.postgres import PostgresTable  # noqa: PLC0415 - only a job that writes to it needs it
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        msg = (
+            "a job that writes to PostgreSQL needs the library psycopg, which is not installed. Install it: "
+            f"pip install 'mixedmode[postgres]'. sink={sink.place}"
+        )
+        raise InvalidJobError(msg) from error
+    return PostgresTable(sink.url, sink.table_schema, sink.table, sink.place)

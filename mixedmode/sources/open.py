@@ -2,8 +2,17 @@
 
 from pyspark.sql import SparkSession
 
-from mixedmode.config import FileSourceSpec, SourceSpec
+from mixedmode.config import (
+    FileSourceSpec,
+    HistoryAndLiveSpec,
+    KafkaSourceSpec,
+    PythonSourceSpec,
+    SourceSpec,
+    TableSourceSpec,
+)
 from mixedmode.sources.files import FileSource
+from mixedmode.sources.history import HistoryAndLive
+from mixedmode.sources.lakehouse import LakehouseSource
 from mixedmode.sources.source import OpenSource
 
 
@@ -12,4 +21,17 @@ def open_source(session: SparkSession, source: SourceSpec, *, where: str) -> Ope
     match source:
         case FileSourceSpec():
             return FileSource(session, source, where=where)
+        case KafkaSourceSpec():
+            from mixedmode.sources.kafka import KafkaSource  # noqa: PLC0415 - only a job that reads it needs it
+
+            return KafkaSource(session, source, where=where)
+        case TableSourceSpec():
+            return LakehouseSource(session, source, where=where)
+        case PythonSourceSpec():
+            from mixedmode.sources.custom import PythonSource  # noqa: PLC0415 - only a job that reads it needs it
+
+            return PythonSource(session, source, where=where)
+        case HistoryAndLiveSpec():
+            sides = {side: open_source(session, one, where=f"{where}.{side}") for side, one in source.sides.items()}
+            return HistoryAndLive(source, sides, where=where)
     raise AssertionError(source)

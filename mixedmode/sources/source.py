@@ -1,7 +1,7 @@
 """What the runtime asks of a source, whatever its kind."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
@@ -34,6 +34,14 @@ class OpenSource(Protocol):
         """What is there and what comes, in micro-batches of at most `admission`. Without a limit, the first
         micro-batch of an availableNow query takes everything that is there when it begins.
         """
+
+
+@runtime_checkable
+class ChecksBeginning(Protocol):
+    """A source that may have lost the beginning of what a stream has to read."""
+
+    def check_beginning(self) -> None:
+        """Asked before a job's first epoch. Raises InvalidJobError if rows that are there would not be read."""
 
 
 def parse_ddl(ddl: str, *, where: str) -> StructType:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mixedmode.config import (
-    ConsoleSinkSpec,
     AGGREGATE_FUNCTIONS,
     AggregateCall,
+    ConsoleSinkSpec,
+    FileSourceSpec,
     KeyedAggregateStep,
     ProcessStep,
     RuntimeMode,
@@ -45,8 +46,11 @@ sink: {format: parquet, path: ./run/out}                 # parquet | json | cons
 KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
 KINDS_OF_STEP = "sql, or map, or key-by and aggregate, or key-by and process"
 KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, sources, steps, sink"
+SOURCE_FORMATS = "parquet, json, csv, kafka, delta, iceberg, python"
+WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
 KNOWN_IN_SOURCE = (
-    "format, path, schema, options, max-files-per-epoch, max-bytes-per-epoch, event-time, watermark, bounded"
+    "format, path, schema, options, schema-drift, max-files-per-epoch, max-bytes-per-epoch, event-time, watermark, "
+    "bounded"
 )
 
 
@@ -80,6 +84,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
     assert (spec.parallelism, spec.pipeline.max_parallelism) == (2, 128)
     assert spec.spark == {"spark.master": "local[*]"}
     source = spec.sources["flights"]
+    assert isinstance(source, FileSourceSpec)
     assert (source.format, source.path, source.event_time) == ("json", str(folder / "data/flights"), "date")
     assert source.schema_ddl == "date timestamp, origin string, destination string, delay long, distance long"
     assert source.watermark.out_of_orderness_ms == 3_600_000
@@ -128,7 +133,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "format: json ",
             "format: orc ",
-            "job.yaml:11: sources.flights.format cannot be orc. Known values: parquet, json, csv.",
+            f"job.yaml:11: sources.flights.format cannot be orc. Known values: {SOURCE_FORMATS}.",
         ),
         (
             "parallelism: 2\n",
@@ -142,7 +147,8 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
             "parallelism: 2\n",
             "path: x\n",
             (
-                "job.yaml:6: path is not a known key. Did you mean sources.<name>.path or sink.path? Known keys here: "
+                "job.yaml:6: path is not a known key. Did you mean sources.<name>.path or "
+                "sources.<name>.dead-letter.path or sink.path? Known keys here: "
                 f"{KNOWN_AT_TOP}."
             ),
         ),
@@ -284,7 +290,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "sink: {format: parquet, path: ./run/out}",
             "sink: {format: console, path: ./run/out}",
-            "job.yaml:20: sink.path is for another format: parquet, json. Remove it, or change the format.",
+            f"job.yaml:20: sink.path is for another format: {WITH_PATH}. Remove it, or change the format.",
         ),
         (
             "sink: {format: parquet, path: ./run/out}",
@@ -593,7 +599,7 @@ def test_relative_paths_are_taken_from_the_folder_of_the_file_and_others_stay(fo
     (folder / "jobs" / "job.yaml").write_text(AIRPORT_DELAYS, encoding="utf-8")
     overrides = ["sources.flights.path=../data/*/*.json", "sink.path=s3://bucket/out", "execution.checkpointing.dir=/c"]
     spec = load_job_spec("jobs/job.yaml", overrides)
-    assert spec.sources["flights"].path == str(folder / "data/*/*.json")
+    assert spec.sources["flights"].place == f"json {folder}/data/*/*.json"
     assert spec.sink.folder == "s3://bucket/out"
     assert spec.execution.checkpointing.dir == "/c"
     assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).sink.folder == "/out"
@@ -619,8 +625,10 @@ def test_overrides_go_over_the_file_and_an_empty_one_asks_for_the_default(folder
     assert spec.execution.interval_during_backlog_ms == 10_000
     assert spec.execution.checkpointing.interval_ms == 1_000
     assert spec.spark == {"spark.master": "local[*]", "spark.executor.memory": "2g"}
-    assert spec.sources["flights"].options == {"multiLine": "true"}
-    assert spec.sources["flights"].schema_ddl == "a: int, b: string"
+    source = spec.sources["flights"]
+    assert isinstance(source, FileSourceSpec)
+    assert source.options == {"multiLine": "true"}
+    assert source.schema_ddl == "a: int, b: string"
     assert spec.sink == ConsoleSinkSpec(format="console")
 
 
@@ -645,8 +653,9 @@ def test_a_mapping_says_what_a_file_says_with_paths_from_the_current_directory(f
     }
     spec = job_spec_from_mapping(mapping)
     assert spec.execution.checkpointing.dir == str(folder / "c")
-    assert spec.sources["s"].path == str(folder / "d")
-    assert spec.sources["s"].options == {"header": "true"}
+    source = spec.sources["s"]
+    assert isinstance(source, FileSourceSpec)
+    assert (source.path, source.options) == (str(folder / "d"), {"header": "true"})
     assert spec.spark == {"spark.master": "local[*]", "spark.driver.memory": "1g"}
 
 

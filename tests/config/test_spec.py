@@ -18,6 +18,8 @@ from mixedmode.config.spec import JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, SqlStep
 from tests.config.refusals import SMALLEST_JOB, messages
 
+WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
+
 
 def job(**changes: Any) -> JobSpec:
     return JobSpec.model_validate(SMALLEST_JOB | changes)
@@ -42,6 +44,7 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
     assert spec.state.backlog.sort_memory_bytes == 256 * 1024 * 1024
     assert spec.spark == {"spark.master": "local[*]"}
     source = spec.sources["flights"]
+    assert isinstance(source, FileSourceSpec)
     assert (source.schema_ddl, source.event_time) == (None, None)
     watermark = source.watermark
     assert (watermark.out_of_orderness_ms, watermark.idle_timeout_ms) == (0, None)
@@ -233,7 +236,7 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
         (
             ConsoleSinkSpec,
             {"format": "console", "path": "x"},
-            ["path is for another format: parquet, json. Remove it, or change the format."],
+            [f"path is for another format: {WITH_PATH}. Remove it, or change the format."],
         ),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config import JobSpec, KeyedAggregateStep, ProcessStep, ConsoleSideOutputSpec
+from mixedmode.config import ConsoleSideOutputSpec, JobSpec, KeyedAggregateStep, ProcessStep
 from mixedmode.config.fields import Section
 from tests.config.refusals import SMALLEST_JOB, messages
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import MapStep
+from mixedmode.config import FileSourceSpec, MapStep
 from mixedmode.testing import MapHarness
 from tests.docs.examples import example_of, records_of, tables_of
 from tests.docs.test_snippets import blocks, document
@@ -20,6 +20,7 @@ def harness(tmp_path: Path) -> Iterator[MapHarness]:
     with example_of(NAME, tmp_path) as spec:
         (step,), (source,) = spec.steps, spec.sources.values()
         assert isinstance(step, MapStep)
+        assert isinstance(source, FileSourceSpec)
         assert source.schema_ddl is not None
         assert spec.parallelism is not None
         yield MapHarness(step.map, schema=source.schema_ddl, output=step.output, parallelism=spec.parallelism)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import ProcessStep
+from mixedmode.config import FileSourceSpec, ProcessStep
 from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.testing import FunctionHarness
 from tests.docs.examples import example_of, records_of, tables_of
@@ -22,6 +22,7 @@ def harness(tmp_path: Path) -> Iterator[FunctionHarness]:
     with example_of(NAME, tmp_path) as spec:
         (step,), (source,) = spec.steps, spec.sources.values()
         assert isinstance(step, ProcessStep)
+        assert isinstance(source, FileSourceSpec)
         assert source.schema_ddl is not None
         yield FunctionHarness(
             step.process,

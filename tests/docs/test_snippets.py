@@ -22,6 +22,7 @@ from mixedmode import Job, errors
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config import AGGREGATE_FUNCTIONS, JobSpec, format_bytes, format_duration_ms, load_job, resolve_mode
 from mixedmode.config.fields import Section, key_of
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import STEP_KINDS
 from mixedmode.crash_points import CrashPoint
 from mixedmode.errors import MixedmodeError
@@ -216,6 +217,12 @@ def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Fiel
                 yield from settings(step, "steps[].")
             continue
         inner = section_of(field.annotation)
+        if (
+            prefix.startswith("steps[].")
+            and issubclass(model, SinkSpec)
+            and name not in {"format", "path", "schema_ddl"}
+        ):
+            continue  # the reference says of them: a sink as that of the job
         if inner is None:
             yield path, field
         else:
@@ -224,7 +231,7 @@ def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Fiel
 
 
 def section_of(annotation: Any) -> type[Section] | None:
-    """The section of a setting that is one; of a source or sink, that for files: other kinds have pages of their own."""
+    """The section of a setting that is one; of a source or sink, that for files: others have pages of their own."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     return next((found for inner in get_args(annotation) if (found := section_of(inner)) is not None), None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from mixedmode.config import JobSpec, KeyedAggregateStep, ProcessStep
+from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
 from mixedmode.job.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
 from mixedmode.job.plan import JobPlan, KeyedStage
 from mixedmode.keys import KeySchema
@@ -17,6 +17,7 @@ from operators.process import FunctionReference, ProcessOperator
 def local_analysis(_session: object, spec: JobSpec, where: Where) -> Analysis:
     """As runtime.analysis.analyse."""
     ((name, source),) = spec.sources.items()
+    assert isinstance(source, FileSourceSpec), name
     assert source.schema_ddl is not None, name
     fields = {field.name: field for field in schema_of(source.schema_ddl, where="schema")}
     found: list[KeyedStage] = []

@@ -6,15 +6,20 @@ A mistake is reported by the call that makes it, and a relative path is taken fr
 from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec
 from mixedmode.job.connectors.checked import checked
 from mixedmode.job.connectors.files import FileSideOutputs, FileSinks, FileSources
+from mixedmode.job.connectors.history import HistorySources
+from mixedmode.job.connectors.kafka import KafkaSideOutputs, KafkaSinks, KafkaSources
+from mixedmode.job.connectors.lakehouse import LakehouseSideOutputs, LakehouseSinks, LakehouseSources
+from mixedmode.job.connectors.python import PythonSideOutputs, PythonSinks, PythonSources
+from mixedmode.job.connectors.tables import TableSideOutputs, TableSinks
 
 __all__ = ["SideOutput", "Sink", "Source"]
 
 
-class Source(FileSources):
+class Source(FileSources, LakehouseSources, KafkaSources, PythonSources, HistorySources):
     """What a job reads. Each call gives a SourceSpec to name in `Job(sources={...})`."""
 
 
-class Sink(FileSinks):
+class Sink(FileSinks, LakehouseSinks, KafkaSinks, TableSinks, PythonSinks):
     """Where a job writes: its result, late records, and records on which a function failed."""
 
     @staticmethod
@@ -23,7 +28,7 @@ class Sink(FileSinks):
         return checked(ConsoleSinkSpec, {"format": "console"}, place="Sink.console")
 
 
-class SideOutput(FileSideOutputs):
+class SideOutput(FileSideOutputs, LakehouseSideOutputs, KafkaSideOutputs, TableSideOutputs, PythonSideOutputs):
     """Where the rows of a side output go. Each call gives a SinkSpec to name in `.process(outputs={...})`."""
 
     @staticmethod
