@@ -17,8 +17,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mixedmode.services.artifacts import kafka_connector
-
 HERE = Path(__file__).parent
 POLL_S = 0.1
 WAIT_S = 60  # for the job to take the last orders
@@ -41,7 +39,6 @@ def main() -> int:
     settings = [
         f"execution.checkpointing.dir={folder / 'checkpoints'}",
         f"sources.orders.history.path={folder / 'history'}",
-        f"spark.jars={','.join(map(str, kafka_connector()))}",
     ]
     job = [*MIXEDMODE, "run", str(HERE / "job.yaml")]
     job += [part for setting in (*settings, *chosen.set) for part in ("--set", setting)]

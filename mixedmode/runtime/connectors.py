@@ -4,37 +4,39 @@ The one idea: who gives `jars` or `jars.packages`, if only empty, says what Spar
 a cluster without a network has the jars in place, and says `jars.packages: ""`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyspark
 
 from mixedmode.config import JobSpec
 from mixedmode.config.fields import Section
 from mixedmode.errors import InvalidJobError
+from mixedmode.services.artifacts import kafka_connector, spark_avro
 
-_JARS = {"spark.jars", "spark.jars.packages"}
-_PACKAGES, _EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
-_JOINED = {_PACKAGES, _EXTENSIONS}  # several connectors may each have their own; the others are settings of one
+_JARS, _PACKAGES, _EXTENSIONS = "spark.jars", "spark.jars.packages", "spark.sql.extensions"
+_JOINED = {_JARS, _PACKAGES, _EXTENSIONS}  # several connectors may each have their own; the others are settings of one
 
 
 @dataclass(frozen=True, slots=True)
 class Connector:
     """A connector that is no part of Spark.
 
-    packages: {minor version of Spark: the Maven coordinates that run on it}; or coordinates that end with the version
-    of Spark, where it is released with Spark. settings: of Spark, by full key.
+    packages: {minor version of Spark: the Maven coordinates that run on it}. settings: of Spark, by full key.
+    jars: gives jars that run on this Spark instead, where no one set of coordinates does (services/artifacts.py).
     """
 
     name: str
-    packages: Mapping[str, str] | str
-    settings: Mapping[str, str]
+    packages: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    jars: Callable[[], Sequence[Path]] | None = None
 
 
 #: by the format of the source or sink, or of the values in it
 _CONNECTORS: Mapping[str, Connector] = {
-    "kafka": Connector("Spark's Kafka connector", "org.apache.spark:spark-sql-kafka-0-10_2.13:", {}),
-    "avro": Connector("Spark's Avro module", "org.apache.spark:spark-avro_2.13:", {}),
+    "kafka": Connector("Spark's Kafka connector", jars=kafka_connector),
+    "avro": Connector("Spark's Avro module", jars=spark_avro),
     "delta": Connector(
         "Delta Lake",
         {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
@@ -56,22 +58,24 @@ _CONNECTORS: Mapping[str, Connector] = {
 def connector_settings(spec: JobSpec, *, spark_version: str = pyspark.__version__) -> dict[str, str]:
     """Settings for a session in which all sources and sinks of a job can be opened; those of the job go over them.
 
-    Raises InvalidJobError if a connector has no build for this Spark, and the job brings none itself.
+    Jars are fetched the first time. Raises InvalidJobError if a connector has no build for this Spark, and the job
+    brings none itself; RetryableError if its jars cannot be had.
     """
     formats = {str(section.format) for section in _sections(spec) if hasattr(section, "format")}
     settings: dict[str, str] = {}
     for connector in (_CONNECTORS[name] for name in sorted(formats & _CONNECTORS.keys())):
         own = dict(connector.settings)
-        if not _JARS & spec.spark.keys():
-            own[_PACKAGES] = _package(connector, spark_version)
+        if not {_JARS, _PACKAGES} & spec.spark.keys():
+            if connector.jars is None:
+                own[_PACKAGES] = _package(connector, spark_version)
+            else:
+                own[_JARS] = ",".join(map(str, connector.jars()))
         for key, value in own.items():
             settings[key] = f"{settings[key]},{value}" if key in _JOINED and key in settings else value
     return settings
 
 
 def _package(connector: Connector, spark_version: str) -> str:
-    if isinstance(connector.packages, str):
-        return f"{connector.packages}{spark_version}"
     package = connector.packages.get(".".join(spark_version.split(".")[:2]))
     if package is None:
         versions = ", ".join(connector.packages)

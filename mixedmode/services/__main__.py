@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mixedmode.errors import MixedmodeError, RetryableError
-from mixedmode.services.artifacts import kafka_broker, kafka_connector
+from mixedmode.services.artifacts import kafka_broker
 from mixedmode.services.kafka import KafkaBroker
 from mixedmode.services.postgres import PostgresServer, find_binaries
 from mixedmode.services.server import free_port
@@ -51,7 +51,6 @@ def run_services(folder: Path, stop: threading.Event) -> None:
         kafka_broker()
         broker = running.enter_context(KafkaBroker(folder / "kafka", port=_port("Kafka", KAFKA_PORT)))
         found["KAFKA_SERVERS"] = broker.bootstrap_servers
-        found["KAFKA_JARS"] = ",".join(map(str, kafka_connector()))  # for `spark.jars`
         _say(f"Kafka       bootstrap servers: {broker.bootstrap_servers}")
         try:
             find_binaries()

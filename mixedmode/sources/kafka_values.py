@@ -43,7 +43,7 @@ class KafkaValues:
     def with_reasons(self, frame: DataFrame) -> DataFrame:
         """Kafka's columns, and why a record cannot be decoded in REASON; for `columns`, what it was decoded to."""
         # true, and of a kind that Spark computes once; else it decodes a record anew for each place that reads it
-        once = F.when(F.rand(0) >= 0, self._decoded())
+        once = F.when(F.spark_partition_id() >= 0, self._decoded())
         return frame.withColumn(_DECODED, once).withColumn(REASON, self._reason())
 
     def columns(self) -> list[Column]:

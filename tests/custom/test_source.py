@@ -7,16 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from mixedmode.connectors import CustomSource
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.own_classes import OwnSource
 from mixedmode.runtime.own_errors import own_problem
-from mixedmode.sources.custom import _Calls, _checked_offset
+from mixedmode.runtime.own_source import Calls, checked_offset
 
 DDL = "id long, at timestamp, city string"
-SCHEMA = StructType().add("id", LongType()).add("at", TimestampType()).add("city", StringType())
+SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("city", pa.string())])
 AT = datetime(2024, 6, 1, 8, tzinfo=UTC)
 
 
@@ -40,18 +39,18 @@ class Given(CustomSource):
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> _Calls:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(Given, "splits_given", [0])
     monkeypatch.setattr(Given, "batches_given", [])
-    return _Calls(OwnSource(__name__, "Given"), SCHEMA)
+    return Calls(OwnSource(__name__, "Given"), SCHEMA)
 
 
-def read(calls: _Calls) -> list[dict[str, Any]]:
+def read(calls: Calls) -> list[dict[str, Any]]:
     partitions = calls.splits(None, 1)
     return [row for partition in partitions for batch in calls.read(partition) for row in batch.to_pylist()]
 
 
-def test_batches_are_put_in_the_order_and_the_types_of_the_schema(calls: _Calls) -> None:
+def test_batches_are_put_in_the_order_and_the_types_of_the_schema(calls: Calls) -> None:
     Given.splits_given = [0, ("any", "value"), {"x": AT}]
     columns = {"city": ["Rome", None], "id": pa.array([1, None], pa.int16()), "at": ["2024-06-01T08:00:00Z", None]}
     Given.batches_given = [pa.record_batch(columns)]
@@ -87,14 +86,14 @@ def test_batches_are_put_in_the_order_and_the_types_of_the_schema(calls: _Calls)
         ),
     ],
 )
-def test_batches_that_do_not_fit_are_told(calls: _Calls, batch: Any, message: str) -> None:
+def test_batches_that_do_not_fit_are_told(calls: Calls, batch: Any, message: str) -> None:
     Given.batches_given = [batch]
     with pytest.raises(InvalidJobError) as caught:
         read(calls)
     assert str(caught.value).startswith(message.replace("CLASS", f"{__name__}:Given"))
 
 
-def test_splits_are_a_list_of_what_can_be_pickled(calls: _Calls) -> None:
+def test_splits_are_a_list_of_what_can_be_pickled(calls: Calls) -> None:
     Given.splits_given = "ab"
     with pytest.raises(InvalidJobError, match=r"must give a list of splits, .* method=splits, found='ab'"):
         read(calls)
@@ -103,24 +102,24 @@ def test_splits_are_a_list_of_what_can_be_pickled(calls: _Calls) -> None:
         read(calls)
 
 
-def test_without_anything_there_is_nothing_to_split(calls: _Calls) -> None:
+def test_without_anything_there_is_nothing_to_split(calls: Calls) -> None:
     assert calls.splits(None, None) == []
 
 
 @pytest.mark.parametrize("offset", [None, 17, "2024-06", {"north": [1, 2], "south": {"a": None}}, 1.5, True])
 def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
-    assert _checked_offset(OwnSource("m", "C"), offset) == offset
+    assert checked_offset(OwnSource("m", "C"), offset) == offset
 
 
 @pytest.mark.parametrize("offset", [{1: 2}, (1, 2), AT, float("nan"), {"a": b"x"}])
 def test_an_offset_that_comes_back_as_another_is_refused(offset: Any) -> None:
     with pytest.raises(InvalidJobError, match=r"of the custom source must give what .* class=m:C, method=latest"):
-        _checked_offset(OwnSource("m", "C"), offset)
+        checked_offset(OwnSource("m", "C"), offset)
 
 
 def test_equal_offsets_are_one_text() -> None:
     named = OwnSource("m", "C")
-    assert str(_checked_offset(named, {"b": 1, "a": 2})) == str(_checked_offset(named, {"a": 2, "b": 1}))
+    assert str(checked_offset(named, {"b": 1, "a": 2})) == str(checked_offset(named, {"a": 2, "b": 1}))
 
 
 def test_an_error_of_a_class_is_found_in_the_text_that_spark_makes_of_it() -> None:
