@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.config import PythonSourceSpec
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.own_classes import OwnSource, call, made
-from mixedmode.runtime.keyed_steps import arrow_fields
+from mixedmode.runtime.frames import arrow_fields
 from mixedmode.runtime.own_source import FORMAT, OwnDataSource, checked_offset, not_what, source_options
 from mixedmode.sources.source import Admission, parse_ddl
 

@@ -1,24 +1,38 @@
 """After kills, also in the middle of `publish`, and after damage, the document's journal holds each row once."""
 
+import signal
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint import paths
+from mixedmode.errors import RetryableError
 from tests.custom.example import Example, answer, some_readings
-from tests.faults.processes import finished, killed_at
+from tests.faults.processes import finished
 from tests.harness import manifests, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-#: a journal that is killed once, when it has written half of an epoch
-DYING = """\
+#: a journal that is killed once, when it has written half of an epoch; and readings that cannot be read for a while
+BROKEN = """\
 import os
 import signal
 from pathlib import Path
 
 from journal import Journal
+from readings import Readings
+
+
+class LockedReadings(Readings):
+    def __init__(self, path, locked):
+        super().__init__(path)
+        self.locked = Path(locked)
+
+    def read(self, split):
+        if self.locked.exists():
+            raise OSError("the table is locked")
+        yield from super().read(split)
 
 
 class DyingJournal(Journal):
@@ -32,7 +46,7 @@ class DyingJournal(Journal):
     def first_rows(self, epoch, batches):
         for batch in batches:
             yield batch.slice(0, 2)
-            if epoch == 1 and self.die.exists():
+            if self.die.exists():
                 with open(self.path, "ab") as file:
                     file.write(b'{"sensor": "half a li')
                 self.die.unlink()
@@ -41,26 +55,46 @@ class DyingJournal(Journal):
 """
 
 
-def test_kills_before_a_commit_and_in_the_middle_of_publishing(
-    spark: SparkSession, scratch_folder: Path, tmp_path: Path
-) -> None:
-    example = Example(tmp_path / "a folder")
-    (example.folder / "dying.py").write_text(DYING, encoding="utf-8")
-    die = example.folder / "die"
+def broken(example: Example) -> tuple[Path, Path]:
+    """Files that break the example's source and sink while they are there."""
+    locked, die = example.folder / "locked", example.folder / "die"
+    (example.folder / "broken.py").write_text(BROKEN, encoding="utf-8")
     file = example.folder / "job.yaml"
-    text = file.read_text().replace("journal:Journal, args: {", f"dying:DyingJournal, args: {{die: {die}, ")
-    file.write_text(f"{text}spark: {{master: 'local[2]', driver.memory: 1g}}\n")
-    readings = some_readings(0, 300)
+    text = file.read_text(encoding="utf-8").replace(
+        "journal:Journal, args: {", f"broken:DyingJournal, args: {{die: {die}, "
+    )
+    text = text.replace("readings:Readings, args: {", f"broken:LockedReadings, args: {{locked: {locked}, ")
+    file.write_text(f"{text}spark: {{master: 'local[2]', driver.memory: 1g}}\n", encoding="utf-8")
+    return locked, die
+
+
+def test_a_backlog_that_failed_is_repeated_over_the_same_range(spark: SparkSession, tmp_path: Path) -> None:
+    example = Example(tmp_path / "a folder")
+    locked, _ = broken(example)
+    readings, later = some_readings(0, 300), some_readings(300, 40)
     example.add(readings)
-    killed_at(file, "before-manifest", 0)
+    locked.touch()
+    with pytest.raises(RetryableError, match=r"raised OSError: the table is locked in `read`"):
+        run(example.job(), spark)
     assert not manifests(example.checkpoints)
-    later = some_readings(300, 40)
+    locked.unlink()
     example.add(later)
-    die.touch()
-    code, output, errors = finished("run", file, "--until-idle")
-    assert (code, die.exists()) == (-9, False), (output, errors)
-    assert b"half a li" in example.journal.read_bytes()
+    run(example.job(), spark)
     assert [one.records_in for one in manifests(example.checkpoints)] == [300, 40], "the backlog is what it was"
+    assert example.table() == answer(readings + later)
+
+
+def test_a_kill_in_the_middle_of_publishing(spark: SparkSession, scratch_folder: Path, tmp_path: Path) -> None:
+    example = Example(tmp_path / "a folder")
+    _, die = broken(example)
+    readings, later = some_readings(0, 300), some_readings(300, 40)
+    example.add(readings)
+    die.touch()
+    code, output, errors = finished("run", example.folder / "job.yaml", "--until-idle")
+    assert (code, die.exists()) == (-signal.SIGKILL, False), (output, errors)
+    assert b"half a li" in example.journal.read_bytes()
+    assert [one.records_in for one in manifests(example.checkpoints)] == [300]
+    example.add(later)
     run(example.job(), spark)
     assert [epoch for epoch, _ in example.epochs()] == [0, 1]
     assert example.table() == answer(readings + later)
