@@ -104,7 +104,8 @@ def test_a_parquet_file_of_other_types_is_named_by_the_map_task_that_reads_it(
     message = failure(spark, tmp_path, counted(job(tmp_path, Source.parquet(tmp_path / "in", schema=DDL))))
     assert message == (
         "a column of a source file has another type than `schema` says, and reading it so would change values. Correct "
-        f"`schema`, or the file. file={file}, column=k, type_in_file=int64, type_in_schema=string"
+        f"`schema`, or the file, or set schema-drift.wrong-type to nulls. file={file}, column=k, type_in_file=int64, "
+        "type_in_schema=string"
     )
 
 
