@@ -15,6 +15,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
+from mixedmode.crash_points import CRASH_AT, DRIVER_PID
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.compact import Compacted, compact_output
 from mixedmode.sinks.compaction import plan_merges
@@ -154,7 +155,9 @@ def test_a_compaction_that_is_killed_loses_no_row_and_the_next_one_ends_it(
 ) -> None:
     output = filled(Output(tmp_path, layout=BY_KEY))
     command = [sys.executable, "-c", KILLED, output.url, "parquet", "yes" if newest_only else ""]
-    done = subprocess.run(command, env={**os.environ, "MIXEDMODE_CRASH_AT": f"{point}@6"}, check=False)
+    # without the driver of a test before, which would be killed in its place
+    inherited = {name: value for name, value in os.environ.items() if name != DRIVER_PID}
+    done = subprocess.run(command, env={**inherited, CRASH_AT: f"{point}@6"}, check=False)
     assert done.returncode == -9
     assert newest_only or output.read() == output.expected()
     assert table_of(output) == output.table()
