@@ -54,16 +54,20 @@ def test_sqlite(benchmark: BenchmarkFixture, tmp_path: Path, into: str) -> None:
 def _measure(benchmark: BenchmarkFixture, folder: Path, database: Callable[[str], Database], into: str) -> None:
     tables = iter(range(ROUNDS))
 
+    published: list[TableSink] = []
+
     def prepare() -> tuple[tuple[TableSink, Epoch, list[StagedFile]], dict[str, object]]:
         name = f"{into}_{next(tables)}"
         sink = TableSink(database(name), _context(folder / name), create=True)
         sink.prepare(FIELDS, ["customer"], is_fresh=True)
         if into == "full":
             sink.publish(Epoch(0), _staged(sink, Epoch(0), folder))
+        published.append(sink)
         return (sink, Epoch(1), _staged(sink, Epoch(1), folder)), {}
 
     run: Callable[..., object] = benchmark.pedantic
     run(lambda sink, epoch, files: sink.publish(epoch, files), setup=prepare, rounds=ROUNDS)
+    assert [sink.newest_published() for sink in published] == [Epoch(1)] * ROUNDS
     assert benchmark.stats is not None
     print(f"{ROWS / benchmark.stats.stats.median:,.0f} rows a second")
 
