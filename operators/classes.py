@@ -9,8 +9,8 @@ import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.machinery import PathFinder
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from mixedmode.errors import InvalidJobError
@@ -18,6 +18,9 @@ from mixedmode.errors import InvalidJobError
 __all__ = ["ClassKind", "GivenClass", "NamedClass", "file_of"]
 
 F = TypeVar("F")
+
+#: from which classes were imported in this process
+_FOLDERS: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +115,12 @@ def _class_named(module: str, name: str, folder: str | None, kind: ClassKind[F])
     Raises InvalidJobError when there is none to be had.
     """
     label = f"{module}:{name}"
+    if folder is not None:
+        folder = str(Path(folder).absolute())
     try:
         if folder is not None and not _is_loaded_from(module, folder):
             _put_first_on_path(folder)
-            _forget_other(module, folder)
+            _forget_others(module, folder)
         found: Any = importlib.import_module(module)
     except Exception as error:  # whatever the module's top level raises
         msg = (
@@ -170,17 +175,29 @@ def _put_first_on_path(folder: str) -> None:
 
 def _is_loaded_from(module: str, folder: str) -> bool:
     """Whether the module is there already, as a file in `folder` or in a package there."""
-    file = getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
-    return module in sys.modules and file is not None and Path(folder) in Path(file).parents[:2]
+    file = _file_of(module)
+    return module in sys.modules and file is not None and _is_in(file, folder)
 
 
-def _forget_other(module: str, folder: str) -> None:
-    """A Python worker serves several jobs, whose folders may have modules of one name: forget another folder's."""
+def _forget_others(module: str, folder: str) -> None:
+    """A process serves several jobs, whose folders may have modules of one name: forget what is not `folder`'s, of this
+    module, and of all that it may import from its folder.
+    """
     top = module.partition(".")[0]
-    loaded = getattr(sys.modules.get(top), "__file__", None)
-    if loaded is None:
-        return
-    spec = PathFinder.find_spec(top, [folder])
-    if spec is not None and spec.origin is not None and spec.origin != loaded:
-        for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
-            del sys.modules[name]
+    for beside in iter_modules([folder]):
+        file = _file_of(beside.name)
+        if file is None or _is_in(file, folder):
+            continue
+        if beside.name == top or any(_is_in(file, other) for other in _FOLDERS):
+            for name in [name for name in sys.modules if f"{name}.".startswith(f"{beside.name}.")]:
+                del sys.modules[name]
+    _FOLDERS.add(folder)
+
+
+def _file_of(module: str) -> str | None:
+    """Of a module that is loaded, or of the package that it is in."""
+    return getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
+
+
+def _is_in(file: str, folder: str) -> bool:
+    return Path(folder) in Path(file).parents[:2]

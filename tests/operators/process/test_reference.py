@@ -63,11 +63,35 @@ def test_each_create_gives_an_object_of_its_own(tmp_path: Path) -> None:
     assert type(reference.create()) is type(reference.create())
 
 
+def test_a_relative_folder_is_imported_from_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    reference = FunctionReference.parse("user_functions:Limit", {"most": 3}, ".")
+    assert type(reference.create()) is type(reference.create())
+
+
 def test_two_jobs_may_have_modules_of_one_name(tmp_path: Path) -> None:
     folders = [write(tmp_path / name, name) for name in ("first", "second")]
     for folder in (*folders, *folders):
         reference = FunctionReference.parse("user_functions:Limit", {"most": 1}, folder)
         assert reference.create().name == Path(folder).name  # type: ignore[union-attr]
+
+
+def test_two_jobs_may_have_modules_of_one_name_beside_those_that_they_name(tmp_path: Path) -> None:
+    folders = [write(tmp_path / name, name) for name in ("first", "second")]
+    for folder in folders:
+        name = f"functions_of_{Path(folder).name}"
+        (Path(folder) / f"{name}.py").write_text("from user_functions import Limit\n")
+        reference = FunctionReference.parse(f"{name}:Limit", {"most": 1}, folder)
+        assert reference.create().name == Path(folder).name  # type: ignore[union-attr]
+
+
+def test_a_module_that_is_no_jobs_stays_though_a_folder_has_one_of_its_name(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    (tmp_path / "operators.py").write_text("raise AssertionError")
+    ours = sys.modules["operators"]
+    FunctionReference.parse("user_functions:Limit", {"most": 1}, folder).create()
+    assert sys.modules["operators"] is ours
 
 
 @pytest.mark.parametrize(
