@@ -134,7 +134,9 @@ def _unknown_key(loc: Path, model: type[Section]) -> str:
     if others:
         return f" is for another format: {', '.join(others)}. Remove it, or change the format."
     known = _keys(section)
-    hint = _elsewhere(key, exactly=True) or did_you_mean(key, known) or _elsewhere(key)
+    other_number = {f"{key}s", key.removesuffix("s")}.intersection(known)
+    hint = did_you_mean(key, other_number) or _elsewhere(key, exactly=True) or did_you_mean(key, known)
+    hint = hint or _elsewhere(key)
     return f" is not a known key.{hint} Known keys here: {', '.join(known)}."
 
 

@@ -571,6 +571,13 @@ steps: [5, {}]
     ]
 
 
+def test_a_key_in_the_singular_is_told_its_plural_before_the_same_word_elsewhere(folder: Path) -> None:
+    source = 'a: {format: kafka, bootstrap-servers: "h:1", topic: t, value: {format: text}}'
+    text = f"name: j\nexecution.checkpointing.dir: c\nsources: {{{source}}}\nsink: {{format: console}}\n"
+    *_, message = refused(text)
+    assert message.startswith("job.yaml:3: sources.a.topic is not a known key. Did you mean topics? Known keys here: ")
+
+
 def test_a_file_that_cannot_be_read_is_one_message(folder: Path) -> None:
     (folder / "jobs").mkdir()
     (folder / "latin.yaml").write_bytes("name: a\n# Größe\n".encode("latin-1"))
