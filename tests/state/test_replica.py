@@ -19,6 +19,7 @@ from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import open_replica
 from mixedmode.state.rocksdb import replica as replica_module
+from mixedmode.state.rocksdb.options import BLOOM_BITS_PER_KEY
 from mixedmode.state.rocksdb.replica import WantedRun, missing_runs, reading, replica_name
 from tests.state.runs import Entries, contents, laid_over, run_entries, wanted_runs, write_run
 
@@ -61,6 +62,17 @@ def test_only_runs_that_it_lacks_are_fetched(tmp_path: Path) -> None:
     with open_replica(tmp_path / "r", [*held(wanted[:2]), wanted[2]], attempt="a") as replica:
         assert contents(replica) == laid_over(RUNS)
     assert note(tmp_path / "r") == {"runs": ["run-0", "run-1", "run-2"], "pending": False}
+
+
+def test_a_replica_that_is_opened_again_has_its_cache_and_reads_the_bloom_filters(tmp_path: Path) -> None:
+    keys, cache_bytes = 50_000, 1 << 20
+    wanted = wanted_runs(tmp_path, [{number.to_bytes(4, "big"): b"" for number in range(keys)}])
+    for runs in (wanted, held(wanted)):
+        with open_replica(tmp_path / "r", runs, attempt="a", cache_bytes=cache_bytes) as replica:
+            assert replica.database.property_int_value("rocksdb.block-cache-capacity") == cache_bytes
+            in_memory = replica.database.property_int_value("rocksdb.estimate-table-readers-mem")
+            assert in_memory is not None
+            assert in_memory > keys * BLOOM_BITS_PER_KEY / 8
 
 
 @pytest.mark.parametrize("names", [["run-1", "run-2"], ["run-0", "run-2"], ["run-1", "run-0"], []])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mixedmode.errors import RetryableError
 from mixedmode.state import StateRange
 from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
-from mixedmode.state.rocksdb.backend import ENTRIES_SCANNED_PER_POINT_READ, ReadPlan, decide_read
+from mixedmode.state.rocksdb.backend import ENTRIES_SCANNED_PER_POINT_READ, KEYS_PER_CALL, ReadPlan, decide_read
 from tests.state.runs import Entries, keys_of_groups, laid_over, run_entries, wanted_runs
 
 FEW, MANY = (
@@ -42,6 +42,15 @@ def test_point_reads_and_range_scans_give_what_a_dictionary_gives(
         for state_id in (5, 255):
             keys = sorted(key for key in beside if key[2] == state_id)
             assert by_points.read(state_id, keys) == by_scan.read(state_id, keys) == [b"!"] * len(keys)
+
+
+@pytest.mark.parametrize("count", [1, KEYS_PER_CALL - 1, KEYS_PER_CALL, KEYS_PER_CALL + 1, 3 * KEYS_PER_CALL])
+def test_point_reads_of_many_keys_keep_their_order(tmp_path: Path, count: int) -> None:
+    keys = [b"\x00\x00\x00" + number.to_bytes(2, "big") for number in range(count)]
+    stored = {key: str(number).encode() for number, key in enumerate(keys) if number % 3 != 1}
+    wanted = wanted_runs(tmp_path, [stored])
+    with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+        assert RocksDBBackend(replica.database, writer, MANY).read(0, keys) == [stored.get(key) for key in keys]
 
 
 @settings(max_examples=20)

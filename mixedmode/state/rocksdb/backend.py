@@ -19,6 +19,8 @@ from mixedmode.state.rocksdb.writer import TOMBSTONE, RunWriter
 
 # A point read costs about as much as scanning this many entries; bench/micro/test_state_reads.py prints both.
 ENTRIES_SCANNED_PER_POINT_READ = 2
+# RocksDB holds the block of each value until a call returns: of more keys, the blocks no longer fit a CPU cache.
+KEYS_PER_CALL = 256
 # A seek costs about as much as walking over this many entries, so trying the walk first costs at most twice the best.
 ENTRIES_WALKED_BEFORE_SEEK = 4
 
@@ -52,9 +54,7 @@ class RocksDBBackend:
         groups = _key_group(keys[-1]) - _key_group(keys[0]) + 1
         in_range = int(groups * self._entries_per_group.get(state_id, 0.0))
         if decide_read(keys_wanted=len(keys), entries_in_range=in_range) is ReadPlan.POINT_READS:
-            with reading(self._database):
-                values: list[bytes | None] = self._database.get(list(keys))  # type: ignore[assignment]
-            return [value or None for value in values]  # an empty value is a tombstone
+            return self._read_points(keys)
         return self._read_by_scan(state_id, keys)
 
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
@@ -83,6 +83,13 @@ class RocksDBBackend:
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """See KeyedStateBackend."""
         self._writer.write(state_id, keys, values)
+
+    def _read_points(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        values: list[bytes | None] = []
+        with reading(self._database):
+            for start in range(0, len(keys), KEYS_PER_CALL):
+                values += self._database.get(list(keys[start : start + KEYS_PER_CALL]))  # type: ignore[arg-type]
+        return [value or None for value in values]  # an empty value is a tombstone
 
     def _read_by_scan(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         # Group by group: between the entries of one state lie those of the operator's other states.

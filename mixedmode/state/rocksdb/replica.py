@@ -150,7 +150,7 @@ def _opened(folder: Path, wanted: Sequence[WantedRun], cache_bytes: int) -> Rdic
     if database is None or missing is None:
         _clear(folder)
         missing = list(wanted)
-        database = Rdict(str(folder / "db"), options=replica_options(cache_bytes))
+        database = _open(folder, cache_bytes)
     try:
         _ingest(folder, database, wanted, missing)
     except BaseException:
@@ -196,10 +196,18 @@ def _count_held(held: Sequence[str], wanted: Sequence[WantedRun]) -> int | None:
     return len(wanted) if at == len(held) else None
 
 
+def _open(folder: Path, cache_bytes: int) -> Rdict:
+    """The database there, or a new one."""
+    options = replica_options(cache_bytes)
+    # A family that is not named here is opened with the options in the database's own file, which have neither the
+    # block cache nor the filter policy: reads would look into every block in place of its run's bloom filter.
+    return Rdict(str(folder / "db"), options=options, column_families={"default": options})
+
+
 def _open_or_none(folder: Path, cache_bytes: int) -> Rdict | None:
     """None if it cannot be opened, whatever the cause: it is only a copy, and is built anew."""
     try:
-        return Rdict(str(folder / "db"), options=replica_options(cache_bytes))
+        return _open(folder, cache_bytes)
     except Exception:  # noqa: BLE001 - rocksdict raises plain Exception
         return None
 
