@@ -2,7 +2,8 @@
 
 The one idea: number the values of each column, then number the pairs (group so far, number in the next column) as one
 integer. Numbers are dense again after each column and so below 2**31, so no product of two of them overflows.
-Integers of a small range are numbered through a table, which is several times faster than a hash table.
+Integers of a small range are numbered through a table, which is several times faster than a hash table; strings of at
+most 8 bytes are numbered as the integers that their bytes are, which is faster than a hash table of strings.
 
 Invariants (tests/keys/test_grouping.py):
   I1  codes[i] == codes[j]  exactly when  rows i and j are equal in all columns (NULL == NULL, NaN == NaN, -0.0 == 0.0)
@@ -17,10 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys.arrow import I64, AnyNumpy, from_buffer
+from mixedmode.keys.arrow import I64, U64, AnyNumpy, from_buffer
+from mixedmode.keys.rows import binary_rows, read_at
 from mixedmode.keys.values import to_ordered, valid_mask
 
 _TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
+
+_WORD_BYTES = 8
+#: by length: the bytes of a word that belong to a value
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD_BYTES + 1)], np.uint64)
 
 Codes = npt.NDArray[np.int32]
 
@@ -55,7 +61,29 @@ def _number_column(column: pa.Array) -> Groups:
     if column.null_count == 0 and (is_integer or pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)):
         dtype = f"i{column.type.bit_width // 8}"
         return _number_integers(from_buffer(column.buffers()[1], dtype, count=len(column), start=column.offset))
-    return _number_by_hash(column)
+    words = _words(column) if column.null_count == 0 and _has_bytes(column.type) else None
+    return _number_by_hash(column) if words is None else _number_integers(words.view(np.int64))
+
+
+def _has_bytes(type_: pa.DataType) -> bool:
+    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(check(type_) for check in checks)
+
+
+def _words(column: pa.Array) -> U64 | None:
+    """(n,) the bytes of each value as one integer, zeros behind them. None where that does not tell the values apart:
+    one has more than 8 bytes, or a zero among them.
+    """
+    rows = binary_rows(column)
+    lengths = rows.ends - rows.starts
+    data = rows.data[int(rows.starts[0]) :] if len(rows) else rows.data
+    if not len(rows) or lengths.max() > _WORD_BYTES or not data.all():
+        return None
+    padded = np.concatenate([data, np.zeros(_WORD_BYTES, np.uint8)])  # so that a word can be read at the last value
+    words = read_at(padded, "<u8", rows.starts - rows.starts[0])
+    if lengths.min() < _WORD_BYTES:
+        words &= _MASKS[lengths]
+    return words
 
 
 def _number_integers(values: AnyNumpy) -> Groups:

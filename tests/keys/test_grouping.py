@@ -67,6 +67,17 @@ def test_groups_equal_those_of_a_dictionary_of_tuples(columns: list[pa.Array]) -
     _check(group_codes(columns), columns)
 
 
+@pytest.mark.parametrize("data_type", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+@given(words=st.lists(st.text(st.sampled_from("ab\x00é"), max_size=9)), skipped=st.integers(0, 3))
+def test_short_words_are_told_apart_by_all_of_their_bytes(
+    words: list[str], skipped: int, data_type: pa.DataType
+) -> None:
+    for some in (words, [word.replace("\x00", "c") for word in words], ["a" * min(len(word), 8) for word in words]):
+        values = some if "string" in str(data_type) else [word.encode() for word in some]
+        column = pa.array(values, data_type)[skipped:]
+        _check(group_codes([column]), [column])
+
+
 @pytest.mark.parametrize("spread", [1, 2**40])
 def test_dense_and_sparse_integers_give_the_same_groups(spread: int) -> None:
     values = np.random.default_rng(3).integers(-500, 500, 5_000)
