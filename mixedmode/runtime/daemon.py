@@ -6,8 +6,11 @@ which takes longer than a small epoch. Forked from this process, it has them. Sp
 """
 
 import ctypes
+import os
+import re
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from pyspark import daemon
 
@@ -18,15 +21,39 @@ _OF_TASKS = (
     "mixedmode.runtime.rows",
     "mixedmode.runtime.single_stage",  # and with it the map side and the subtask
 )
+_KEPT_BYTES = 256 * 2**20
+#: of <malloc.h>
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _PR_SET_THP_DISABLE = 41  # of <linux/prctl.h>; processes forked from this one have it, too
 
 
 def main() -> None:
     """Import, then fork workers as Spark asks for them, until Spark is gone."""
+    sort_without_avx512()
     for name in _OF_TASKS:
         import_module(name)
     use_small_pages()
+    keep_freed_memory()
     daemon.manager()
+
+
+def sort_without_avx512() -> None:
+    """Where it is slow, and unless the user says otherwise. To be called before numpy is imported, which then decides.
+
+    numpy sorts with AVX-512's compressing stores, which AMD's Zen 4 has in microcode only: with AVX2 it is much faster
+    (https://github.com/numpy/x86-simd-sort/issues/6).
+    """
+    info = Path("/proc/cpuinfo")
+    if info.exists() and compresses_slowly(info.read_text(encoding="utf-8", errors="replace")):
+        os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V4 AVX512_ICL AVX512_SPR")
+
+
+def compresses_slowly(cpu_info: str) -> bool:
+    """Whether /proc/cpuinfo is that of a Zen 4: the processors of AMD's family 25 that have AVX-512."""
+    first = cpu_info.split("\n\n", maxsplit=1)[0]
+    values = dict(re.findall(r"^([^\t:]+)\t*: (.*)$", first, re.MULTILINE))
+    is_zen_3_or_4 = (values.get("vendor_id"), values.get("cpu family")) == ("AuthenticAMD", "25")
+    return is_zen_3_or_4 and "avx512f" in values.get("flags", "").split()
 
 
 def use_small_pages() -> None:
@@ -38,6 +65,18 @@ def use_small_pages() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
+
+
+def keep_freed_memory() -> None:
+    """Up to _KEPT_BYTES for each of the processes that are forked from this one; only glibc can be told so.
+
+    It maps an array of more than 32 MB for itself, and gives it back when it is freed. A task has one such array after
+    the other, and each would be touched for the first time again.
+    """
+    libc = ctypes.CDLL(None)
+    if sys.platform == "linux" and hasattr(libc, "mallopt"):
+        libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 if __name__ == "__main__":
