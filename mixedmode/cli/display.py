@@ -20,6 +20,7 @@ from mixedmode.runtime.events import (
     EpochStarted,
     Flipped,
     Phase,
+    PublishedLate,
     Rescaled,
     SparkLogRepaired,
     WentBack,
@@ -95,6 +96,7 @@ class Display:
     flip: Flipped | None = None
     went_back: WentBack | None = None
     last: EpochCommitted | None = None
+    published_late: PublishedLate | None = None
 
     def __post_init__(self) -> None:
         self._is_over = False
@@ -157,6 +159,12 @@ class Display:
                 "[bold]mended[/]   ", f"an entry of Spark's log was missing or damaged, and not needed, file={file}"
             )
 
+    def on_published_late(self, event: PublishedLate) -> None:
+        """See Observer."""
+        self.published_late = event
+        text = f"epoch {event.epoch}: an earlier start committed it, and ended before it was all published"
+        self._say("[bold]published[/]  ", text)
+
     def _say(self, heading: str, text: str) -> None:
         """A line that is not cut; its text may hold anything."""
         self.console.print(heading, end="", highlight=False)
@@ -186,9 +194,11 @@ class Display:
             self._say("", f"went back to checkpoint {self.went_back.to}, as damaged ones came after it: {left}")
         if self.last is None:
             text = "nothing new: no epoch was committed in this run"
+            if self.published_late is not None:
+                text += f", and epoch {self.published_late.epoch} was published"
             if self._is_over:
                 text = "nothing to do: --drain, or the end of bounded sources, has ended the input of this job for good"
-            self.console.print(text, highlight=False)
+            self.console.print(text, highlight=False, soft_wrap=True)
             return
         self.console.print(self._summary_table())
         if self.flip is not None and self.flip.after_epoch is not None:

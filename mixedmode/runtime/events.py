@@ -104,6 +104,13 @@ class SparkLogRepaired:
     files: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedLate:
+    """An earlier start committed this epoch and ended before its outputs were published; now they are."""
+
+    epoch: Epoch
+
+
 class Observer(Protocol):
     """Receives events in order, from the thread that drives the job. Must not raise, and should be quick."""
 
@@ -134,6 +141,9 @@ class Observer(Protocol):
     def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
         """Spark's own log was mended; at most once in a run."""
 
+    def on_published_late(self, event: PublishedLate) -> None:
+        """The start published what an earlier one had committed; at most once in a run."""
+
 
 class Silent:
     """An observer that shows nothing."""
@@ -163,4 +173,7 @@ class Silent:
         """Nothing to show."""
 
     def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
+        """Nothing to show."""
+
+    def on_published_late(self, event: PublishedLate) -> None:
         """Nothing to show."""

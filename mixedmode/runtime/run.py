@@ -28,7 +28,7 @@ from mixedmode.job.plan import LATE, MAIN, JobPlan, dead_letter_output
 from mixedmode.runtime.analysis import Analysis, analyse
 from mixedmode.runtime.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
 from mixedmode.runtime.epochs import EpochContext, EpochRunner, publish_committed
-from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer, Silent
+from mixedmode.runtime.events import EpochCommitted, EpochStarted, Observer, PublishedLate, Silent
 from mixedmode.runtime.inputs import Inputs
 from mixedmode.runtime.map_steps import check_items, check_subtasks
 from mixedmode.runtime.phases import Phases, Until
@@ -146,7 +146,10 @@ class _Run:
         sinks = self._open_sinks(store.url, generation)
         retained = self._check_start(log, sinks, generation)
         if retained:
+            is_late = sinks.has_staged(retained[-1].outputs)
             publish_committed(sinks, retained[-1])
+            if is_late:
+                self._options.observer.on_published_late(PublishedLate(retained[-1].epoch))
         collect_orphans(log, sinks=sinks.stores)
         if retained and retained[-1].is_final:
             self._options.observer.on_phase("over")

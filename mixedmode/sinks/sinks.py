@@ -69,6 +69,14 @@ class Sinks:
             if files and len(files) < len(staged):
                 reach("publish", epoch)
 
+    def has_staged(self, staged: Iterable[StagedFile]) -> bool:
+        """Whether any of these files is still where its task put it, so that it is not, or just not yet, published."""
+        for name, sink in self.by_name.items():  # of outputs that the job no longer has, publish tells
+            paths = [file.staged_path for file in staged if file.sink == name]
+            if any(size is not None for size in sink.store.at_once(sink.store.size, paths)):
+                return True
+        return False
+
     @property
     def lasting(self) -> tuple[str, ...]:
         """Names of the outputs that cannot be taken back: what a person has read stays read."""

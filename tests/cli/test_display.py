@@ -5,7 +5,7 @@ from rich.progress import Progress
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch
 from mixedmode.cli.display import Display
-from mixedmode.runtime.events import Rescaled, SparkLogRepaired, StepRescaled, WentBack
+from mixedmode.runtime.events import PublishedLate, Rescaled, SparkLogRepaired, StepRescaled, WentBack
 
 
 def shown(console: Console, tell: str) -> list[str]:
@@ -67,3 +67,14 @@ def test_what_was_mended_of_sparks_log_is_told() -> None:
     assert capture.get() == (
         "mended   an entry of Spark's log was missing or damaged, and not needed, file=/c/spark/offsets/7\n"
     )
+
+
+def test_what_an_earlier_start_had_committed_and_not_published_is_told() -> None:
+    display = a_display()
+    with display.console.capture() as capture:
+        display.on_published_late(PublishedLate(Epoch(7)))
+        display.print_summary()
+    assert capture.get().splitlines() == [
+        "published  epoch 7: an earlier start committed it, and ended before it was all published",
+        "nothing new: no epoch was committed in this run, and epoch 7 was published",
+    ]
