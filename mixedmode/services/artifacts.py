@@ -47,9 +47,9 @@ REASON_LENGTH_MAX = 500
 
 _SPARK = "org.apache.spark"
 _CONNECTOR = f"{_SPARK}:spark-sql-kafka-0-10_2.13"
-#: Not every release of Spark has all of its Kafka modules where Ivy looks. This connector runs on Spark 4.1 to 4.3; the
-#: token provider that it names is not to be had, and an older one serves as well.
-_CONNECTOR_KNOWN_TO_WORK = "4.2.0"
+#: Not every release of Spark has all of its Kafka modules where Ivy looks. These connectors run on Spark 4.1, and on
+#: 4.2 and 4.3; the token provider that they name is not to be had, and an older one serves as well.
+_CONNECTORS_KNOWN_TO_WORK = {"4.1": "4.1.3", "later": "4.2.0"}
 _AVRO_KNOWN_TO_WORK = "4.1.1"  # on Spark 4.1 to 4.3
 _TOKEN_PROVIDER_KNOWN_TO_WORK = f"{_SPARK}:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1"
 
@@ -77,7 +77,9 @@ def kafka_connector() -> list[Path]:
     of them it is, is decided once: remove the set's folder from the cache to have it decided again.
     """
     own = Jars((f"{_CONNECTOR}:{version('pyspark')}",))
-    known = Jars((f"{_CONNECTOR}:{_CONNECTOR_KNOWN_TO_WORK}",), overrides=(_TOKEN_PROVIDER_KNOWN_TO_WORK,))
+    line = version("pyspark").rpartition(".")[0]
+    works = _CONNECTORS_KNOWN_TO_WORK.get(line, _CONNECTORS_KNOWN_TO_WORK["later"])
+    known = Jars((f"{_CONNECTOR}:{works}",), overrides=(_TOKEN_PROVIDER_KNOWN_TO_WORK,))
     return fetch(_for_this_spark("kafka-connector"), [own, known])
 
 

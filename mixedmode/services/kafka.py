@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from signal import SIGTERM
 from types import TracebackType
@@ -29,6 +30,7 @@ _JVM = ("-Xms64m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel
 #: ApiVersions, the request that every broker answers: length, request 18, version 0, number 1, no client name
 _ARE_YOU_THERE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _NO_TIME_MS = 2**63 - 1
+_KEY_PASSWORD = "KEY_PASSWORD"  # noqa: S105 - the variable in which keytool finds it, and no other process sees it
 
 _LOGGING = """\
 rootLogger.level = WARN
@@ -45,7 +47,8 @@ appender.console.layout.pattern = %d %-5p %c: %m%n
 class KafkaBroker:
     """A broker over `folder`, with its data in `data` and its log in `kafka.log` there. As a context manager it runs
     inside. `port` is taken as it is; without one, a free one is taken. `password`: that of the user `mixedmode`, for
-    whom there is one more listener, at `sasl_port`, which wants it (SASL_PLAINTEXT, mechanism PLAIN).
+    whom there is one more listener, at `secure_port`, which wants it (SASL_SSL, mechanism PLAIN) and shows the
+    certificate in `certificate`.
     """
 
     def __init__(self, folder: Path, *, port: int | None = None, password: str | None = None) -> None:
@@ -53,7 +56,7 @@ class KafkaBroker:
         self.port = port or free_port()
         self._controller_port = free_port()
         self._password = password
-        self.sasl_port = None if password is None else free_port()
+        self.secure_port = None if password is None else free_port()
         self._server = Server("Kafka", log=self.folder / "kafka.log", stop_signal=SIGTERM)
 
     @property
@@ -65,6 +68,11 @@ class KafkaBroker:
     def log(self) -> Path:
         """What the broker says."""
         return self._server.log
+
+    @property
+    def certificate(self) -> Path:
+        """What a client of the secure listener has to trust, as PEM."""
+        return self.folder / "broker.pem"
 
     @property
     def is_running(self) -> bool:
@@ -79,6 +87,8 @@ class KafkaBroker:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._settings_file().write_text(self._settings(), encoding="utf-8")
         self._logging_file().write_text(_LOGGING, encoding="utf-8")
+        if self._password is not None and not self.certificate.exists():
+            self._make_certificate(self._password)
         java = [java_command(), *_JVM, f"-Dlog4j2.configurationFile={self._logging_file()}"]
         java += ["-cp", os.pathsep.join(map(str, jars))]
         if not (self.folder / "data" / "meta.properties").exists():
@@ -139,21 +149,39 @@ class KafkaBroker:
         if self._password is not None:
             login = "org.apache.kafka.common.security.plain.PlainLoginModule"
             for name, more in {
-                "listeners": f"SASL://{LOOPBACK}:{self.sasl_port}",
-                "advertised.listeners": f"SASL://{LOOPBACK}:{self.sasl_port}",
-                "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
+                "listeners": f"SECURE://{LOOPBACK}:{self.secure_port}",
+                "advertised.listeners": f"SECURE://{LOOPBACK}:{self.secure_port}",
+                "listener.security.protocol.map": "SECURE:SASL_SSL",
             }.items():
                 settings[name] = f"{settings[name]},{more}"
-            settings["listener.name.sasl.sasl.enabled.mechanisms"] = "PLAIN"
-            settings["listener.name.sasl.plain.sasl.jaas.config"] = (
-                f'{login} required user_mixedmode="{self._password}";'
-            )
+            settings |= {
+                "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.secure.plain.sasl.jaas.config": f'{login} required user_mixedmode="{self._password}";',
+                "listener.name.secure.ssl.keystore.type": "PKCS12",
+                "listener.name.secure.ssl.keystore.location": self._key_file(),
+                "listener.name.secure.ssl.keystore.password": self._password,
+            }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _key_file(self) -> Path:
+        return self.folder / "broker.p12"
+
+    def _make_certificate(self, password: str) -> None:
+        """A key, and a certificate that it has signed itself."""
+        keytool = str(Path(java_command()).resolve().with_name("keytool"))
+        store = ["-alias", "broker", "-keystore", str(self._key_file()), "-storepass:env", _KEY_PASSWORD]
+        name = ["-dname", f"CN={LOOPBACK}", "-ext", f"SAN=ip:{LOOPBACK}"]
+        secret = {_KEY_PASSWORD: password}
+        self._run([keytool, "-genkeypair", "-keyalg", "EC", "-storetype", "PKCS12", *store, *name], secret)
+        self._run([keytool, "-exportcert", "-rfc", "-file", str(self.certificate), *store], secret)
 
     def _format(self, tool: list[str]) -> None:
         """Say once that the folder is that of a broker."""
-        command = [*tool, "format", "--cluster-id", _CLUSTER_ID, "--config", str(self._settings_file())]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the java of this machine
+        self._run([*tool, "format", "--cluster-id", _CLUSTER_ID, "--config", str(self._settings_file())])
+
+    def _run(self, command: list[str], secret: Mapping[str, str] | None = None) -> None:
+        environment = {**os.environ, **(secret or {})}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603  the java of this machine
         if done.returncode != 0:
             msg = (
                 "Kafka could not make its folder. See that it can be written to, and holds nothing else. "

@@ -1,4 +1,4 @@
-"""A password of Kafka's, which comes from the environment: it works, and is nowhere to be read afterwards."""
+"""Kafka over TLS, with a password that comes from the environment: it works, and is nowhere to be read afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +13,9 @@ from mixedmode.runtime.analysis import analyse
 from mixedmode.services.artifacts import kafka_connector
 from mixedmode.services.kafka import KafkaBroker
 from tests.faults.processes import finished
-from tests.harness import output_rows, write_text
+from tests.harness import write_text
 from tests.kafka.records import DDL, Orders
+from tests.kafka.test_sink import upserted
 from tests.services.fixtures import Kafka, need_kafka, open_folder, skip_without
 
 pytestmark = pytest.mark.spark
@@ -33,7 +34,9 @@ sources:
     topics: TOPIC
     value: {format: json, schema: "DDL"}
     options: &security
-      kafka.security.protocol: SASL_PLAINTEXT
+      kafka.security.protocol: SASL_SSL
+      kafka.ssl.truststore.type: PEM
+      kafka.ssl.truststore.location: CERTIFICATE
       kafka.sasl.mechanism: PLAIN
       kafka.sasl.jaas.config: >-
         org.apache.kafka.common.security.plain.PlainLoginModule required
@@ -41,13 +44,17 @@ sources:
 steps:
   - key-by: customer
     aggregate: {orders: count(*)}
-sink: {format: parquet, path: ./out}
+sink:
+  format: kafka
+  bootstrap-servers: "127.0.0.1:PORT"
+  topic: COUNTS
+  options: *security
 """
 
 
 @pytest.fixture
 def guarded() -> Iterator[Kafka]:
-    """A broker with a listener that wants a password."""
+    """A broker with a listener that speaks TLS and wants a password."""
     need_kafka()
     skip_without(kafka_connector)
     with open_folder() as folder, KafkaBroker(folder, password=PASSWORD) as broker:
@@ -72,7 +79,9 @@ def test_a_password_from_the_environment_is_used_and_not_told(
 ) -> None:
     orders = Orders.new(guarded)
     orders.add(50)
-    values = {"TOPIC": orders.topic, "PORT": str(guarded.broker.sasl_port), "DDL": DDL}
+    counts = guarded.new_topic()
+    port, certificate = str(guarded.broker.secure_port), str(guarded.broker.certificate)
+    values = {"TOPIC": orders.topic, "COUNTS": counts, "PORT": port, "CERTIFICATE": certificate, "DDL": DDL}
     text = JOB.replace("JARS", ",".join(map(str, kafka_connector())))
     for name, value in values.items():
         text = text.replace(name, value)
@@ -82,7 +91,7 @@ def test_a_password_from_the_environment_is_used_and_not_told(
         said = [explained(spark, file)]
     code, output, errors = finished("run", file, "--until-idle", environment={"KAFKA_PASSWORD": PASSWORD})
     assert code == 0, errors
-    assert sum(row["orders"] for row in output_rows(tmp_path / "out")) == 50
+    assert sum(row["orders"] for row in upserted(guarded.consume(counts)).values()) == 50
     said.append(output + errors)
     code, output, errors = finished("run", file, "--until-idle", environment={"KAFKA_PASSWORD": WRONG})
     assert code == 2

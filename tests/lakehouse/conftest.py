@@ -1,4 +1,4 @@
-"""The Spark session of these tests, with Delta Lake and Iceberg in it; where there is no build of them, they skip."""
+"""The Spark session of these tests, with Delta Lake, Iceberg and Kafka in it; where there is no build, they skip."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +10,18 @@ from pyspark.sql import SparkSession
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.runtime.session import open_session
-from mixedmode.services.artifacts import delta_jars, iceberg_jars
+from mixedmode.services.artifacts import delta_jars, iceberg_jars, kafka_connector
 from tests.harness import JAVA_OPTIONS
 from tests.lakehouse.tables import SPARK
 
 
 @pytest.fixture(scope="session")
 def jars() -> str:
-    """The jars of both formats, as Spark takes them."""
+    """The jars of both formats, and of the live side of a history in one of them, as Spark takes them."""
     if not pyspark.__version__.startswith("4.1."):
         pytest.skip(f"no build of Delta Lake and Iceberg for this Spark, {pyspark.__version__}; see the env lakehouse")
     try:
-        return ",".join(map(str, [*delta_jars(), *iceberg_jars()]))
+        return ",".join(map(str, [*delta_jars(), *iceberg_jars(), *kafka_connector()]))
     except RetryableError as error:
         pytest.skip(str(error))
 
