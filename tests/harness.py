@@ -28,6 +28,7 @@ from mixedmode.runtime.events import (
     EpochStarted,
     Flipped,
     Phase,
+    PublishedLate,
     Rescaled,
     SparkLogRepaired,
     WentBack,
@@ -92,6 +93,7 @@ class Recording:
     failed: list[EpochFailed] = field(default_factory=list)
     went_back: list[WentBack] = field(default_factory=list)
     repaired: list[SparkLogRepaired] = field(default_factory=list)
+    published_late: list[PublishedLate] = field(default_factory=list)
 
     def on_phase(self, phase: Phase) -> None:
         self.phases.append(phase)
@@ -119,6 +121,9 @@ class Recording:
 
     def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
         self.repaired.append(event)
+
+    def on_published_late(self, event: PublishedLate) -> None:
+        self.published_late.append(event)
 
     def on_rescaled(self, event: Rescaled) -> None:
         self.rescaled.append(event)

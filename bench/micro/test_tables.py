@@ -13,10 +13,9 @@ from mixedmode.errors import RetryableError
 from mixedmode.services.postgres import PostgresServer, find_binaries
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.sink import SinkContext
-from mixedmode.sinks.tables import SqliteTable, TableSink
-from mixedmode.sinks.tables.database import Database
-from mixedmode.sinks.tables.postgres import PostgresTable
+from mixedmode.sinks.tables import TableSink
 from tests.services.fixtures import open_folder
+from tests.tables.places import Place
 
 ROWS, SUBTASKS, ROUNDS = 200_000, 2, 3
 FIELDS = [
@@ -43,22 +42,23 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.mark.parametrize("into", ["empty", "full"])
 def test_postgres(benchmark: BenchmarkFixture, server: PostgresServer, tmp_path: Path, into: str) -> None:
-    _measure(benchmark, tmp_path, lambda name: PostgresTable(server.url(), "public", name, name), into)
+    _measure(benchmark, Place("postgres", tmp_path, server.url()), into)
 
 
 @pytest.mark.parametrize("into", ["empty", "full"])
 def test_sqlite(benchmark: BenchmarkFixture, tmp_path: Path, into: str) -> None:
-    _measure(benchmark, tmp_path, lambda name: SqliteTable(str(tmp_path / "bench.db"), name, name), into)
+    _measure(benchmark, Place("sqlite", tmp_path), into)
 
 
-def _measure(benchmark: BenchmarkFixture, folder: Path, database: Callable[[str], Database], into: str) -> None:
+def _measure(benchmark: BenchmarkFixture, place: Place, into: str) -> None:
     tables = iter(range(ROUNDS))
 
     published: list[TableSink] = []
 
     def prepare() -> tuple[tuple[TableSink, Epoch, list[StagedFile]], dict[str, object]]:
         name = f"{into}_{next(tables)}"
-        sink = TableSink(database(name), _context(folder / name), create=True)
+        folder = place.folder / name
+        sink = TableSink(place.database(name), _context(folder), create=True)
         sink.prepare(FIELDS, ["customer"], is_fresh=True)
         if into == "full":
             sink.publish(Epoch(0), _staged(sink, Epoch(0), folder))
@@ -68,6 +68,8 @@ def _measure(benchmark: BenchmarkFixture, folder: Path, database: Callable[[str]
     run: Callable[..., object] = benchmark.pedantic
     run(lambda sink, epoch, files: sink.publish(epoch, files), setup=prepare, rounds=ROUNDS)
     assert [sink.newest_published() for sink in published] == [Epoch(1)] * ROUNDS
+    for number in range(ROUNDS):
+        assert place.sql(f"SELECT count(*) FROM {into}_{number}") == [(ROWS,)]
     assert benchmark.stats is not None
     print(f"{ROWS / benchmark.stats.stats.median:,.0f} rows a second")
 
@@ -81,7 +83,9 @@ def _staged(sink: TableSink, epoch: Epoch, folder: Path) -> list[StagedFile]:
     files: list[StagedFile] = []
     for subtask in range(SUBTASKS):
         keys = np.random.default_rng(subtask).permutation(ROWS // SUBTASKS) * SUBTASKS + subtask
-        writer = OutputWriter(sink.task, epoch, subtask, folder)
+        local = folder / f"subtask {subtask}"
+        local.mkdir(exist_ok=True)
+        writer = OutputWriter(sink.task, epoch, subtask, local)
         writer.write(_rows(keys))
         files += writer.finish(f"e{epoch}s{subtask}")
     return files

@@ -19,7 +19,7 @@ import yaml
 
 from mixedmode.services.artifacts import kafka_connector
 from tests.differential.oracle import Call, Row, Table, aggregate, keyed
-from tests.harness import output_rows, write_json, write_parquet, write_text
+from tests.harness import SPARK, output_rows, write_json, write_parquet, write_text
 from tests.services.fixtures import Database, Kafka, Record
 
 SCHEMA_DDL = "k string, v long, at timestamp"
@@ -38,7 +38,7 @@ class SourcePart:
 
     settings: Settings
     put: Put
-    spark: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SinkPart:
 
     settings: Settings
     rows: Callable[[], Sequence[Row]]
-    spark: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Rig:
             },
             "parallelism": 2,
             "pipeline": {"max-parallelism": 8},
-            "spark": {"master": "local[2]", "driver.memory": "1g", **self.source.spark, **self.sink.spark},
+            "spark": {**SPARK, **self.source.spark, **self.sink.spark},
             "sources": {"t": self.source.settings},
             "steps": [
                 {"sql": "SELECT k, v FROM t WHERE k <> 'c'"},
@@ -155,25 +155,30 @@ def kafka_topic(folder: Path, request: pytest.FixtureRequest) -> SourcePart:
 
 
 def history_and_topic(folder: Path, request: pytest.FixtureRequest) -> SourcePart:
-    """The first day in Parquet, and all days in Kafka, so that each side holds records of the other one."""
+    def put(rows: Sequence[Row]) -> None:
+        write_parquet(folder / "history", "1.parquet", pa.Table.from_pylist(list(rows), SCHEMA))
+
+    (folder / "history").mkdir()
+    history = {"format": "parquet", "path": "./history", "schema": SCHEMA_DDL}
+    return before_topic(request, history, put, spark=kafka_jars())
+
+
+def before_topic(
+    request: pytest.FixtureRequest, history: Settings, put_history: Put, *, spark: Mapping[str, Any]
+) -> SourcePart:
+    """The first day in a history, and all days in Kafka, so that each side holds records of the other one."""
     kafka: Kafka = request.getfixturevalue("kafka")
     topic = kafka.new_topic(partitions=2)
 
     def put(rows: Sequence[Row]) -> None:
         produce(kafka, topic, rows)
-        history = [row for row in rows if row["at"] < SEAM]
-        if history:
-            later = {"k": "a", "v": 1_000_000, "at": SEAM}  # which only Kafka's word counts for
-            write_parquet(folder / "history", "1.parquet", pa.Table.from_pylist([*history, later], SCHEMA))
+        before = [row for row in rows if row["at"] < SEAM]
+        if before:
+            put_history([*before, {"k": "a", "v": 1_000_000, "at": SEAM}])  # the last: only Kafka's word counts for it
 
-    settings = {
-        "history": {"format": "parquet", "path": "./history", "schema": SCHEMA_DDL},
-        "live": topic_settings(kafka, topic),
-        "seam": {"timestamp": f"{SEAM:%FT%TZ}"},
-        "event-time": "at",
-    }
-    (folder / "history").mkdir()
-    return SourcePart(settings, put, kafka_jars())
+    seam = {"timestamp": f"{SEAM:%FT%TZ}"}
+    settings = {"history": history, "live": topic_settings(kafka, topic), "seam": seam, "event-time": "at"}
+    return SourcePart(settings, put, spark)
 
 
 def topic_settings(kafka: Kafka, topic: str) -> Settings:
@@ -347,10 +352,17 @@ SINKS: dict[str, Callable[[Path, pytest.FixtureRequest], SinkPart]] = {
 }
 
 PLAIN = "json"
-#: every connector once, beside a plain one
+#: every format once, beside a plain one
 RIGS = [*((source, PLAIN) for source in SOURCES), *((PLAIN, sink) for sink in SINKS if sink != PLAIN)]
+#: every connector once: files of another format are read, staged and published by the same code
+CONNECTORS = [(source, sink) for source, sink in RIGS if not {"csv", "parquet"} & {source, sink}]
 
 
-def rig(folder: Path, request: pytest.FixtureRequest, source: str, sink: str) -> Rig:
-    folder.mkdir(exist_ok=True)
+def killed_in(source: str, sink: str) -> list[str]:
+    """The epochs in which a job is killed: a source is tried where it reads again, a sink where it publishes again."""
+    return [*(["backlog"] if sink == PLAIN else []), *(["live"] if source == PLAIN else [])]
+
+
+def rig(request: pytest.FixtureRequest, source: str, sink: str, folder: Path) -> Rig:
+    folder.mkdir()
     return Rig(folder, SOURCES[source](folder, request), SINKS[sink](folder, request))

@@ -1,5 +1,6 @@
 """Jobs on Spark with a table for a result: a history, then live; killed, overtaken, gone back; one answer."""
 
+import json
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from mixedmode.errors import FencedError
 from mixedmode.job import Job, Source
 from mixedmode.runtime import epochs
 from tests.faults.processes import finished, killed_at
-from tests.harness import Recording, manifests, run, write_json
+from tests.harness import ManualClock, Recording, manifests, run, write_json, write_text
 from tests.services.fixtures import Database
 from tests.tables.jobs import TableJob, password_of
 from tests.tables.places import Place
@@ -126,6 +127,63 @@ def test_a_job_without_a_key_adds_each_row_once(spark: SparkSession, place: Plac
         write_json(tmp_path / "in", f"{epoch}.json", [{"n": epoch}, {"n": epoch}])
         run(plain, spark)
     assert place.rows() == [(epoch * 10, epoch) for epoch in range(3) for _ in range(2)]
+
+
+LEAVING = """\
+from mixedmode.process import KeyedProcessFunction, OperatorAttributes, Ttl, ValueState
+
+WEEK_US = 7 * 24 * 3600 * 1_000_000
+
+
+class Leaving(KeyedProcessFunction):
+    attributes = OperatorAttributes(uses_clock=True)
+    visits = ValueState(int, default=0, ttl=Ttl("7d"))
+
+    def process_element(self, record, context):
+        self.visits.value += 1
+        context.timers.register_processing_time_timer(context.processing_time + WEEK_US + 1)
+        yield {"user": context.current_key, "visits": self.visits.value, "step": context.processing_time}
+
+    def on_timer(self, timestamp, context):
+        if self.visits.value == 0:
+            yield {"user": context.current_key, "visits": 0, "step": timestamp}
+"""
+LEAVING_JOB = """\
+name: leaving
+execution.checkpointing: {interval: 50ms, dir: ./checkpoints}
+parallelism: 2
+sources:
+  s: {format: json, path: ./in, schema: user string}
+steps:
+  - {key-by: user, process: "leaving:Leaving", output: "user string, visits long, step long"}
+  - {key-by: user, aggregate: {visits: "max_by(visits, step)"}}
+  - sql: SELECT user, visits FROM previous WHERE visits > 0
+sink: SINK
+"""
+DAY_MS = 24 * 3600 * 1_000
+
+
+def test_rows_of_keys_whose_state_has_expired_leave_the_table(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    """The function's timer finds no state any more and says so; the filter behind it turns that into a delete."""
+    write_text(tmp_path, "leaving.py", LEAVING)
+    sink = place.spec().model_dump(include={"format", "path", "url", "table"}, exclude_none=True)
+    job_file = write_text(tmp_path, "job.yaml", LEAVING_JOB.replace("SINK", json.dumps(sink)))
+    clock = ManualClock()
+    days = [(0.0, ["ann", "bob", "cas"]), (5.0, ["bob"]), (10.0, ["dan"]), (12.5, ["bob"])]
+    expected = [
+        {"ann": 1, "bob": 1, "cas": 1},
+        {"ann": 1, "bob": 2, "cas": 1},
+        {"bob": 2, "dan": 1},
+        {"bob": 1, "dan": 1},
+    ]
+    start_ms = clock.time_ms
+    for (day, users), rows in zip(days, expected, strict=True):
+        clock.time_ms = start_ms + int(day * DAY_MS)
+        write_json(tmp_path / "in", f"{day:04.1f}.json", [{"user": user} for user in users])
+        run(Job.from_yaml(job_file), spark, clock=clock)
+        assert dict(place.rows()) == rows, day
 
 
 @pytest.mark.faults

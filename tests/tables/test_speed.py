@@ -1,4 +1,4 @@
-"""A backlog is loaded fast enough: the bound is a tenth of what bench/micro/test_tables.py finds on a quiet machine."""
+"""A backlog is loaded fast enough, also on a machine that is busy; for figures see bench/micro/test_tables.py."""
 
 import time
 
@@ -9,7 +9,7 @@ from mixedmode.checkpoint.types import Epoch
 from tests.tables.places import Place
 
 ROWS = 100_000
-ROWS_PER_SECOND_MIN = 10_000
+ROWS_PER_SECOND_MIN = 40_000
 
 
 def test_a_hundred_thousand_rows_take_seconds(place: Place) -> None:

@@ -1,0 +1,138 @@
+"""The contract of every source and sink, with real parts outside: what a reader finds is the answer of plain Python.
+
+* in every mode, whatever was there before the start and came after it;
+* after kills before and after a commit, after an epoch that Spark hands over again, after an older checkpoint;
+* and the job goes live although records arrive faster than it takes them.
+
+Each check makes a rig of its own over a connector; which connectors there are is for the test files to say.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from mixedmode.job import Job
+from mixedmode.runtime.run import Until
+from tests.connectors.rigs import Rig, records
+from tests.differential.oracle import differences
+from tests.faults.processes import killed_at
+from tests.harness import Feed, ManualClock, Recording, manifests, run
+
+NewRig = Callable[[Path], Rig]  # in a folder that is not there yet
+
+
+def start(rig: Rig, spark: SparkSession, mode: str = "mixed", *, feed: Sequence[Feed] = ()) -> Recording:
+    """One start in this process, until nothing is new."""
+    return run(Job.from_yaml(rig.job_file(mode)), spark, until=Until.IDLE, feed=feed, clock=ManualClock())
+
+
+def check_answer(rig: Rig) -> None:
+    found = differences(rig.answer(), rig.table())
+    assert not found, found
+
+
+def every_mode_gives_the_answer(new_rig: NewRig, spark: SparkSession, folder: Path) -> None:
+    for mode in ("batch", "streaming", "mixed"):
+        one = new_rig(folder / mode)
+        one.put(records(0))
+        if mode == "batch":
+            one.put(records(1))
+            one.put(records(2))
+            start(one, spark, mode)
+        else:
+            recording = start(one, spark, mode, feed=[partial(one.put, records(n)) for n in (1, 2)])
+            assert len(recording.committed) >= 3, "the backlog, and two live epochs"
+        check_answer(one)
+
+
+def it_lives_through_kills_an_epoch_again_and_an_older_checkpoint(
+    new_rig: NewRig, spark: SparkSession, folder: Path, *, killed: Sequence[str]
+) -> None:
+    """`killed` names the epochs in which the process of the job is killed: before the backlog's commit, where records
+    are read again although more is there by then; after a live epoch's commit, which another start has to publish.
+    """
+    one = new_rig(folder / "job")
+    one.put(records(0))
+    if "backlog" in killed:
+        killed_at(one.job_file(), "before-manifest", 0)
+        assert not manifests(one.checkpoints)
+        one.put(records(1))
+    start(one, spark)
+    check_answer(one)
+
+    one.put(records(2))
+    late = []
+    if "live" in killed:
+        late.append(manifests(one.checkpoints)[-1].epoch + 1)
+        killed_at(one.job_file(), "after-manifest", *late)
+        one.put(records(3))
+    published = [event.epoch for event in start(one, spark).published_late]
+    assert published == late, "epochs that were committed already"
+    check_answer(one)
+
+    newest = manifests(one.checkpoints)[-1].epoch
+    hand_over_again(one, newest)
+    start(one, spark)
+    assert manifests(one.checkpoints)[-1].epoch == newest, "it was committed already"
+    check_answer(one)
+
+    lose_checkpoint(one, newest)
+    (went_back,) = start(one, spark).went_back
+    assert went_back.to < newest
+    check_answer(one)
+    one.put(records(4))
+    start(one, spark)
+    check_answer(one)
+
+
+def it_goes_live_although_more_arrives_all_the_time(new_rig: NewRig, spark: SparkSession, folder: Path) -> None:
+    one = new_rig(folder / "job")
+    one.put(records(0, 2_000))
+    is_live, first_is_in = threading.Event(), threading.Event()
+
+    def keep_putting() -> None:
+        piece = 1
+        while not is_live.is_set() and piece < 400:
+            one.put(records(piece))
+            first_is_in.set()
+            piece += 1
+
+    recording = LiveEvent(is_live)
+    producer = threading.Thread(target=keep_putting)
+    producer.start()
+    assert first_is_in.wait(60)
+    try:
+        run(Job.from_yaml(one.job_file()), spark, until=Until.IDLE, clock=ManualClock(), observer=recording)
+    finally:
+        is_live.set()
+        producer.join()
+    assert [flip.after_epoch for flip in recording.flips] == [0], "the backlog is what was there at the start"
+    start(one, spark)
+    check_answer(one)
+
+
+class LiveEvent(Recording):
+    """A recording that says when the job is live."""
+
+    def __init__(self, is_live: threading.Event) -> None:
+        super().__init__()
+        self._is_live = is_live
+
+    def on_flip(self, event: object) -> None:
+        super().on_flip(event)  # type: ignore[arg-type]
+        self._is_live.set()
+
+
+def hand_over_again(one: Rig, epoch: int) -> None:
+    """Take Spark's note away that the epoch is done."""
+    for name in (f"{epoch}", f".{epoch}.crc"):
+        (one.checkpoints / "spark" / "commits" / name).unlink(missing_ok=True)
+
+
+def lose_checkpoint(one: Rig, epoch: int) -> None:
+    """Damage its manifest beyond reading."""
+    (path,) = [path for path in (one.checkpoints / "manifests").iterdir() if int(path.stem.split("-")[0]) == epoch]
+    path.write_bytes(b"{")
