@@ -56,7 +56,8 @@ class Contestant(Protocol):
 
     name: ClassVar[str]  # as on the command line: "mixed", "spark-streaming"
     title: ClassVar[str]  # as in a table: "Spark Structured Streaming, RocksDB with changelog"
-    events_max: ClassVar[int | None]  # more would take too long: it runs a part, and events per second are compared
+    #: by workload, "" for all others: more would take too long, so it runs a part, and events per second are compared
+    events_max: ClassVar[Mapping[str, int]]
 
     def missing(self) -> str | None:
         """What it lacks on this machine, and how to get it; None if it can run."""
@@ -72,6 +73,9 @@ class Contestant(Protocol):
 
     def run(self, task: Task) -> Outcome:
         """The measured part."""
+
+    def rest(self) -> None:
+        """After each run, not measured: it gives back what memory it can, as the machine may not hold all of them."""
 
     def answer(self, task: Task) -> pa.Table:
         """What the last run gave, as it stands at the end: one row per key. Not measured."""

@@ -4,6 +4,7 @@ The one idea: it runs the SQL that defines the answer, so it needs no program of
 and leaves none: with the next record it would begin again. So it takes no part where a feed follows.
 """
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +27,7 @@ class DuckDB:
 
     name: ClassVar[str] = "duckdb"
     title: ClassVar[str] = "DuckDB, keeps no state"
-    events_max: ClassVar[int | None] = None
+    events_max: ClassVar[Mapping[str, int]] = {}
 
     def missing(self) -> str | None:
         """What it lacks on this machine."""
@@ -55,6 +56,9 @@ class DuckDB:
         started = perf_counter()
         self._connection.execute(f"COPY ({task.workload.answer}) TO {_quoted(task.work / FILE)} (FORMAT parquet)")
         return Outcome(perf_counter() - started)
+
+    def rest(self) -> None:
+        """Nothing: it keeps little."""
 
     def answer(self, task: Task) -> pa.Table:
         """The file that the run wrote."""

@@ -7,7 +7,7 @@ then, its state is in RocksDB files, and the checkpoint is taken. With a feed it
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -31,7 +31,7 @@ class _Ours(OnSpark):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    events_max: ClassVar[int | None] = None
+    events_max: ClassVar[Mapping[str, int]] = {}
     mode: ClassVar[Mode]
 
     def takes(self, workload: Workload) -> bool:  # noqa: ARG002  # every workload has a job

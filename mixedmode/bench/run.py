@@ -222,8 +222,8 @@ class _Table:
         )
 
     def _size_for(self, contestant: Contestant) -> Size:
-        size, most = self._point.size, contestant.events_max
-        return size if most is None else size.at_most(most)
+        most = contestant.events_max.get(self._point.name, contestant.events_max.get(""))
+        return self._point.size if most is None else self._point.size.at_most(most)
 
     def _note(self, size: Size, data: Data) -> TaskNote:
         waiting = tuple(str(file) for file in data.waiting)

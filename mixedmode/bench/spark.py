@@ -63,7 +63,7 @@ class SparkBatch(SparkContestant):
 
     name: ClassVar[str] = "spark-batch"
     title: ClassVar[str] = "Spark batch"
-    events_max: ClassVar[int | None] = None
+    events_max: ClassVar[Mapping[str, int]] = {}
 
     def takes(self, workload: Workload) -> bool:
         """See Contestant. It has no live epochs."""
@@ -94,7 +94,7 @@ class StreamingQueryContestant(SparkContestant, ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    events_max: ClassVar[int | None] = None
+    events_max: ClassVar[Mapping[str, int]] = {}
     files_per_epoch: ClassVar[int | None] = None
 
     def __init__(self) -> None:

@@ -85,7 +85,9 @@ def _done(contestant: Contestant, cores: int, command: Command) -> Outcome | Non
         assert command.task is not None, command
         task = command.task.task()
         if command.do == "run":
-            return contestant.run(task)
+            outcome = contestant.run(task)
+            contestant.rest()
+            return outcome
         if command.do == "prepare":
             contestant.prepare(task)
         else:

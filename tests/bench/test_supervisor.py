@@ -43,7 +43,7 @@ def test_a_worker_does_what_it_is_told_and_may_print_what_it_likes(note: TaskNot
         plain.close()
     assert (outcome.seconds, outcome.parts, outcome.epochs[0].events) == (0.5, {"read": 0.25}, 100)
     assert pq.read_table(tmp_path / "answer.parquet").num_rows == TINY.size.keys
-    assert (tmp_path / "scratch" / "log.txt").read_text() == "started\nclosed\n"
+    assert (tmp_path / "scratch" / "log.txt").read_text() == "started\nrested\nclosed\n"
     assert not psutil.pid_exists(plain.pid)
 
 

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -56,7 +57,7 @@ class Plain:
 
     name: ClassVar[str] = "plain"
     title: ClassVar[str] = "pyarrow, in one process"
-    events_max: ClassVar[int | None] = None
+    events_max: ClassVar[Mapping[str, int]] = {}
 
     def missing(self) -> str | None:
         return None
@@ -81,6 +82,9 @@ class Plain:
         span = EpochSpan(0.0, 0.5, events.num_rows, is_backlog=True)
         return Outcome(0.5, {"read": 0.25}, (span,), {"sum": 0.25})
 
+    def rest(self) -> None:
+        sys.stdout.write("rested\n")
+
     def answer(self, task: Task) -> pa.Table:
         return pq.read_table(task.work / "out.parquet")
 
@@ -92,7 +96,7 @@ class Part(Plain):
     """Runs a part only."""
 
     name = "part"
-    events_max = 50
+    events_max: ClassVar[Mapping[str, int]] = {"": 50}
 
     def run(self, task: Task) -> Outcome:
         assert task.size == Size(50, 3)

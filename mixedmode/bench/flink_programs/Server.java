@@ -51,6 +51,10 @@ public final class Server {
     }
 
     private static String obey(String[] order, MiniCluster cluster, Configuration settings, int slots) {
+        if (order[0].equals("rest")) {
+            System.gc();
+            return "done";
+        }
         try {
             StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(settings);
             env.setParallelism(slots);
