@@ -30,10 +30,10 @@ _PR_SET_THP_DISABLE = 41  # of <linux/prctl.h>; processes forked from this one h
 def main() -> None:
     """Import, then fork workers as Spark asks for them, until Spark is gone."""
     sort_without_avx512()
+    keep_freed_memory()
     for name in _OF_TASKS:
         import_module(name)
     use_small_pages()
-    keep_freed_memory()
     daemon.manager()
 
 
@@ -70,13 +70,15 @@ def use_small_pages() -> None:
 def keep_freed_memory() -> None:
     """Up to _KEPT_BYTES for each of the processes that are forked from this one; only glibc can be told so.
 
-    It maps an array of more than 32 MB for itself, and gives it back when it is freed. A task has one such array after
-    the other, and each would be touched for the first time again.
+    It maps an array of more than 32 MB for itself, and gives it back when it is freed; so does the allocator that Arrow
+    brings along. A task has one such array after the other, and each would be touched for the first time again. To be
+    called before Arrow is imported, which decides then (unless the user says otherwise).
     """
     libc = ctypes.CDLL(None)
     if sys.platform == "linux" and hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 if __name__ == "__main__":

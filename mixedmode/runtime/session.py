@@ -46,6 +46,14 @@ _DEFAULTS = {
     # and it has loaded what tasks import, for the first worker and for those that follow one which was idle for long
     "spark.python.daemon.module": "mixedmode.runtime.daemon",
 }
+#: ten times what Java's defaults are: its optimising compiler takes a large part of two cores in the first minutes of a
+#: session, for code that runs too rarely to pay it back; a loop over rows reaches these within its first batches
+_COMPILE_LATER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 LOG_FILE = "spark.log"
 _PYTHON = "spark.pyspark.python"
 _SPARK_EPOCHS_KEPT = 100  # Spark's default
@@ -71,7 +79,7 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     for name in _SECOND_VOICES:
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName(spec.name)
-    own = {**_DEFAULTS, **_log_settings(log_folder), **_retention(spec), **_of_tasks(), **connector_settings(spec)}
+    own = {**_DEFAULTS, **_java_options(log_folder), **_retention(spec), **_of_tasks(), **connector_settings(spec)}
     for key, value in {**own, **spec.spark}.items():
         builder = builder.config(key, value)
     with _own_interrupt_handler():
@@ -119,11 +127,12 @@ def _own_interrupt_handler() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _log_settings(log_folder: Path | None) -> dict[str, str]:
+def _java_options(log_folder: Path | None) -> dict[str, str]:
     folder = log_folder or Path(tempfile.gettempdir())
     folder.mkdir(parents=True, exist_ok=True)
     configuration = files("mixedmode.runtime") / "log4j2.properties"
-    options = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")
+    logs = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")
+    options = (*logs, *_COMPILE_LATER)
     return {"spark.driver.extraJavaOptions": " ".join(map(_quoted_option, options))}
 
 

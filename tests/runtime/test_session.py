@@ -1,6 +1,7 @@
 """What a session of ours does to Spark's processes."""
 
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,17 @@ def huge_pages(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.record_batch([[int(status["THP_enabled"])]], names=["may"])
 
 
+def arrows_allocator(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of this worker."""
+    yield pa.record_batch([[pa.default_memory_pool().backend_name]], names=["name"])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told to keep what is freed")
+def test_arrow_takes_memory_from_where_it_is_kept(spark: SparkSession) -> None:
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(arrows_allocator, "name string").collect()
+    assert row["name"] == "system"
+
+
 @pytest.mark.skipif("THP_enabled" not in STATUS, reason="the kernel does not say whether a process has huge pages")
 def test_workers_have_small_pages(spark: SparkSession) -> None:
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(huge_pages, "may long").collect()
@@ -36,3 +48,11 @@ def test_workers_have_small_pages(spark: SparkSession) -> None:
 def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: SparkSession) -> None:
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(parent, "command string").collect()
     assert "-m mixedmode.runtime.daemon" in row.command
+
+
+def test_java_has_its_log_and_compiles_later(spark: SparkSession) -> None:
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    arguments = list(gateway.jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments())
+    assert any(argument.startswith("-Dmixedmode.log=") for argument in arguments), arguments
+    assert "-XX:Tier4InvocationThreshold=50000" in arguments, arguments
