@@ -32,6 +32,7 @@ Say = Callable[[str], None]
 
 _WARM_UP_PART = 50  # of the events
 _WARM_UP_EVENTS_MIN = 1_000
+_WARM_UP_WHOLE_MAX_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +232,20 @@ class _Table:
         return TaskNote(self._point.where, size.events, size.keys, str(data.tables), work, waiting)
 
     def _warm_up(self, seat: _Seat) -> None:
-        """What is not measured, before each warm run: its files into the system's cache, and a small run.
+        """What is not measured, before each warm run: its files into the system's cache, and a run.
 
         Between two runs of a contestant, all others have theirs. Meanwhile Spark ends its Python workers, and the
         system may take files out of its cache: then the run would be a cold one for some of them, and not for others.
+        A machine may also have to fetch anew each page of memory that was given back meanwhile, which can take as long
+        as a short run itself: so who is fast runs the whole workload once before.
         """
         for file in self._data[seat.size].tables.rglob("*.parquet"):
             file.read_bytes()
         if seat.warm_up is not None:
-            with _work_folder(seat.warm_up):
-                seat.worker.run(seat.warm_up)
+            is_fast = bool(seat.runs) and seat.runs[-1].outcome.seconds <= _WARM_UP_WHOLE_MAX_S
+            note = seat.note if is_fast else seat.warm_up
+            with _work_folder(note):
+                seat.worker.run(note)
 
     def _run(self, seat: _Seat, number: int) -> Run:
         with _work_folder(seat.note):

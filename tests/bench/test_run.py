@@ -61,13 +61,15 @@ def test_contestants_take_turns_over_the_same_data(desk: Desk) -> None:
     assert order == ["Part", "Plain", "Plain", "Part"]
 
 
-def test_before_each_warm_run_there_is_a_small_one_that_is_not_measured(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("whole_max_s", "events"), [(30.0, 100), (0.4, 10)], ids=["fast", "slow"])
+def test_before_each_warm_run_there_is_one_that_is_not_measured_and_is_small_for_who_is_slow(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, whole_max_s: float, events: int
 ) -> None:
     monkeypatch.setattr("mixedmode.bench.run._WARM_UP_EVENTS_MIN", 10)
+    monkeypatch.setattr("mixedmode.bench.run._WARM_UP_WHOLE_MAX_S", whole_max_s)
     (measured,) = run_benchmark(asked("Remembers", rounds=2), desk.place).measured
     (entry,) = measured.entries
-    assert [run.outcome.parts["events before"] for run in entry.runs] == [0, 10, 10]
+    assert [run.outcome.parts["events before"] for run in entry.runs] == [0, events, events]
 
 
 def test_what_was_found_is_on_disk_after_each_workload(desk: Desk) -> None:
