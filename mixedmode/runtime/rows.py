@@ -13,12 +13,16 @@ import pyarrow as pa
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.crash_points import TaskPlace, reach_in_task
+from mixedmode.runtime.exchange import slices
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.time import Seen
 from operators.interface import AppendedRows
+
+#: written at once, which makes a row group of a Parquet file; Spark's batches are smaller
+WRITE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,14 @@ class RowsTask:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             writer = OutputWriter(self.sink, self.epoch, context.partitionId(), folder, self.output)
             records = 0
-            for batch in batches:
-                records += batch.num_rows
-                writer.write(self._rows(batch))
+            for rows in slices(batches, WRITE_BYTES):
+                records += rows.num_rows
+                writer.write(AppendedRows(rows.cast(pa.schema(list(self.fields)))).upserts())
             outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
             reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", context.partitionId(), context.attemptNumber()))
             progress = Progress(records, splits={(self.source, ""): Seen(records, None)})
             report = SubtaskReport(context.partitionId(), progress, rows_out=records, outputs=outputs)
             yield _report_batch(report.encode())
-
-    def _rows(self, batch: pa.RecordBatch) -> pa.Table:
-        return AppendedRows(pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))).upserts()
 
 
 def _report_batch(report: bytes) -> pa.RecordBatch:

@@ -31,7 +31,9 @@ _DEFAULTS = {
     # few, large input slices: combining before the exchange pays in proportion to the slice it sees
     "spark.sql.files.maxPartitionBytes": "256m",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
+    # of which a buffer, doubled as it grows, still comes from the pool of Arrow for Java: what is larger than 4 MiB is
+    # asked of the system each time, page by page
+    "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
     # the plans of an epoch are fixed; planning them again between stages only costs time
     "spark.sql.adaptive.enabled": "false",
     # plans are read for what a sql step does (sql_checks.py), so none of their columns may be left out
