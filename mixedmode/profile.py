@@ -46,6 +46,7 @@ class Profile:
             if item is _END:
                 return
             yield item  # type: ignore[misc]  # mypy cannot tell the sentinel from a T
+            del item  # so that it is gone while the next one is made
 
     def _pause(self) -> None:
         """Count what has passed for the stage that runs now, if one does."""

@@ -1,5 +1,6 @@
 """Seconds by stage: each moment belongs to one stage at most, and none is lost."""
 
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -48,6 +49,25 @@ def test_making_items_is_timed_and_using_them_is_not() -> None:
         seen.append(item)
     assert seen == [0, 1, 2]
     assert profile.seconds == {"make": 3.5}
+
+
+def test_an_item_that_the_caller_has_let_go_is_gone_while_the_next_one_is_made() -> None:
+    class Item:
+        pass
+
+    made: list[weakref.ref[Item]] = []
+
+    def items() -> Iterator[Item]:
+        for _ in range(3):
+            assert all(reference() is None for reference in made)
+            item = Item()
+            made.append(weakref.ref(item))
+            yield item
+            del item
+
+    for item in Profile().each("make", items()):
+        del item
+    assert len(made) == 3
 
 
 def test_a_stage_that_fails_has_ended() -> None:

@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.keys.arrow import I64, U64, AnyNumpy, from_buffer
-from mixedmode.keys.rows import binary_rows, read_at
+from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
 from mixedmode.keys.values import to_ordered, valid_mask
 
 _TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
 
+_BLOCK_ROWS = 2**16  # the working arrays of a block stay in the cache
 _WORD_BYTES = 8
 #: by length: the bytes of a word that belong to a value
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD_BYTES + 1)], np.uint64)
@@ -74,13 +75,22 @@ def _words(column: pa.Array) -> U64 | None:
     """(n,) the bytes of each value as one integer, zeros behind them. None where that does not tell the values apart:
     one has more than 8 bytes, or a zero among them.
     """
-    rows = binary_rows(column)
+    words = np.empty(len(column), np.uint64)
+    for lo in range(0, len(column), _BLOCK_ROWS):
+        part = _words_of(binary_rows(column.slice(lo, _BLOCK_ROWS)))
+        if part is None:
+            return None
+        words[lo : lo + _BLOCK_ROWS] = part
+    return words
+
+
+def _words_of(rows: BinaryRows) -> U64 | None:
     lengths = rows.ends - rows.starts
-    data = rows.data[int(rows.starts[0]) :] if len(rows) else rows.data
-    if not len(rows) or lengths.max() > _WORD_BYTES or not data.all():
+    data = rows.data[int(rows.starts[0]) :]
+    if lengths.max() > _WORD_BYTES or not data.all():
         return None
     padded = np.concatenate([data, np.zeros(_WORD_BYTES, np.uint8)])  # so that a word can be read at the last value
-    words = read_at(padded, "<u8", rows.starts - rows.starts[0])
+    words: U64 = read_at(padded, "<u8", rows.starts - rows.starts[0])
     if lengths.min() < _WORD_BYTES:
         words &= _MASKS[lengths]
     return words

@@ -9,7 +9,7 @@ Everything here runs in Spark's Python workers and touches no Spark API.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,22 +69,29 @@ class MapSide:
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         progress, profile = Progress(), Profile()
         for rows in profile.each("read input", slices(batches, self.slice_bytes)):
-            with profile.stage("fold"):
-                batch = self._batch(rows)
-                folded = self.stage.operator.fold(
-                    batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
-                )
-                progress = progress.merged(self._seen(rows, batch, folded))
-            yield from profile.each("make blocks", self._ship(folded.table))
-            if self.stage.late_fields and len(folded.late_rows):
-                late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
-                names = [field.name for field in self.stage.late_fields]
-                for piece in blocks_of(late.take(pa.array(folded.late_rows)).rename_columns(names)):
-                    yield _block(0, BlockKind.LATE, piece)
+            seen = yield from self._fold(rows, profile)
+            progress = progress.merged(seen)
+            del rows  # it is as large as memory allows, and so is the next one
         if progress.records:
             for subtask in range(self.parallelism):
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
             yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
+
+    def _fold(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
+        """Blocks of one slice; returns what it says of the sources."""
+        with profile.stage("fold"):
+            batch = self._batch(rows)
+            folded = self.stage.operator.fold(
+                batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
+            )
+            seen = self._seen(rows, batch, folded)
+        yield from profile.each("make blocks", self._ship(folded.table))
+        if self.stage.late_fields and len(folded.late_rows):
+            late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
+            names = [field.name for field in self.stage.late_fields]
+            for piece in blocks_of(late.take(pa.array(folded.late_rows)).rename_columns(names)):
+                yield _block(0, BlockKind.LATE, piece)
+        return seen
 
     def _batch(self, rows: pa.Table) -> Batch:
         stage, times_us = self.stage, None
@@ -148,10 +155,17 @@ def slices(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.T
         held.append(batch)
         held_bytes += batch.nbytes
         if held_bytes >= slice_bytes:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, held_bytes = [], 0
+            yield _whole(held)
+            held_bytes = 0
     if held:
-        yield pa.Table.from_batches(held).combine_chunks()
+        yield _whole(held)
+
+
+def _whole(held: list[pa.RecordBatch]) -> pa.Table:
+    """The rows of all batches, each column in one chunk. The list is emptied, so that nothing is held twice."""
+    table = pa.Table.from_batches(held)
+    held.clear()
+    return table.combine_chunks()
 
 
 def _parts(batch: pa.RecordBatch, part_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -78,6 +78,12 @@ def test_short_words_are_told_apart_by_all_of_their_bytes(
         _check(group_codes([column]), [column])
 
 
+@pytest.mark.parametrize("last", ["1", "", "longer than eight", "\x00"], ids=repr)
+def test_words_are_looked_at_in_blocks(last: str) -> None:
+    column = pa.array([str(number % 70_000) for number in range(100_000)] + [last])
+    _check(group_codes([column]), [column])
+
+
 @pytest.mark.parametrize("spread", [1, 2**40])
 def test_dense_and_sparse_integers_give_the_same_groups(spread: int) -> None:
     values = np.random.default_rng(3).integers(-500, 500, 5_000)
