@@ -61,7 +61,7 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
     Every part of every file is in exactly one task; no task is empty.
     """
     slices = [
-        (length / parts, FileSlice(local_path(path), part, parts))
+        (max(1, length) / parts, FileSlice(local_path(path), part, parts))  # also an empty one makes its task fuller
         for path, length in files
         for parts in (max(1, -(-length // SLICE_BYTES)),)
         for part in range(parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -26,6 +26,7 @@ FILES = st.lists(
 )
 
 
+@example([("/in/a.parquet", 0), ("/in/b.parquet", 0)], 2)
 @given(FILES, st.integers(1, 6))
 def test_every_part_of_every_file_is_in_one_task_and_no_task_is_empty(files: list[tuple[str, int]], tasks: int) -> None:
     dealt = assign_slices(files, tasks)
