@@ -28,7 +28,7 @@ _NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
 def checkpoint_report(directory: Path | str) -> Group | str:
     """A table of epochs, and one of the newest checkpoint's operators. Damaged manifests are shown as such."""
     log = CheckpointLog(ObjectStore(str(directory)))
-    identity = log.read_identity()
+    identity = None if Path(directory).is_file() else log.read_identity()
     if identity is None:
         msg = (
             "this is not a checkpoint folder: there is no job.json in it. Name the folder that the job file gives in "

@@ -14,7 +14,7 @@ _CELL_CHARACTERS = 40
 
 def table_report(directory: Path | str, limit: int) -> Group:
     """The first `limit` rows by key (0: all), and how many there are."""
-    output = current_table(str(directory))
+    output = None if Path(directory).is_file() else current_table(str(directory))
     if output is None:
         msg = (
             "this is not the output of a job: there is no _mixedmode.json in it. Name the folder that the job file "

@@ -162,6 +162,15 @@ def test_a_folder_without_checkpoints_or_output_is_refused(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "table"])
+def test_a_job_file_in_place_of_a_folder_is_refused(name: str, tmp_path: Path) -> None:
+    write_text(tmp_path, "job.yaml", "name: shops\n")
+    wrong = command(name, tmp_path / "job.yaml")
+    assert wrong.exit_code == 2
+    assert "Name the folder that the job file gives in " in wrong.stderr.replace("\n", " ")
+    assert wrong.stderr.rstrip().endswith(f"folder={tmp_path}/job.yaml")
+
+
 def test_table_shows_the_current_rows_by_key(ran: Path) -> None:
     assert lines(command("table", ran / "out")) == [
         "k     n   mean",
