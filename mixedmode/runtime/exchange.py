@@ -23,6 +23,7 @@ from mixedmode.profile import Profile
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.timing import Timing
+from mixedmode.sort import joined, slices
 from mixedmode.time import Seen, within_reach
 from operators.aggregate import argument_name
 from operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
@@ -68,7 +69,7 @@ class MapSide:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         progress, profile = Progress(), Profile()
-        for rows in profile.each("read input", slices(batches, self.slice_bytes)):
+        for rows in profile.each("read input", gathered(batches, self.slice_bytes)):
             seen = yield from self._fold(rows, profile)
             progress = progress.merged(seen)
             del rows  # it is as large as memory allows, and so is the next one
@@ -147,34 +148,10 @@ def decode_block(block: pa.Buffer | bytes) -> pa.Table:
     return pa.ipc.open_stream(block).read_all()
 
 
-def slices(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.Table]:
+def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.Table]:
     """The rows of a map task in tables of about `slice_bytes`, none of them empty."""
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in (part for whole in batches for part in _parts(whole, slice_bytes)):
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= slice_bytes:
-            yield _whole(held)
-            held_bytes = 0
-    if held:
-        yield _whole(held)
-
-
-def _whole(held: list[pa.RecordBatch]) -> pa.Table:
-    """The rows of all batches, each column in one chunk. The list is emptied, so that nothing is held twice."""
-    table = pa.Table.from_batches(held)
-    held.clear()
-    return table.combine_chunks()
-
-
-def _parts(batch: pa.RecordBatch, part_bytes: int) -> Iterator[pa.RecordBatch]:
-    """A batch in parts of at most about `part_bytes`, or of one row; none for an empty one."""
-    if batch.num_rows == 0:
-        return
-    rows = max(1, part_bytes * batch.num_rows // max(batch.nbytes, 1))
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+    parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
+    return joined(parts, slice_bytes)
 
 
 def blocks_of(table: pa.Table) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.runtime.exchange import BLOCK_BYTES, blocks_of, slices
+from mixedmode.runtime.exchange import BLOCK_BYTES, blocks_of, gathered
 from operators.map.dealing import dealt
 
 __all__ = ["DEALT_DDL", "ORDER", "Rebalance", "deal"]
@@ -58,7 +58,7 @@ def deal(
     turn: of the first slice of the first task, whose turns go on from it. slice_bytes: of the rows for one subtask.
     """
     number = 0
-    for own_turn, table in enumerate(slices(batches, slice_bytes * parallelism), turn + task):
+    for own_turn, table in enumerate(gathered(batches, slice_bytes * parallelism), turn + task):
         for subtask, rows in dealt(table, parallelism=parallelism, turn=own_turn):
             for block in blocks_of(rows):
                 yield pa.record_batch([[subtask], [task], [number], [block]], schema=_SCHEMA)

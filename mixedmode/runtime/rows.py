@@ -13,11 +13,11 @@ import pyarrow as pa
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.crash_points import TaskPlace, reach_in_task
-from mixedmode.runtime.exchange import slices
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.sinks.files import OutputWriter, SinkTask
+from mixedmode.sort import joined
 from mixedmode.time import Seen
 from operators.interface import AppendedRows
 
@@ -52,7 +52,7 @@ class RowsTask:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             writer = OutputWriter(self.sink, self.epoch, context.partitionId(), folder, self.output)
             records = 0
-            for rows in slices(batches, WRITE_BYTES):
+            for rows in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):
                 records += rows.num_rows
                 writer.write(AppendedRows(rows.cast(pa.schema(list(self.fields)))).upserts())
             outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))

@@ -5,7 +5,7 @@ from mixedmode.sort.external import EMIT_BYTES, ExternalSorter, SortStats
 from mixedmode.sort.merge import merge_runs
 from mixedmode.sort.order import check_sorted, is_sorted, sort_order, sort_table, take_rows
 from mixedmode.sort.runs import Run, read_run, write_run
-from mixedmode.sort.tables import Combine
+from mixedmode.sort.tables import Combine, joined, slices
 
 __all__ = [
     "EMIT_BYTES",
@@ -19,8 +19,10 @@ __all__ = [
     "SortStats",
     "check_sorted",
     "is_sorted",
+    "joined",
     "merge_runs",
     "read_run",
+    "slices",
     "sort_order",
     "sort_table",
     "take_rows",

@@ -1,7 +1,8 @@
 """Streams of sorted tables: cut to a size, joined to a size, cut only between keys, combined to one row per key.
 
 The one idea: a sorted stream is a sequence of tables whose concatenation is sorted; each function here takes one and
-gives one, holds about one table, and does not mind where the tables of its input are cut.
+gives one, holds about one table, and does not mind where the tables of its input are cut. `slices` and `joined` do not
+mind either whether rows are sorted.
 
 Invariants (tests/sort/test_tables.py):
   I1  slices, joined and whole_keys give the rows they get, in the same order
@@ -46,7 +47,10 @@ def rows_within(table: pa.Table, bytes_max: int) -> int:
 
 
 def joined(tables: Iterable[pa.Table], bytes_min: int) -> Iterator[pa.Table]:
-    """The same rows in tables of at least `bytes_min` (the last may be smaller), each column in one chunk."""
+    """The same rows in tables of at least `bytes_min` (the last may be smaller), each column in one chunk.
+
+    What is given is not kept, and neither are the pieces that it was joined from.
+    """
     held, held_bytes = list[pa.Table](), 0
     for table in tables:
         if table.num_rows == 0:
@@ -54,11 +58,10 @@ def joined(tables: Iterable[pa.Table], bytes_min: int) -> Iterator[pa.Table]:
         held.append(table)
         held_bytes += table.nbytes
         if held_bytes >= bytes_min:
-            whole = _concat(held)
-            held, held_bytes = [], 0  # before the yield, so that the pieces are free while the caller works
-            yield whole
+            yield _drained(held)
+            held_bytes = 0
     if held:
-        yield _concat(held)
+        yield _drained(held)
 
 
 def whole_keys(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -119,6 +122,13 @@ def _show(schema: pa.Schema) -> str:
 
 def _concat(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
+
+
+def _drained(held: list[pa.Table]) -> pa.Table:
+    """All of the tables as one; the list is empty after it."""
+    whole = _concat(held)
+    held.clear()
+    return whole
 
 
 def _key_start(columns: SortColumns, row: int) -> int:

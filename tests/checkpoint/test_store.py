@@ -299,6 +299,7 @@ def test_a_full_disk_is_explained_in_full(folder: ObjectStore, monkeypatch: pyte
         (errno.EACCES, "permission was denied. Give this user read and write access"),
         (errno.EROFS, "permission was denied. Give this user read and write access"),
         (errno.EIO, "the system says 'Input/output error'. Repair the folder or the disk"),
+        (errno.ENOTDIR, "there is a file where its folder should be. Name another folder, or remove the file"),
     ],
 )
 def test_other_failures_of_a_disk_are_retryable(
