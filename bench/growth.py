@@ -23,6 +23,7 @@ from mixedmode.checkpoint.runs import Replacement, put_in_place, state_bytes
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, OperatorState, PathTaken, RunFile, SourceProgress, StagedFile
 from mixedmode.keys import KeyGroupRange, group_range
+from mixedmode.runtime.memory import MemoryShares
 from mixedmode.runtime.task_state import Attempt, StateTask, TaskState
 from mixedmode.state import KeyedStateBackend, StateDescriptor
 from mixedmode.state.merging import FAN_IN
@@ -31,7 +32,7 @@ from mixedmode.state.merging import FAN_IN
 Work = Callable[[KeyedStateBackend, KeyGroupRange], None]
 
 OPERATOR = "step-1"
-CACHE_BYTES = 8 * 2**20
+MEMORY = MemoryShares(sort_bytes=8 * 2**20, cache_bytes=8 * 2**20, columns_bytes=8 * 2**20)
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}\n{"logOffset":%d}'
 #: as the state of a count and a sum: version, schema, validity, a small number, a double that does not compress
 VALUES = [b"\x01\x00\x03" + bytes([n % 251]) + bytes(7) + np.random.default_rng(n).bytes(8) for n in range(4096)]
@@ -150,9 +151,9 @@ class SimulatedJob:
         unique = f"t{self._generation}e{epoch}s{subtask}"
         attempt = Attempt(OPERATOR, epoch, self._generation, subtask, groups, unique)
         folder = Path(tempfile.mkdtemp(prefix="mixedmode-subtask-"))
-        state = TaskState(StateTask(self.log.store.url, self.runs, self.fan_in), self._states, attempt, folder)
+        state = TaskState(StateTask(self.log.store.url, self.runs, self.fan_in), self._states, attempt, MEMORY, folder)
         try:
-            work(state.open(path, cache_bytes=CACHE_BYTES), groups)
+            work(state.open(path), groups)
             if new is not None:
                 new += state.store()
         finally:

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from mixedmode.errors import RetryableError
 from mixedmode.services.artifacts import kafka_connector, spark_avro
+from mixedmode.state.rocksdb import columns
 from tests.s3 import S3Server, s3_server
 from tests.services.fixtures import database, kafka, own_kafka, own_postgres, postgres
 
@@ -31,6 +32,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if report.user_properties and report.when == "call":
             found = ", ".join(f"{name}={value}" for name, value in report.user_properties)
             terminalreporter.write_line(f"{report.nodeid}: {found}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_keys_are_read_from_columns() -> Iterator[None]:
+    """Tests have few keys. Jobs on Spark run in processes of their own, and keep the bound."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "KEYS_WORTH_A_SEARCH", 1)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ class Stored:
         wanted = [WantedRun(str(run.path), _Link(run.path), state_id=run.state_id) for run in self.runs]
         per_group = {run.state_id: run.entries / MAX_PARALLELISM for run in self.runs}
         with open_replica(self.folder, wanted, attempt="a") as replica, RunWriter(self.folder / "new") as writer:
-            context = SubtaskContext(RocksDBBackend(replica.database, writer, per_group), time, GROUPS)
+            context = SubtaskContext(RocksDBBackend(replica, writer, per_group), time, GROUPS)
             return Ran(_process(operator, [table, *operator.due(context)], context, self.folder), writer.finish())
 
 

@@ -1,4 +1,4 @@
-"""How the managed memory of a subtask is shared out between its sorter and the block cache of its RocksDB. Pure.
+"""How the managed memory of a subtask is shared out between its sorter and its state. Pure.
 
 The one idea: a stage runs alone in its subtask, so each has all of it, and what the operator declares says for what. In
 backlog, an operator that takes sorted input gives nearly all of it to the sorter, because a key that is read is new;
@@ -21,10 +21,15 @@ _CACHE_PART_STREAMING = 2
 
 @dataclass(frozen=True, slots=True)
 class MemoryShares:
-    """Bytes for the sorter, and for blocks of the state."""
+    """Bytes for the sorter, and for what is read of the state.
+
+    `columns_bytes` is the latter on the streaming path, whatever the path: how large a run may be to be written in
+    columns, which the live epochs after a backlog read.
+    """
 
     sort_bytes: int
     cache_bytes: int
+    columns_bytes: int
 
 
 def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:
@@ -36,4 +41,4 @@ def share_memory(managed_bytes: int, attributes: OperatorAttributes, path: PathT
     """The shares of one stage. Each is 1 at least, whatever there is."""
     is_sorted = path_for(attributes, path) == "sorted"
     cache_bytes = max(1, managed_bytes // (_CACHE_PART_SORTED if is_sorted else _CACHE_PART_STREAMING))
-    return MemoryShares(max(1, managed_bytes - cache_bytes), cache_bytes)
+    return MemoryShares(max(1, managed_bytes - cache_bytes), cache_bytes, managed_bytes // _CACHE_PART_STREAMING)

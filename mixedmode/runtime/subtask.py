@@ -98,7 +98,7 @@ class _SubtaskRun:
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
         operator = task.stage.operator
         attempt = Attempt(task.stage.operator_id, task.epoch, task.generation, subtask, self._groups, self._unique)
-        self._state = TaskState(task.state, operator.states, attempt, folder)
+        self._state = TaskState(task.state, operator.states, attempt, task.memory, folder)
         stack.callback(self._state.close)
         self._outputs = {
             name: OutputWriter(sink, task.epoch, subtask, folder, name) for name, sink in task.sinks.items()
@@ -113,7 +113,7 @@ class _SubtaskRun:
         self._reach("sort")
         operator = self._task.stage.operator
         with self._profile.stage("open state"):
-            backend = self._state.open(self._task.path, cache_bytes=self._task.memory.cache_bytes)
+            backend = self._state.open(self._task.path)
         context = SubtaskContext(
             ProfiledBackend(backend, self._profile), self._task.timing.epoch_time(self._progress), self._groups
         )

@@ -25,11 +25,12 @@ from mixedmode.checkpoint.types import Epoch, Generation, PathTaken, RunFile
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeyGroupRange
+from mixedmode.runtime.memory import MemoryShares
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend, StateDescriptor
 from mixedmode.state.merging import FAN_IN, decide_merge
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.merge import merge_runs
-from mixedmode.state.rocksdb.replica import WantedRun, replica_name
+from mixedmode.state.rocksdb.replica import WantedRun, building, columns_of, replica_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,21 @@ class TaskState:
     """Opens the backend, then stores what was written to it. `task` is None in batch mode, which keeps no state."""
 
     def __init__(
-        self, task: StateTask | None, states: tuple[StateDescriptor, ...], attempt: Attempt, folder: Path
+        self,
+        task: StateTask | None,
+        states: tuple[StateDescriptor, ...],
+        attempt: Attempt,
+        memory: MemoryShares,
+        folder: Path,
     ) -> None:
         self._task = task
         self._states = states
         self._attempt = attempt
+        self._memory = memory
         self._folder = folder
         self._stack = ExitStack()
-        self._runs = self._stack.enter_context(RunWriter(folder / "runs"))
+        self._runs = self._stack.enter_context(RunWriter(folder / "runs", columns_bytes=memory.columns_bytes))
+        self._columns: dict[str, Path] = {}  #: of the runs that were stored, by their path
         self.merged: tuple[Replacement, ...] = ()  # of older runs
         self.migration_seconds = 0.0  # spent in writing and storing new runs
         self.merge_seconds = 0.0  # spent in merging older ones
@@ -73,7 +81,7 @@ class TaskState:
         """Give back the replica, and forget runs that were not stored."""
         self._stack.close()
 
-    def open(self, path: PathTaken, *, cache_bytes: int) -> KeyedStateBackend:
+    def open(self, path: PathTaken) -> KeyedStateBackend:
         """The single-key backend where no state precedes sorted input, RocksDB everywhere else."""
         task = self._task
         if task is None or not self._states:
@@ -88,13 +96,13 @@ class TaskState:
             self._replica_folder(task),
             [fetching.wanted(run) for run in seen],
             attempt=self._attempt.unique,
-            cache_bytes=cache_bytes,
+            cache_bytes=self._memory.cache_bytes,
         )
         self._stack.callback(replica.close)
         entries = dict.fromkeys((descriptor.state_id for descriptor in self._states), 0.0)
         for run in seen:
             entries[run.run.state_id] += run.entries / (groups.end - groups.start)
-        return RocksDBBackend(replica.database, self._runs, entries)
+        return RocksDBBackend(replica, self._runs, entries)
 
     def store(self) -> tuple[RunFile, ...]:
         """The runs that were written, stored."""
@@ -103,8 +111,15 @@ class TaskState:
         started = time.perf_counter()
         store = ObjectStore(self._task.checkpoint_url)
         runs = tuple(self._store_run(run, store) for run in self._runs.finish())
+        self._keep_columns(self._replica_folder(self._task))
         self.migration_seconds = self._runs.seconds + time.perf_counter() - started
         return runs
+
+    def _keep_columns(self, replica: Path) -> None:
+        # Not before the replica of this epoch is open, which removes the columns of runs that it does not want.
+        with building(replica):
+            for name, columns in self._columns.items():
+                columns_of(replica).keep(name, columns)
 
     def _replica_folder(self, task: StateTask) -> Path:
         job = uuid.uuid5(uuid.NAMESPACE_URL, task.checkpoint_url).hex[:16]
@@ -117,6 +132,8 @@ class TaskState:
         unique = paths.attempt(attempt.generation, f"{attempt.unique}{kind}{run.state_id}")
         path = paths.run_path(attempt.operator_id, attempt.epoch, attempt.subtask, unique)
         store.put_file(run.path, path)
+        if run.columns is not None:
+            self._columns[path] = run.columns
         return RunFile(
             path=path,
             state_id=run.state_id,
@@ -143,7 +160,7 @@ class TaskState:
     def _merge_into_one(self, runs: Sequence[SeenRun], fetching: "_Fetching", *, is_over_others: bool) -> Replacement:
         state_id, names = runs[0].run.state_id, tuple(run.name for run in runs)
         folder = self._folder / f"merge-{state_id}"
-        with RunWriter(folder / "run") as writer:
+        with RunWriter(self._folder / f"merged-{state_id}", columns_bytes=self._memory.columns_bytes) as writer:
             merged = merge_runs(
                 folder,
                 [fetching.wanted(run) for run in runs],
@@ -153,6 +170,8 @@ class TaskState:
                 writer=writer,
             )
             stored = None if merged is None else self._store_run(merged, fetching.store, merged_from=names)
+            if merged is not None:
+                merged.path.unlink()
         reach("merge", self._attempt.epoch)
         shutil.rmtree(folder, ignore_errors=True)
         return Replacement(self._attempt.groups, names, stored)

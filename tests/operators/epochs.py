@@ -20,7 +20,7 @@ from mixedmode.sort.tables import whole_keys
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend
 from mixedmode.state.memory import MemoryBackend
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
-from mixedmode.state.rocksdb.replica import WantedRun
+from mixedmode.state.rocksdb.replica import WantedRun, columns_of
 from mixedmode.time import MIN_TIME_US, EpochTime
 from operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
 from operators.aggregate.changes import KeyedChanges
@@ -62,15 +62,19 @@ class RunState:
     @contextmanager
     def epoch(self) -> Iterator[KeyedStateBackend]:
         """See State."""
-        with RunWriter(self._folder / f"epoch-{self._epochs}") as writer:
+        with RunWriter(self._folder / f"epoch-{self._epochs}", columns_bytes=1 << 20) as writer:
             if self._epochs == 0:
                 yield SingleKeyBackend(writer)
             else:
                 wanted = [WantedRun(str(run.path), _Link(run.path)) for run in self._runs]
                 with open_replica(self._folder / "replica", wanted, attempt="a") as replica:
                     per_group = sum(run.entries for run in self._runs) / MAX_PARALLELISM
-                    yield RocksDBBackend(replica.database, writer, {0: per_group, 1: per_group})
-            self._runs += writer.finish()
+                    yield RocksDBBackend(replica, writer, {0: per_group, 1: per_group})
+            new = writer.finish()
+            for run in new:
+                if run.columns is not None and self._epochs % 3 < 2:  # so that some epochs read RocksDB as well
+                    columns_of(self._folder / "replica").keep(str(run.path), run.columns)
+            self._runs += new
         self._epochs += 1
 
 

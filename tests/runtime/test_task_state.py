@@ -6,7 +6,7 @@ one that a merge has lost, is seen at once, at whichever parallelism it happens.
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from mixedmode.runtime import task_state
 from mixedmode.runtime.reports import SubtaskReport, decode_report
 from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import range_of_group
+from mixedmode.state.rocksdb import RocksDBBackend
 from mixedmode.state.rocksdb.options import merge_options
 
 STATES = (0, 3)
@@ -118,8 +119,9 @@ def check(backend: KeyedStateBackend, groups: KeyGroupRange, expected: Mapping[i
             rows = backend.scan(state, *range_of_group(group, state))
             found.update(zip(rows.keys, rows.values, strict=True))
         assert found == own, (state, groups)
-        some = [stored((group, key), state) for group in range(groups.start, groups.end) for key in KEYS]
-        assert backend.read(state, some) == [own.get(key) for key in some], (state, groups)
+        for keys in (KEYS, KEYS[:2], KEYS[2:]):  # of several lengths, and of one, which may be read from columns
+            some = [stored((group, key), state) for group in range(groups.start, groups.end) for key in keys]
+            assert backend.read(state, some) == [own.get(key) for key in some], (state, groups)
 
 
 def entries_of(file: Path) -> dict[bytes, bytes]:
@@ -282,6 +284,41 @@ def test_a_kill_after_a_merge_leaves_a_run_that_nothing_names(tmp_path: Path, mo
         *written(model, 3),
         model.job.runs[0].path,
     ], "that of the killed attempt is gone; those that were merged are of older checkpoints"
+
+
+def test_an_epoch_reads_the_columns_that_those_before_it_have_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    read_rest = RocksDBBackend._read_rest
+
+    def seen(backend: RocksDBBackend, state_id: int, rest: Sequence[bytes]) -> list[bytes | None]:
+        asked.append(len(rest))
+        return read_rest(backend, state_id, rest)
+
+    monkeypatch.setattr(RocksDBBackend, "_read_rest", seen)
+    model = Model(folder, 4)
+    every: dict[Key, bytes | None] = {(group, b"a"): b"1" for group in range(4)}
+
+    def read(backend: KeyedStateBackend, groups: KeyGroupRange) -> None:
+        for state in STATES:
+            keys = [stored(key, state) for key in every if groups.start <= key[0] < groups.end]
+            assert backend.read(state, keys) == [b"1"] * len(keys)
+
+    def left_to_rocksdb(parallelism: int) -> list[int]:
+        asked.clear()
+        model.job.run_epoch(read, parallelism=parallelism)
+        return asked
+
+    for _ in range(7):
+        model.take(Epoch(2, dict.fromkeys(STATES, every)))
+    assert any(run.merged_from for run in model.job.runs)
+    assert left_to_rocksdb(2) == [], "the backlog's run, those of live epochs and the merged ones all have columns"
+    assert left_to_rocksdb(1) == [4, 4], "runs of other key groups have none here"
+    model.take(Epoch(1, dict.fromkeys(STATES, every)))
+    assert left_to_rocksdb(1) == [], "what was written since is enough"
+    model.take(LoseReplicas())
+    assert left_to_rocksdb(1) == [4, 4], "nor has another machine any"
 
 
 def test_a_report_carries_what_was_merged() -> None:

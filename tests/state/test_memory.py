@@ -57,7 +57,7 @@ def test_it_answers_as_rocksdb_and_as_a_dictionary_do(
     memory = MemoryBackend(SortedDict({**stored, **beside}))
     replica_runs = wanted_runs(folder, [*runs, beside])
     with RunWriter(folder / "new") as writer, open_replica(folder / "r", replica_runs, attempt="a") as replica:
-        backends: list[KeyedStateBackend] = [RocksDBBackend(replica.database, writer, {}), memory]
+        backends: list[KeyedStateBackend] = [RocksDBBackend(replica, writer, {}), memory]
         for backend in backends:
             for some in wanted:
                 prefixes = none_begins_with_another(some)

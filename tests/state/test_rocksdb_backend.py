@@ -33,8 +33,8 @@ def test_point_reads_and_range_scans_give_what_a_dictionary_gives(
     beside = {key[:2] + bytes([other]) + key[3:]: b"!" for key in neighbours for other in (1, 5, 255)}
     wanted = wanted_runs(folder, [*runs, beside])
     with RunWriter(folder / "new") as writer, open_replica(folder / "r", wanted, attempt="a") as replica:
-        by_points = RocksDBBackend(replica.database, writer, MANY)
-        by_scan = RocksDBBackend(replica.database, writer, FEW)
+        by_points = RocksDBBackend(replica, writer, MANY)
+        by_scan = RocksDBBackend(replica, writer, FEW)
         for some in [*others, set(expected), {b"\x00\x00\x00", *expected}]:
             keys = sorted(some)
             assert by_points.read(0, keys) == [expected.get(key) for key in keys]
@@ -50,7 +50,7 @@ def test_point_reads_of_many_keys_keep_their_order(tmp_path: Path, count: int) -
     stored = {key: str(number).encode() for number, key in enumerate(keys) if number % 3 != 1}
     wanted = wanted_runs(tmp_path, [stored])
     with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:
-        assert RocksDBBackend(replica.database, writer, MANY).read(0, keys) == [stored.get(key) for key in keys]
+        assert RocksDBBackend(replica, writer, MANY).read(0, keys) == [stored.get(key) for key in keys]
 
 
 @settings(max_examples=20)
@@ -62,7 +62,7 @@ def test_a_scan_gives_the_committed_entries_of_the_range_in_order(
     start, end = bounds
     expected = [(key, value) for key, value in laid_over(runs).items() if start <= key < end]
     with RunWriter(folder / "new") as writer, open_replica(folder / "r", wanted_runs(folder, runs), attempt="a") as r:
-        found = RocksDBBackend(r.database, writer, {}).scan(0, start, end)
+        found = RocksDBBackend(r, writer, {}).scan(0, start, end)
     assert list(zip(found.keys, found.values, strict=True)) == expected
 
 
@@ -82,7 +82,7 @@ def test_prefixes_near_and_far_from_each_other_are_found(tmp_path: Path, step: i
         RunWriter(tmp_path / "new") as writer,
         open_replica(tmp_path / "r", wanted_runs(tmp_path, runs), attempt="a") as r,
     ):
-        backend = RocksDBBackend(r.database, writer, {})
+        backend = RocksDBBackend(r, writer, {})
         for state_id in (0, 1, 255):
             every = [bytes([0, group, state_id, number]) for group in range(2) for number in range(250)]
             prefixes = every[step // 2 :: step]
@@ -97,7 +97,7 @@ def test_what_is_written_is_read_in_the_next_epoch_and_not_in_this_one(tmp_path:
     wanted = wanted_runs(tmp_path, runs)
     keys = [b"\x00\x00\x00a", b"\x00\x00\x00c"]
     with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:
-        backend = RocksDBBackend(replica.database, writer, {})
+        backend = RocksDBBackend(replica, writer, {})
         backend.write(0, keys, [None, b"2"])
         assert backend.read(0, keys) == [b"1", None], "an epoch reads what was committed before it"
         (run,) = writer.finish()
@@ -106,7 +106,7 @@ def test_what_is_written_is_read_in_the_next_epoch_and_not_in_this_one(tmp_path:
 
 def test_nothing_to_read_asks_for_nothing(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", [], attempt="a") as replica:
-        backend = RocksDBBackend(replica.database, writer, {})
+        backend = RocksDBBackend(replica, writer, {})
         assert backend.read(0, []) == []
         assert backend.scan(0, b"\x00\x00\x00", b"\x00\x00\x01") == StateRange([], [])
         for prefixes in ([], [b"\x00\x00\x00", b"\x00\x01\x00a"]):
@@ -132,7 +132,7 @@ def test_damage_is_never_taken_for_the_end_of_the_state(tmp_path: Path, per_grou
     table.unlink()  # the committed file has the same bytes under another name, and stays whole
     table.write_bytes(data)
     with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:
-        backend = RocksDBBackend(replica.database, writer, per_group)
+        backend = RocksDBBackend(replica, writer, per_group)
         with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be read"):
             backend.read(0, sorted(entries))
         with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be read") as kept:
@@ -142,5 +142,5 @@ def test_damage_is_never_taken_for_the_end_of_the_state(tmp_path: Path, per_grou
     assert kept_too.tb is not None, "nor does another"
     assert kept.tb is not None, "a traceback does not keep the database open"
     with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:
-        backend = RocksDBBackend(replica.database, writer, per_group)
+        backend = RocksDBBackend(replica, writer, per_group)
         assert backend.read(0, sorted(entries)) == [b"v" * 50] * 5000, "the copy was made anew"

@@ -1,20 +1,23 @@
 """State in RocksDB: reads committed runs through the replica, writes new state to the epoch's run.
 
-Many keys are read by point reads, or by one range scan where the keys wanted are a large part of the keys stored:
-`decide_read` says which. Keys that begin with many prefixes are read by one iterator, which walks where the next prefix
-is near and seeks where it is not.
+Many keys are read from the columns of the newest runs (columns.py). Those that they do not hold are read from RocksDB
+by point reads, or by one range scan where the keys wanted are a large part of the keys stored: `decide_read` says
+which. Keys that begin with many prefixes are read by one iterator, which walks where the next prefix is near and seeks
+where it is not.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import partial
 
 import numpy as np
-from rocksdict import Rdict, RdictIter, ReadOptions
+from rocksdict import RdictIter, ReadOptions
 
 from mixedmode.state.backend import PrefixRows, StateRange
 from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
-from mixedmode.state.rocksdb.replica import reading
+from mixedmode.state.rocksdb.columns import NONE, NewestRuns
+from mixedmode.state.rocksdb.replica import Replica, reading
 from mixedmode.state.rocksdb.writer import TOMBSTONE, RunWriter
 
 # A point read costs about as much as scanning this many entries; bench/micro/test_state_reads.py prints both.
@@ -42,8 +45,9 @@ def decide_read(*, keys_wanted: int, entries_in_range: int) -> ReadPlan:
 class RocksDBBackend:
     """KeyedStateBackend over a replica. `entries_per_group` ({state id: entries per key group}) is an estimate."""
 
-    def __init__(self, database: Rdict, writer: RunWriter, entries_per_group: Mapping[int, float]) -> None:
-        self._database = database
+    def __init__(self, replica: Replica, writer: RunWriter, entries_per_group: Mapping[int, float]) -> None:
+        self._database = replica.database
+        self._columns: Mapping[int, NewestRuns] = replica.columns
         self._writer = writer
         self._entries_per_group = entries_per_group
 
@@ -51,11 +55,7 @@ class RocksDBBackend:
         """See KeyedStateBackend."""
         if not keys:
             return []
-        groups = _key_group(keys[-1]) - _key_group(keys[0]) + 1
-        in_range = int(groups * self._entries_per_group.get(state_id, 0.0))
-        if decide_read(keys_wanted=len(keys), entries_in_range=in_range) is ReadPlan.POINT_READS:
-            return self._read_points(keys)
-        return self._read_by_scan(state_id, keys)
+        return self._columns.get(state_id, NONE).read(keys, partial(self._read_rest, state_id))
 
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
         """See KeyedStateBackend. The range lies within one key group."""
@@ -83,6 +83,13 @@ class RocksDBBackend:
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """See KeyedStateBackend."""
         self._writer.write(state_id, keys, values)
+
+    def _read_rest(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        groups = _key_group(keys[-1]) - _key_group(keys[0]) + 1
+        in_range = int(groups * self._entries_per_group.get(state_id, 0.0))
+        if decide_read(keys_wanted=len(keys), entries_in_range=in_range) is ReadPlan.POINT_READS:
+            return self._read_points(keys)
+        return self._read_by_scan(state_id, keys)
 
     def _read_points(self, keys: Sequence[bytes]) -> list[bytes | None]:
         values: list[bytes | None] = []

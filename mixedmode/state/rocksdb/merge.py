@@ -63,12 +63,12 @@ def _copy(database: Rdict, writer: RunWriter, state_id: int, groups: KeyGroupRan
     is_empty, last_key = True, b""
     while batch := list(islice(entries, _BATCH_ENTRIES)):
         kept = [(key, value) for key, value in batch if keeps_tombstones or value != TOMBSTONE]
-        writer.write(state_id, [key for key, _ in kept], [value for _, value in kept])
+        writer.write(state_id, [key for key, _ in kept], [value or None for _, value in kept])
         is_empty, last_key = is_empty and not kept, batch[-1][0]
     if is_empty and last_key:
         # Every key is deleted. One tombstone stays, so that there is a run which a replica may count as held: states
         # that are emptied again and again (timers) would otherwise have all of it built anew each time.
-        writer.write(state_id, [last_key], [TOMBSTONE])
+        writer.write(state_id, [last_key], [None])
 
 
 def _entries(database: Rdict, groups: KeyGroupRange) -> Iterator[tuple[bytes, bytes]]:

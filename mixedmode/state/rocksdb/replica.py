@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,8 @@ from rocksdict import IngestExternalFileOptions, Rdict
 
 from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.keys import KeyGroupRange
-from mixedmode.state.rocksdb.options import replica_options
+from mixedmode.state.rocksdb.columns import ColumnsFolder, NewestRuns
+from mixedmode.state.rocksdb.options import BLOCK_BYTES, replica_options
 
 DEFAULT_CACHE_BYTES = 8 * 1024 * 1024
 _POLL_SECONDS = 0.002
@@ -57,10 +58,16 @@ class WantedRun:
 
 
 class Replica:
-    """An open replica. Close it, or use it as a context manager; no other process can open it meanwhile."""
+    """An open replica. Close it, or use it as a context manager; no other process can open it meanwhile.
 
-    def __init__(self, folder: Path, database: Rdict, lock: IO[str], *, is_temporary: bool) -> None:
+    `columns`: of its newest runs, by state.
+    """
+
+    def __init__(
+        self, folder: Path, database: Rdict, columns: Mapping[int, NewestRuns], lock: IO[str], *, is_temporary: bool
+    ) -> None:
         self.database = database
+        self.columns = columns
         self._folder = folder
         self._lock = lock
         self._is_temporary = is_temporary
@@ -87,7 +94,8 @@ def open_replica(
     """The replica in `folder`, holding exactly the runs `wanted`, oldest first.
 
     A second attempt of the same subtask on one machine (speculation) finds the folder locked, and gets a temporary
-    replica of its own, named after `attempt`. `cache_bytes` are for blocks that were read. Raises RetryableError when
+    replica of its own, named after `attempt`. `cache_bytes` are for columns, and what they leave for blocks that were
+    read. Raises RetryableError when
     the local disk cannot take the replica, and whatever `fetch` raises.
     """
     with building(folder):
@@ -101,13 +109,21 @@ def open_replica(
         assert lock is not None
     try:
         with building(folder):
-            database = _opened(folder, wanted, cache_bytes)
+            columns, taken_bytes = columns_of(folder).open(
+                [(run.state_id, run.name) for run in wanted], bytes_max=cache_bytes
+            )
+            database = _opened(folder, wanted, max(BLOCK_BYTES, cache_bytes - taken_bytes))
     except BaseException:
         if is_temporary:
             shutil.rmtree(folder, ignore_errors=True)
         lock.close()
         raise
-    return Replica(folder, database, lock, is_temporary=is_temporary)
+    return Replica(folder, database, columns, lock, is_temporary=is_temporary)
+
+
+def columns_of(folder: Path) -> ColumnsFolder:
+    """The columns of the runs in the replica of this folder, which need not be there yet."""
+    return ColumnsFolder(folder / "columns")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Writes the new state of one epoch and subtask: one SST file per state, in key order, at bulk-load speed.
 
 A run is written to a local folder, and then belongs to whoever asked for it. Until a manifest names it, it does not
-exist.
+exist. Its columns (columns.py) are written beside it, for the next epoch on the same machine.
 """
 
 import time
@@ -15,6 +15,7 @@ from typing import Self
 from rocksdict import SstFileWriter
 
 from mixedmode.errors import InternalError, MixedmodeError, RetryableError
+from mixedmode.state.rocksdb.columns import ColumnsWriter
 from mixedmode.state.rocksdb.options import run_options
 
 #: what a run holds for a deleted key; no state value is empty. RocksDB's own tombstones would not survive a merge
@@ -23,20 +24,50 @@ TOMBSTONE = b""
 
 @dataclass(frozen=True, slots=True)
 class LocalRun:
-    """A finished SST file: `entries` counts values and tombstones."""
+    """A finished SST file: `entries` counts values and tombstones. `columns` is a file of the same, if there is one."""
 
     path: Path
     state_id: int
     entries: int
+    columns: Path | None = None
+
+
+class _Files:
+    """What is being written of one state."""
+
+    def __init__(self, path: Path, columns: ColumnsWriter) -> None:
+        self.path = path
+        self.columns = columns
+        self.entries = 0
+        self._sst = SstFileWriter(run_options())
+        self._sst.open(str(path))
+
+    def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        sst = self._sst
+        for key, value in zip(keys, values, strict=True):
+            sst[key] = TOMBSTONE if value is None else value
+        self.columns.write(keys, values)
+        self.entries += len(keys)
+
+    def finish(self, state_id: int) -> LocalRun:
+        self._sst.finish()
+        return LocalRun(self.path, state_id, self.entries, self.columns.finish())
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.columns.discard()
 
 
 class RunWriter:
-    """Context manager over the SST files of one (epoch, operator, subtask) attempt; leaving it early removes them."""
+    """Context manager over the files of one (epoch, operator, subtask) attempt; leaving it early removes them.
 
-    def __init__(self, folder: Path) -> None:
+    Runs of at most `columns_bytes` are written in columns, too.
+    """
+
+    def __init__(self, folder: Path, *, columns_bytes: int = 0) -> None:
         self._folder = folder
-        self._open: dict[int, SstFileWriter] = {}  #: {state id: writer}; a file exists only for states with entries
-        self._entries: dict[int, int] = {}
+        self._columns_bytes = columns_bytes
+        self._open: dict[int, _Files] = {}  #: by state id; there are only those of states with entries
         self._last_key: dict[int, bytes] = {}
         self.seconds = 0.0  # spent in `write`
 
@@ -44,8 +75,8 @@ class RunWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for state_id in self._open:
-            self._path(state_id).unlink(missing_ok=True)
+        for files in self._open.values():
+            files.discard()
         self._open.clear()
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
@@ -59,12 +90,9 @@ class RunWriter:
             return
         started = time.perf_counter()
         try:
-            sst = self._writer(state_id)
-            for key, value in zip(keys, values, strict=True):
-                sst[key] = TOMBSTONE if value is None else value
+            self._files(state_id).write(keys, values)
         except Exception as error:  # rocksdict raises plain Exception
             raise self._refusal(state_id, keys) from error
-        self._entries[state_id] += len(keys)
         self._last_key[state_id] = keys[-1]
         self.seconds += time.perf_counter() - started
 
@@ -76,24 +104,21 @@ class RunWriter:
         runs = []
         for state_id in sorted(self._open):
             try:
-                self._open[state_id].finish()
+                runs.append(self._open[state_id].finish(state_id))
             except Exception as error:  # rocksdict raises plain Exception
                 raise self._refusal(state_id, []) from error
-            runs.append(LocalRun(self._path(state_id), state_id, self._entries[state_id]))
         self._open.clear()
         return runs
 
-    def _writer(self, state_id: int) -> SstFileWriter:
+    def _files(self, state_id: int) -> _Files:
         if state_id not in self._open:
             self._folder.mkdir(parents=True, exist_ok=True)
-            writer = SstFileWriter(run_options())
-            writer.open(str(self._path(state_id)))
-            self._open[state_id] = writer
-            self._entries[state_id] = 0
+            columns = ColumnsWriter(self._path(state_id).with_suffix(".columns"), bytes_max=self._columns_bytes)
+            self._open[state_id] = _Files(self._path(state_id), columns)
         return self._open[state_id]
 
     def _refusal(self, state_id: int, keys: Sequence[bytes]) -> MixedmodeError:
-        """Why RocksDB did not take `keys`: they are not in order, or else the disk."""
+        """Why `keys` were not taken: they are not in order, or else the disk."""
         last = self._last_key.get(state_id)
         in_order = [*([] if last is None else [last]), *keys]
         for before, key in pairwise(in_order):
@@ -102,10 +127,11 @@ class RunWriter:
                     "keys of a sorted run must be strictly increasing, and these are not, so state would be lost. This "
                     f"is a defect; report it. state_id={state_id}, key={key.hex()}, key_before={before.hex()}"
                 )
+        files = self._open.get(state_id)
         return RetryableError(
             "the local disk does not take the new state of this epoch; nothing of it is committed. Free some space "
             "there, or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
-            f"path={self._path(state_id)}, entries_written={self._entries.get(state_id, 0)}"
+            f"path={self._path(state_id)}, entries_written={0 if files is None else files.entries}"
         )
 
     def _path(self, state_id: int) -> Path:

@@ -1,0 +1,233 @@
+"""Runs in columns, beside the database: all keys of a batch are searched at once, where RocksDB looks each one up.
+
+The one idea: a run never changes, so a second copy of it needs no upkeep. Whoever writes a run writes its columns too,
+and the next epoch reads the newest runs from them, as far back as there are any. What those runs do not hold is asked
+of RocksDB, which has everything. So columns may be missing, at any time and for any reason: the run was written on
+another machine or for other key groups, its keys are not of one length, it is larger than memory is given for, its
+columns are damaged. Then RocksDB answers, as it answers every scan.
+
+A file is Arrow's IPC format, of (key: fixed_size_binary, value: large_binary, NULL for a deleted key) in key order, and
+is read through a memory map. Its name says which run it is of, and its checksum.
+
+Invariants (tests/state/test_columns.py):
+  I1  keys read through columns and RocksDB have the values that RocksDB alone gives
+  I2  columns that are damaged, torn or gone are as if they had never been there
+  I3  no more than `bytes_max` of columns are in use, the newest
+  I4  a file goes once its run is no longer wanted
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.checkpoint.checksum import file_checksum
+
+# Searching every batch of every run costs about as much as this many point reads; bench/micro/test_state_reads.py.
+KEYS_WORTH_A_SEARCH = 256
+_BATCH_ENTRIES = 64 * 1024
+_CHECKED_FILES = 4096  # remembered by a process: some hundreds are in use at a time
+_NO_ROWS = np.zeros(0, np.intp)
+
+ReadRest = Callable[[Sequence[bytes]], list[bytes | None]]
+
+
+class ColumnsWriter:
+    """Writes one run's columns to `path`, unless they turn out to be of no use."""
+
+    def __init__(self, path: Path, *, bytes_max: int) -> None:
+        self._path = path
+        self._bytes_left = bytes_max
+        self._key_type: pa.DataType | None = None  #: that of the first key
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
+        self._file: pa.ipc.RecordBatchFileWriter | None = None
+        self._is_useful = bytes_max > 0
+
+    def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """The next entries, in key order. Raises OSError when the disk does not take them."""
+        if not self._is_useful:
+            return
+        self._keys += keys
+        self._values += values
+        if len(self._keys) >= _BATCH_ENTRIES:
+            self._flush()
+
+    def finish(self) -> Path | None:
+        """The finished file, or None if there are no columns of this run."""
+        if self._is_useful and self._keys:
+            self._flush()
+        if self._file is None:
+            return None
+        self._file.close()
+        self._file = None
+        return self._path
+
+    def discard(self) -> None:
+        """Forgets what was written."""
+        self._is_useful = False
+        self._keys, self._values = [], []
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+            self._path.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if self._key_type is None:
+            self._key_type = pa.binary(len(self._keys[0]))
+        try:
+            keys = pa.array(self._keys, self._key_type)
+        except pa.ArrowInvalid:  # a key of another length
+            self.discard()
+            return
+        batch = pa.record_batch([keys, pa.array(self._values, pa.large_binary())], names=["key", "value"])
+        self._bytes_left -= batch.nbytes
+        if self._bytes_left < 0:
+            self.discard()
+            return
+        if self._file is None:
+            self._file = pa.ipc.new_file(str(self._path), batch.schema)
+        self._file.write_batch(batch)
+        self._keys, self._values = [], []
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Entries of a run: (n,) keys, strictly increasing, and the value of each, NULL for a deleted key."""
+
+    keys: npt.NDArray[np.bytes_]
+    values: pa.LargeBinaryArray
+
+    def find(self, wanted: npt.NDArray[np.bytes_]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """(m,) positions in `wanted`, which is strictly increasing, and (m,) those of the same keys here."""
+        low = int(np.searchsorted(wanted, self.keys[0], "left"))
+        high = int(np.searchsorted(wanted, self.keys[-1], "right"))
+        among = wanted[low:high]
+        if low == high:
+            return _NO_ROWS, _NO_ROWS
+        # Each of the shorter list is searched for in the longer one; what lies beyond its end is clipped, and differs.
+        if len(among) <= len(self.keys):
+            at = np.searchsorted(self.keys, among)
+            rows = np.flatnonzero(self.keys[at] == among)
+            return rows + low, at[rows]
+        at = np.searchsorted(among, self.keys)
+        rows = np.flatnonzero(among[np.minimum(at, len(among) - 1)] == self.keys)
+        return at[rows] + low, rows
+
+
+@dataclass(frozen=True, slots=True)
+class RunColumns:
+    """The columns of one run."""
+
+    key_bytes: int
+    batches: tuple[_Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRuns:
+    """The columns of a state's newest runs, newest first. `is_all`: the state has no other runs."""
+
+    runs: tuple[RunColumns, ...]
+    is_all: bool
+
+    def read(self, keys: Sequence[bytes], read_rest: ReadRest) -> list[bytes | None]:
+        """The value of each key, None where there is none; `read_rest` is asked for those that no run here holds.
+
+        `keys` are sorted and distinct. If they are few, or not of one length, `read_rest` is asked for all of them.
+        """
+        if not self.runs or len(keys) < KEYS_WORTH_A_SEARCH:
+            return read_rest(keys)
+        widths = set(map(len, keys))
+        if len(widths) != 1:
+            return read_rest(keys)
+        (key_bytes,) = widths
+        wanted = np.frombuffer(b"".join(keys), f"S{key_bytes}")
+        values = np.full(len(keys), None, object)
+        rest = np.arange(len(keys))
+        for batches in (run.batches for run in self.runs if run.key_bytes == key_bytes):
+            if not len(rest):
+                break
+            is_open = np.ones(len(rest), np.bool_)
+            for batch in batches:
+                found, at = batch.find(wanted)
+                values[rest[found]] = batch.values.take(pa.array(at)).to_numpy(zero_copy_only=False)
+                is_open[found] = False
+            wanted, rest = wanted[is_open], rest[is_open]
+        if len(rest) and not self.is_all:
+            values[rest] = read_rest([keys[position] for position in rest.tolist()])
+        return values.tolist()
+
+
+#: of a state of which nothing is in columns
+NONE = NewestRuns((), is_all=False)
+
+
+class ColumnsFolder:
+    """The columns of a replica's runs, each under the name of its run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, run_name: str, columns: Path) -> None:
+        """Moves a finished file here, within a disk. It is of use once its run is wanted."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        columns.replace(self._folder / f"{_hashed(run_name)}-{file_checksum(columns)}")
+
+    def open(self, runs: Sequence[tuple[int, str]], *, bytes_max: int) -> tuple[dict[int, NewestRuns], int]:
+        """What there is of `runs` (state id, name), oldest first, by state; and how many bytes of memory it maps."""
+        files = dict(self._files())
+        columns: dict[int, list[RunColumns]] = {state_id: [] for state_id, _ in runs}
+        complete = set(columns)
+        used_bytes = 0
+        for state_id, name in reversed(runs):
+            path = files.get(_hashed(name))
+            opened = None if state_id not in complete or path is None else _open(path)
+            if opened is None or path is None or used_bytes + path.stat().st_size > bytes_max:
+                complete.discard(state_id)
+                continue
+            columns[state_id].append(opened)
+            used_bytes += path.stat().st_size
+        for unwanted in files.keys() - {_hashed(name) for _, name in runs}:
+            files[unwanted].unlink(missing_ok=True)
+        found = {state_id: NewestRuns(tuple(of_state), state_id in complete) for state_id, of_state in columns.items()}
+        return found, used_bytes
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        with suppress(FileNotFoundError):
+            for path in self._folder.iterdir():
+                yield path.name.rpartition("-")[0], path
+
+
+def _hashed(run_name: str) -> str:
+    return hashlib.blake2b(run_name.encode(), digest_size=16).hexdigest()  # names may be longer than a file's
+
+
+def _open(path: Path) -> RunColumns | None:
+    """None if the file is not as it was written."""
+    try:
+        if not _is_whole(path):
+            return None
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+            batches = [file.get_batch(number) for number in range(file.num_record_batches)]
+            key_bytes = file.schema.field("key").type.byte_width
+    except (OSError, pa.ArrowInvalid):
+        return None
+    return RunColumns(key_bytes, tuple(_Batch(_numpy(keys), values) for keys, values in (b.columns for b in batches)))
+
+
+@lru_cache(_CHECKED_FILES)
+def _is_whole(path: Path) -> bool:
+    """Whether the file has the checksum that its name says. Read once per process: nobody changes it."""
+    return file_checksum(path) == path.name.rpartition("-")[2]
+
+
+def _numpy(keys: pa.FixedSizeBinaryArray) -> npt.NDArray[np.bytes_]:
+    width = keys.type.byte_width
+    return np.frombuffer(keys.buffers()[1], f"S{width}", count=len(keys), offset=keys.offset * width)

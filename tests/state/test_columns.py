@@ -1,0 +1,269 @@
+"""Columns of runs beside RocksDB: they change how fast state is read, and never what is read."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.errors import RetryableError
+from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
+from mixedmode.state.rocksdb import columns as columns_module
+from mixedmode.state.rocksdb.columns import NONE, ColumnsFolder, ColumnsWriter, NewestRuns
+from mixedmode.state.rocksdb.replica import columns_of
+from tests.state.runs import Entries, laid_over, wanted_runs
+
+ENOUGH = 1 << 20
+
+
+BYTES = st.sampled_from([b"\x00", b"a", b"\x80", b"\xff"])
+
+
+def keys(width: int) -> st.SearchStrategy[bytes]:
+    return st.lists(BYTES, min_size=width, max_size=width).map(b"".join)
+
+
+def runs(max_size: int = 12) -> st.SearchStrategy[dict[bytes, bytes | None]]:
+    """Entries with keys of one length; it is not that of all runs. Values end in zeros, too; some keys are deleted."""
+    value = st.none() | st.binary(min_size=1, max_size=3)
+    return st.sampled_from([2, 3]).flatmap(lambda width: st.dictionaries(keys(width), value, max_size=max_size))
+
+
+def write_columns(path: Path, entries: Entries, *, bytes_max: int = ENOUGH, at_a_time: int = 1000) -> Path | None:
+    writer = ColumnsWriter(path, bytes_max=bytes_max)
+    ordered = sorted(entries)
+    for start in range(0, len(ordered), at_a_time):
+        some = ordered[start : start + at_a_time]
+        writer.write(some, [entries[key] for key in some])
+    return writer.finish()
+
+
+def keep(folder: ColumnsFolder, name: str, entries: Entries, scratch: Path) -> Path:
+    """Columns of a run with these entries; gives their file."""
+    before = set((scratch / "columns").glob("*"))
+    written = write_columns(scratch / "new", entries)
+    assert written is not None
+    folder.keep(name, written)
+    (kept,) = set((scratch / "columns").glob("*")) - before
+    return kept
+
+
+def opened(folder: ColumnsFolder, names: Sequence[str], *, bytes_max: int = ENOUGH) -> NewestRuns:
+    found, taken_bytes = folder.open([(0, name) for name in names], bytes_max=bytes_max)
+    assert taken_bytes <= bytes_max
+    return found.get(0, NONE)
+
+
+@given(
+    history=st.lists(runs(), min_size=1, max_size=4),
+    missing=st.integers(-1, 3),
+    wanted=st.lists(st.sets(keys(2) | keys(3), max_size=8), min_size=1, max_size=3),
+    batch_entries=st.integers(1, 5),
+)
+def test_columns_and_the_rest_give_what_a_dictionary_gives(
+    tmp_path_factory: pytest.TempPathFactory,
+    history: list[Entries],
+    missing: int,
+    wanted: list[set[bytes]],
+    batch_entries: int,
+) -> None:
+    scratch = tmp_path_factory.mktemp("columns")
+    folder, everything = ColumnsFolder(scratch / "columns"), laid_over(history)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_BATCH_ENTRIES", batch_entries)
+        for number, entries in enumerate(history):
+            if number != missing and entries:
+                keep(folder, str(number), entries, scratch)
+    newest = opened(folder, [str(number) for number, entries in enumerate(history) if entries or number == missing])
+    held = set[bytes]().union(*history[missing + 1 :])
+    for some in [*wanted, set(everything), *map(set, history)]:
+        ordered, asked = sorted(some), list[bytes]()
+
+        def read_rest(rest: Sequence[bytes], asked: list[bytes] = asked) -> list[bytes | None]:
+            asked += rest
+            return [everything.get(key) for key in rest]
+
+        assert newest.read(ordered, read_rest) == [everything.get(key) for key in ordered]
+        assert asked == sorted(set(asked)), "as any backend is asked"
+        if len(set(map(len, ordered))) == 1:
+            assert not set(asked) & held, "what columns hold is not asked for again"
+
+
+def test_of_runs_that_all_have_columns_nothing_is_left_to_ask(tmp_path: Path) -> None:
+    folder = ColumnsFolder(tmp_path / "columns")
+    keep(folder, "old", {b"a\x00": b"1", b"b\x00": b"1"}, tmp_path)
+    keep(folder, "new", {b"b\x00": None, b"c\x00": b"2\x00"}, tmp_path)
+    newest = opened(folder, ["old", "new"])
+
+    def nobody(rest: Sequence[bytes]) -> list[bytes | None]:
+        pytest.fail(f"asked for {rest}")
+
+    assert newest.is_all
+    assert newest.read([b"a\x00", b"b\x00", b"c\x00", b"d\x00"], nobody) == [b"1", None, b"2\x00", None]
+
+
+def test_without_columns_everything_is_left_to_ask(tmp_path: Path) -> None:
+    found, taken_bytes = ColumnsFolder(tmp_path / "columns").open([(0, "run"), (7, "other")], bytes_max=ENOUGH)
+    assert found == {0: NONE, 7: NONE}
+    assert taken_bytes == 0
+    assert NONE.read([b"a", b"b"], lambda rest: [key + b"!" for key in rest]) == [b"a!", b"b!"]
+
+
+def test_few_keys_are_left_to_rocksdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "KEYS_WORTH_A_SEARCH", 3)
+    folder = ColumnsFolder(tmp_path / "columns")
+    keep(folder, "run", {b"a": b"1", b"b": b"2", b"c": b"3"}, tmp_path)
+    newest = opened(folder, ["run"])
+    assert newest.read([b"a", b"b"], lambda rest: [b"rest"] * len(rest)) == [b"rest", b"rest"]
+    assert newest.read([b"a", b"b", b"c"], lambda rest: [b"rest"] * len(rest)) == [b"1", b"2", b"3"]
+
+
+def test_a_state_has_its_own_runs(tmp_path: Path) -> None:
+    folder = ColumnsFolder(tmp_path / "columns")
+    for name in ("0-old", "0-new", "1-new"):
+        keep(folder, name, {b"k": name.encode()}, tmp_path)
+    found, _ = folder.open([(0, "0-old"), (1, "1-old"), (0, "0-new"), (1, "1-new")], bytes_max=ENOUGH)
+    assert [(state_id, len(newest.runs), newest.is_all) for state_id, newest in found.items()] == [
+        (0, 2, True),
+        (1, 1, False),
+    ]
+    assert found[1].read([b"k"], lambda _: [b"older"]) == [b"1-new"]
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["flipped", "torn", "empty", "gone", "swapped"])
+def test_damaged_columns_are_as_if_they_were_not_there(tmp_path: Path, damage: str) -> None:
+    folder = ColumnsFolder(tmp_path / "columns")
+    entries: list[Entries] = [{b"%04d" % row: b"v%d" % number for row in range(500)} for number in range(3)]
+    files = [keep(folder, str(number), entries[number], tmp_path) for number in range(3)]
+    data = bytearray(files[1].read_bytes())
+    match damage:
+        case "flipped":
+            data[len(data) // 2] ^= 1
+            files[1].write_bytes(data)
+        case "torn":
+            os.truncate(files[1], len(data) // 2)
+        case "empty":
+            os.truncate(files[1], 0)
+        case "gone":
+            files[1].unlink()
+        case "swapped":
+            files[1].write_bytes(files[0].read_bytes())
+    newest = opened(folder, ["0", "1", "2"])
+    assert (len(newest.runs), newest.is_all) == (1, False), "nor those of older runs, which lie below it"
+    assert newest.read([b"0000", b"9999"], lambda rest: [b"rest"] * len(rest)) == [b"v2", b"rest"]
+
+
+def test_columns_that_are_damaged_once_they_are_open_are_met_without_a_wrong_value(tmp_path: Path) -> None:
+    """The file is only read once it was checked: it can be taken away, since what is open stays."""
+    folder = ColumnsFolder(tmp_path / "columns")
+    file = keep(folder, "run", {b"a": b"1"}, tmp_path)
+    newest = opened(folder, ["run"])
+    file.unlink()
+    assert newest.read([b"a"], lambda _: [b"rest"]) == [b"1"]
+    assert opened(folder, ["run"]) == NONE
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_columns_are_used_as_far_as_memory_goes(tmp_path: Path) -> None:
+    folder = ColumnsFolder(tmp_path / "columns")
+    names = [str(number) for number in range(4)]
+    sizes = [keep(folder, name, {b"k": name.encode()}, tmp_path).stat().st_size for name in names]
+    assert len(set(sizes)) == 1
+    for bytes_max, count in [(0, 0), (sizes[0] - 1, 0), (sizes[0], 1), (3 * sizes[0] + 1, 3), (4 * sizes[0], 4)]:
+        newest = opened(folder, names, bytes_max=bytes_max)
+        assert (len(newest.runs), newest.is_all) == (count, count == 4)
+        assert newest.read([b"k"], lambda _: [b"rest"]) == [b"3" if count else b"rest"]
+
+
+def test_columns_go_with_their_runs(tmp_path: Path) -> None:
+    folder = ColumnsFolder(tmp_path / "columns")
+    for name in ("merged-away", "of an attempt that failed", "kept"):
+        keep(folder, name, {b"k": b"v"}, tmp_path)
+    assert len(opened(folder, ["kept"]).runs) == 1
+    assert len(list((tmp_path / "columns").iterdir())) == 1
+    assert len(opened(folder, ["older", "kept"]).runs) == 1
+
+
+@pytest.mark.parametrize("rows", [[b"a", b"b", b"cc"], [b"a", b"bb", b"c"], [b"", b"a"]])
+@pytest.mark.parametrize("at_a_time", [1, 3])
+def test_keys_of_several_lengths_have_no_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[bytes], at_a_time: int
+) -> None:
+    monkeypatch.setattr(columns_module, "_BATCH_ENTRIES", 1)
+    assert write_columns(tmp_path / "new", dict.fromkeys(rows, b"v"), at_a_time=at_a_time) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_too_large_has_no_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "_BATCH_ENTRIES", 100)
+    entries: Entries = {b"%06d" % row: b"v" * 20 for row in range(1000)}
+    assert write_columns(tmp_path / "new", entries, bytes_max=20_000, at_a_time=100) is None
+    assert write_columns(tmp_path / "new", entries, bytes_max=0) is None
+    assert write_columns(tmp_path / "new", {}) is None
+    assert list(tmp_path.iterdir()) == []
+    assert write_columns(tmp_path / "new", entries, bytes_max=60_000) == tmp_path / "new"
+
+
+def test_a_writer_that_is_left_early_leaves_no_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "_BATCH_ENTRIES", 1)
+    with RunWriter(tmp_path, columns_bytes=ENOUGH) as writer:
+        writer.write(0, [b"a"], [b"1"])
+        assert len(list(tmp_path.iterdir())) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_does_not_take_columns_is_explained(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, columns_bytes=ENOUGH) as writer:
+        writer.write(0, [b"a"], [b"1"])
+        (tmp_path / "state-000.columns").mkdir()
+        with pytest.raises(RetryableError, match=r"^the local disk does not take the new state.*entries_written=1$"):
+            writer.finish()
+
+
+# --- with RocksDB ----------------------------------------------------------------------------------------------------
+
+
+def test_a_backend_asks_rocksdb_for_what_columns_do_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = b"\x00\x01\x00"
+    history: list[Entries] = [
+        {prefix + b"%04d" % row: b"old" for row in range(0, 3000, 2)},
+        {prefix + b"%04d" % row: b"new" if row % 5 else None for row in range(0, 3000, 3)},
+    ]
+    wanted, newest = wanted_runs(tmp_path, history), write_columns(tmp_path / "new", history[1])
+    assert newest is not None
+    columns_of(tmp_path / "r").keep("run-1", newest)
+    asked: list[bytes] = []
+    read_rest = RocksDBBackend._read_rest
+
+    def seen(backend: RocksDBBackend, state_id: int, rest: Sequence[bytes]) -> list[bytes | None]:
+        asked.extend(rest)
+        return read_rest(backend, state_id, rest)
+
+    monkeypatch.setattr(RocksDBBackend, "_read_rest", seen)
+    every = [prefix + b"%04d" % row for row in range(3100)]
+    expected = laid_over(history)
+    with RunWriter(tmp_path / "w") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+        assert RocksDBBackend(replica, writer, {0: 1e9}).read(0, every) == [expected.get(key) for key in every]
+    assert asked == [key for key in every if key not in history[1]]
+
+
+def test_columns_take_their_memory_from_the_blocks(tmp_path: Path) -> None:
+    entries: Entries = {b"\x00\x01\x00%04d" % row: b"v" * 30 for row in range(3000)}
+    wanted, cache_bytes = wanted_runs(tmp_path, [entries]), 1 << 20
+    with open_replica(tmp_path / "r", wanted, attempt="a", cache_bytes=cache_bytes) as replica:
+        assert replica.database.property_int_value("rocksdb.block-cache-capacity") == cache_bytes
+    written = write_columns(tmp_path / "new", entries)
+    assert written is not None
+    size = written.stat().st_size
+    columns_of(tmp_path / "r").keep("run-0", written)
+    with open_replica(tmp_path / "r", wanted, attempt="a", cache_bytes=cache_bytes) as replica:
+        assert replica.database.property_int_value("rocksdb.block-cache-capacity") == cache_bytes - size
+    assert np.isclose(size, 3000 * (7 + 30 + 8), rtol=0.1), "what it takes is what it holds"
