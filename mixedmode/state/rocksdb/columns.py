@@ -52,12 +52,13 @@ class ColumnsWriter:
 
     def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """The next entries, in key order. Raises OSError when the disk does not take them."""
-        if not self._is_useful:
-            return
-        self._keys += keys
-        self._values += values
-        if len(self._keys) >= _BATCH_ENTRIES:
-            self._flush()
+        for start in range(0, len(keys), _BATCH_ENTRIES):  # piece by piece, so that memory is used again
+            if not self._is_useful:
+                return
+            self._keys += keys[start : start + _BATCH_ENTRIES]
+            self._values += values[start : start + _BATCH_ENTRIES]
+            if len(self._keys) >= _BATCH_ENTRIES:
+                self._flush()
 
     def finish(self) -> Path | None:
         """The finished file, or None if there are no columns of this run."""
