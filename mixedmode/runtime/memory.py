@@ -2,11 +2,11 @@
 
 The one idea: a stage runs alone in its subtask, so each has all of it, and what the operator declares says for what. In
 backlog, an operator that takes sorted input gives nearly all of it to the sorter, because a key that is read is new;
-live, and where an operator does not want its input sorted, half of it keeps blocks of the state.
+live, and where an operator does not want its input sorted, half of it is for what is read of the state.
 
 Source: the managed memory of FLIP-327; the attributes of FLIP-331.
 Invariants (tests/runtime/test_memory.py):
-  I1  the parts are positive, and together no more than there is
+  I1  the sorter and what is read have a part each, together no more than there is
   I2  sorted input never gets less for sorting than other input
 """
 
@@ -38,7 +38,7 @@ def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:
 
 
 def share_memory(managed_bytes: int, attributes: OperatorAttributes, path: PathTaken) -> MemoryShares:
-    """The shares of one stage. Each is 1 at least, whatever there is."""
+    """The shares of one stage. The sorter and what is read have 1 byte at least, whatever there is."""
     is_sorted = path_for(attributes, path) == "sorted"
     cache_bytes = max(1, managed_bytes // (_CACHE_PART_SORTED if is_sorted else _CACHE_PART_STREAMING))
     return MemoryShares(max(1, managed_bytes - cache_bytes), cache_bytes, managed_bytes // _CACHE_PART_STREAMING)

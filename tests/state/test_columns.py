@@ -159,8 +159,7 @@ def test_damaged_columns_are_as_if_they_were_not_there(tmp_path: Path, damage: s
     assert newest.read([b"0000", b"9999"], lambda rest: [b"rest"] * len(rest)) == [b"v2", b"rest"]
 
 
-def test_columns_that_are_damaged_once_they_are_open_are_met_without_a_wrong_value(tmp_path: Path) -> None:
-    """The file is only read once it was checked: it can be taken away, since what is open stays."""
+def test_columns_that_go_while_they_are_open_are_read_to_the_end(tmp_path: Path) -> None:
     folder = ColumnsFolder(tmp_path / "columns")
     file = keep(folder, "run", {b"a": b"1"}, tmp_path)
     newest = opened(folder, ["run"])

@@ -11,7 +11,7 @@ is read through a memory map. Its name says which run it is of, and its checksum
 
 Invariants (tests/state/test_columns.py):
   I1  keys read through columns and RocksDB have the values that RocksDB alone gives
-  I2  columns that are damaged, torn or gone are as if they had never been there
+  I2  columns that are damaged, torn or gone when a process first opens them are as if they had never been there
   I3  no more than `bytes_max` of columns are in use, the newest
   I4  a file goes once its run is no longer wanted
 """
@@ -125,8 +125,9 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class RunColumns:
-    """The columns of one run."""
+    """The columns of one run, of a file of `bytes`."""
 
+    bytes: int
     key_bytes: int
     batches: tuple[_Batch, ...]
 
@@ -189,12 +190,12 @@ class ColumnsFolder:
         used_bytes = 0
         for state_id, name in reversed(runs):
             path = files.get(_hashed(name))
-            opened = None if state_id not in complete or path is None else _open(path)
-            if opened is None or path is None or used_bytes + path.stat().st_size > bytes_max:
+            run = _open(path) if state_id in complete and path is not None else None
+            if run is None or used_bytes + run.bytes > bytes_max:
                 complete.discard(state_id)
-                continue
-            columns[state_id].append(opened)
-            used_bytes += path.stat().st_size
+            else:
+                columns[state_id].append(run)
+                used_bytes += run.bytes
         for unwanted in files.keys() - {_hashed(name) for _, name in runs}:
             files[unwanted].unlink(missing_ok=True)
         found = {state_id: NewestRuns(tuple(of_state), state_id in complete) for state_id, of_state in columns.items()}
@@ -217,10 +218,11 @@ def _open(path: Path) -> RunColumns | None:
             return None
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
             batches = [file.get_batch(number) for number in range(file.num_record_batches)]
-            key_bytes = file.schema.field("key").type.byte_width
+            key_bytes, file_bytes = file.schema.field("key").type.byte_width, mapped.size()
     except (OSError, pa.ArrowInvalid):
         return None
-    return RunColumns(key_bytes, tuple(_Batch(_numpy(keys), values) for keys, values in (b.columns for b in batches)))
+    columns = (batch.columns for batch in batches)
+    return RunColumns(file_bytes, key_bytes, tuple(_Batch(_numpy(keys), values) for keys, values in columns))
 
 
 @lru_cache(_CHECKED_FILES)
