@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from mixedmode.bench.nexmark import WORKLOADS as NEXMARK
 from mixedmode.bench.workload import Workload
-from mixedmode.bench.workloads.counts import COUNT_SUM, LIVE, SKEWED, WORD_COUNT
+from mixedmode.bench.workloads.counts import COUNT_SUM, COUNT_SUM_40M, LIVE, SKEWED, WORD_COUNT
 from mixedmode.bench.workloads.flights import flights_workload, found_flights
 from mixedmode.bench.workloads.rows import WIDE
 from mixedmode.bench.workloads.windows import WINDOWS
@@ -12,7 +12,7 @@ from mixedmode.bench.workloads.windows import WINDOWS
 __all__ = ["WORKLOADS"]
 
 _FLIGHTS = found_flights()
-_OWN = (COUNT_SUM, LIVE, WORD_COUNT, WINDOWS, WIDE, SKEWED)
+_OWN = (COUNT_SUM, LIVE, COUNT_SUM_40M, WORD_COUNT, WINDOWS, WIDE, SKEWED)
 _REAL = () if _FLIGHTS is None else (flights_workload(_FLIGHTS),)
 
 #: own ones first, then Nexmark's, then those over data that not everyone has

@@ -5,6 +5,7 @@ measures a reduce of longs over as many records; count-sum does that and counts 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -65,6 +66,13 @@ COUNT_SUM = _workload(
     events.write_counts,
     "k",
     "v",
+)
+COUNT_SUM_40M = replace(
+    COUNT_SUM,
+    name="count-sum-40m",
+    title="count-sum at four times the size",
+    size=Size(40_000_000, 4_000_000),
+    data=COUNT_SUM.name,
 )
 WORD_COUNT = _workload(
     "word-count",
