@@ -66,7 +66,8 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
         for parts in (max(1, -(-length // SLICE_BYTES)),)
         for part in range(parts)
     ]
-    slices.sort(key=lambda item: (-item[0], item[1].path, item[1].part))
+    # row groups do not divide evenly, and the first part has more of them: so each task gets as many first parts
+    slices.sort(key=lambda item: (item[1].part, -item[0], item[1].path))
     loads = [(0.0, task) for task in range(min(tasks, len(slices)))]
     dealt: list[list[FileSlice]] = [[] for _ in loads]
     for weight, piece in slices:

@@ -43,6 +43,13 @@ def test_no_task_has_more_than_a_slice_above_its_share(files: list[tuple[str, in
     assert max(loads, default=0) <= sum(sizes.values()) / tasks + SLICE_BYTES
 
 
+@pytest.mark.parametrize("bytes_more", [0, 1, -1])
+def test_tasks_share_the_first_parts_of_files_which_have_more_row_groups(bytes_more: int) -> None:
+    files = [(f"/in/{number}.parquet", SLICE_BYTES * 3 // 2 + number * bytes_more) for number in range(8)]
+    first_parts = [sum(piece.part == 0 for piece in task) for task in assign_slices(files, 2)]
+    assert first_parts == [4, 4]
+
+
 def test_the_uri_that_spark_gives_becomes_a_path() -> None:
     assert assign_slices([("file:///in/a%20b%3D1.parquet", 1)], 1) == [(FileSlice("/in/a b=1.parquet", 0, 1),)]
 
