@@ -18,7 +18,7 @@ from operators.interface import Batch, KeyedOperator, SideRows, SubtaskContext
 
 GROUPS = KeyGroupRange(0, MAX_PARALLELISM)
 CLOCK_MS = 1_700_000_000_000
-SORT_MEMORY_BYTES = 256 * 2**20  # the default of state.backlog.sort-memory
+SORT_MEMORY_BYTES = 2**30  # the default of state.backlog.sort-memory
 
 
 @dataclass(frozen=True, slots=True)

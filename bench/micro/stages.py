@@ -27,17 +27,18 @@ def aggregator() -> Aggregator:
     return aggregator_for({"n": count, "total": total}, arguments=1, counts_rows=False)
 
 
-def count_and_sum() -> KeyedStage:
-    """count(*) and sum(double) per int64 key."""
+def count_and_sum(key_type: str = "int64") -> KeyedStage:
+    """count(*) and sum(double) per key of an Arrow type."""
+    key_schema = KeySchema((pa.field(KEY, pa.type_for_alias(key_type)),))
     return KeyedStage(
         operator_id="aggregate-1",
         sql=(),
-        key_fields=KEY_SCHEMA.fields,
+        key_fields=key_schema.fields,
         arguments=(VALUE,),
         argument_types=(pa.float64(),),
         event_time=None,
         is_change_log=False,
-        operator=AggregateOperator(aggregator(), KEY_SCHEMA, is_change_log=False, needs_previous=False),
+        operator=AggregateOperator(aggregator(), key_schema, is_change_log=False, needs_previous=False),
         description="count and sum",
     )
 

@@ -181,9 +181,10 @@ class StateBacklogSpec(Section):
     """State while in backlog."""
 
     sort_memory_bytes: PositiveBytes = Field(
-        default=256 * 1024**2,
-        description="memory of one subtask: in backlog nearly all of it sorts, live half of it keeps blocks of the "
-        "state; what exceeds it is sorted on disk, which costs a second pass",
+        default=1024**3,
+        description="memory of a task beside its interpreter: a map task folds a quarter of it at a time; in backlog "
+        "nearly all of a subtask's sorts, live half of it keeps what is read of the state; what exceeds it is sorted "
+        "on disk, which costs a second pass",
     )
 
 

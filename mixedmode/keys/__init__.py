@@ -1,21 +1,25 @@
 """Keys: their canonical bytes, their hash, the key group that owns them, and rows grouped by them. Pure."""
 
 from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys, key_widths
-from mixedmode.keys.grouping import Groups, group_codes
+from mixedmode.keys.grouping import Groups, distinct_part, group_codes
 from mixedmode.keys.groups import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range, subtask_of_group
 from mixedmode.keys.hash import key_groups, xxhash64
+from mixedmode.keys.slots import Slots, slots_of
 
 __all__ = [
     "MAX_PARALLELISM_LIMIT",
     "Groups",
     "KeyGroupRange",
     "KeySchema",
+    "Slots",
     "decode_keys",
+    "distinct_part",
     "encode_keys",
     "group_codes",
     "group_range",
     "key_groups",
     "key_widths",
+    "slots_of",
     "subtask_of_group",
     "xxhash64",
 ]

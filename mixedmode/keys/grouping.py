@@ -2,8 +2,9 @@
 
 The one idea: number the values of each column, then number the pairs (group so far, number in the next column) as one
 integer. Numbers are dense again after each column and so below 2**31, so no product of two of them overflows.
-Integers of a small range are numbered through a table, which is several times faster than a hash table; strings of at
-most 8 bytes are numbered as the integers that their bytes are, which is faster than a hash table of strings.
+Integers of a small range are numbered through a table, which is several times faster than a hash table. Of others, a
+sample says whether many are distinct: then they are sorted by their hash, as Arrow's hash table would take hundreds of
+bytes for each while it grows. Strings of at most 8 bytes are numbered as the integers that their bytes are.
 
 Invariants (tests/keys/test_grouping.py):
   I1  codes[i] == codes[j]  exactly when  rows i and j are equal in all columns (NULL == NULL, NaN == NaN, -0.0 == 0.0)
@@ -18,11 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys.arrow import I64, U64, AnyNumpy, from_buffer
+from mixedmode.keys.arrow import I64, U64, AnyNumpy, Bools, from_buffer
 from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
+from mixedmode.keys.sample import HASH_FACTOR, SAMPLED_KEYS, sampled_rows
 from mixedmode.keys.values import to_ordered, valid_mask
 
 _TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
+
+_HASHED_VALUES_MAX = 2**16  # of more distinct values, a hash table exceeds a CPU's cache, and in the end all memory
 
 _BLOCK_ROWS = 2**16  # the working arrays of a block stay in the cache
 _WORD_BYTES = 8
@@ -51,6 +55,14 @@ def group_codes(columns: Sequence[pa.Array]) -> Groups:
         paired = groups.codes.astype(np.int64) * len(other.first_row) + other.codes
         groups = _number_integers(paired)
     return groups
+
+
+def distinct_part(columns: Sequence[pa.Array]) -> float:
+    """About how many distinct keys there are per row, in (0, 1], by a sample; 0 if there is nothing in it."""
+    rows = pa.array(sampled_rows(columns))
+    if len(rows) == 0:
+        return 0.0
+    return len(group_codes([column.take(rows) for column in columns]).first_row) / len(rows)
 
 
 def _number_column(column: pa.Array) -> Groups:
@@ -102,7 +114,12 @@ def _number_integers(values: AnyNumpy) -> Groups:
     low, high = int(values.min()), int(values.max())
     if high - low < _TABLE_SPAN_PER_ROW * len(values):
         return _number_by_table(values.astype(np.int64, copy=False) - low, high - low + 1)
-    return _number_by_hash(pa.array(values))
+    column = pa.array(values)
+    if len(values) > _HASHED_VALUES_MAX:
+        sample = np.unique(values[sampled_rows([column])])
+        if len(sample) * SAMPLED_KEYS > _HASHED_VALUES_MAX:
+            return _number_by_sort(values)
+    return _number_by_hash(column)
 
 
 def _number_by_table(values: I64, span: int) -> Groups:
@@ -116,6 +133,49 @@ def _number_by_table(values: I64, span: int) -> Groups:
     number = first  # reused: every value in use is overwritten by its number
     number[values[first_row]] = np.arange(len(first_row), dtype=np.int32)
     return Groups(number[values], first_row)
+
+
+def _number_by_sort(values: AnyNumpy) -> Groups:
+    """Number values by sorting words of their hash and their row: equal values become neighbours, in order of rows."""
+    n = len(values)
+    row_mask = np.uint64((1 << (n - 1).bit_length()) - 1)
+    words = values.astype(np.int64, copy=False).view(np.uint64) * HASH_FACTOR  # its high bits are the best mixed
+    words &= ~row_mask
+    words |= np.arange(n, dtype=np.uint64)
+    words.sort()
+    is_hash_new = np.ones(n, np.bool_)
+    np.greater(words[1:] ^ words[:-1], row_mask, out=is_hash_new[1:])
+    words &= row_mask
+    order = words.view(np.int64)
+    starts = np.flatnonzero(_set_apart(order, is_hash_new, values))
+    first_of_value = order[starts]
+    is_first = np.zeros(n, np.bool_)
+    is_first[first_of_value] = True
+    number_of_value = (np.cumsum(is_first, dtype=np.int32) - 1)[first_of_value]
+    codes = np.empty(n, np.int32)
+    codes[order] = np.repeat(number_of_value, np.diff(starts, append=n))
+    return Groups(codes, np.flatnonzero(is_first))
+
+
+def _set_apart(order: I64, is_hash_new: Bools, values: AnyNumpy) -> Bools:
+    """(n,) whether a place has another value than the one before it, once values of equal hash stand apart.
+
+    order: (n,) the row at each place, ascending where hashes are equal; there, rows with equal values are made
+    neighbours. is_hash_new: (n,) whether a place has another hash than the one before it.
+    """
+    ordered = values[order]
+    is_new = np.ones(len(values), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    clashes = np.flatnonzero(is_new & ~is_hash_new)
+    if len(clashes):  # few: a hash has twice as many bits as are needed to number the values
+        bounds = np.append(np.flatnonzero(is_hash_new), len(values))
+        for run in np.unique(np.searchsorted(bounds, clashes, "right")).tolist():
+            places = slice(int(bounds[run - 1]), int(bounds[run]))
+            by_value = np.argsort(ordered[places], kind="stable")
+            order[places] = order[places][by_value]
+            of_run = ordered[places][by_value]
+            is_new[places][1:] = of_run[1:] != of_run[:-1]
+    return is_new
 
 
 def _number_by_hash(values: pa.Array) -> Groups:

@@ -9,6 +9,7 @@ Everything here runs in Spark's Python workers and touches no Spark API.
 """
 
 import json
+import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.job.plan import KeyedStage
-from mixedmode.keys import group_codes
+from mixedmode.keys import distinct_part, group_codes
 from mixedmode.profile import Profile
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.progress import Progress
@@ -34,6 +35,7 @@ ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
 SOURCE_COLUMN = "_source"  # number of the record's source, where there are several
 PARTITION_COLUMN = "_partition"
 BLOCK_BYTES = 512 * 1024
+_PIECES_MAX = 4  # of a slice of which no two rows become one
 
 #: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
@@ -70,13 +72,31 @@ class MapSide:
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         progress, profile = Progress(), Profile()
         for rows in profile.each("read input", gathered(batches, self.slice_bytes)):
-            seen = yield from self._fold(rows, profile)
-            progress = progress.merged(seen)
-            del rows  # it is as large as memory allows, and so is the next one
+            with profile.stage("fold"):
+                fold_bytes = self._fold_bytes(rows)
+            for piece in slices(rows, fold_bytes):
+                seen = yield from self._fold(piece, profile)
+                progress = progress.merged(seen)
+            del rows, piece  # it is as large as memory allows, and so is the next one
         if progress.records:
             for subtask in range(self.parallelism):
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
             yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
+
+    def _fold_bytes(self, rows: pa.Table) -> int:
+        """How much of a slice is folded at once: all of it where keys repeat often, else a part.
+
+        What is folded to a row takes several times the memory of a row of the input; and the less keys repeat, the less
+        is saved by folding more of them.
+        """
+        slice_bytes: int = rows.nbytes
+        if slice_bytes <= self.slice_bytes // _PIECES_MAX or not self.stage.key_fields:
+            return slice_bytes
+        pieces = _PIECES_MAX
+        if self.stage.operator.combine is not None:
+            keys = [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
+            pieces = max(1, math.ceil(_PIECES_MAX * distinct_part(keys)))
+        return -(-slice_bytes // pieces)
 
     def _fold(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
         """Blocks of one slice; returns what it says of the sources."""

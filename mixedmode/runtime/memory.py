@@ -1,13 +1,15 @@
-"""How the managed memory of a subtask is shared out between its sorter and its state. Pure.
+"""How the managed memory of a task is shared out: at the map side, and between a subtask's sorter and its state.
 
-The one idea: a stage runs alone in its subtask, so each has all of it, and what the operator declares says for what. In
-backlog, an operator that takes sorted input gives nearly all of it to the sorter, because a key that is read is new;
-live, and where an operator does not want its input sorted, half of it is for what is read of the state.
+The one idea: a stage runs alone in its task, so each has all of it, and what the operator declares says for what. At
+the map side, a slice of the input takes a part, and the rest is what folding it takes. In backlog, an operator that
+takes sorted input gives nearly all of it to the sorter, because a key that is read is new; live, and where an operator
+does not want its input sorted, half of it is for what is read of the state. Pure.
 
 Source: the managed memory of FLIP-327; the attributes of FLIP-331.
 Invariants (tests/runtime/test_memory.py):
   I1  the sorter and what is read have a part each, together no more than there is
   I2  sorted input never gets less for sorting than other input
+  I3  folding a slice takes no more than there is, and a small constant (tests/runtime/test_map_memory.py)
 """
 
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from operators.interface import OperatorAttributes
 
 _CACHE_PART_SORTED = 8  # of the memory: over a state that precedes the backlog, a few blocks are read
 _CACHE_PART_STREAMING = 2
+_SLICE_PART = 3  # folding it takes up to twice as much, beside it (MapSide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,11 @@ class MemoryShares:
     sort_bytes: int
     cache_bytes: int
     columns_bytes: int
+
+
+def slice_bytes(managed_bytes: int, attributes: OperatorAttributes) -> int:
+    """How much of its input a map task folds at a time: 1 byte at least. A record that becomes many rows is as many."""
+    return max(1, managed_bytes // _SLICE_PART // attributes.rows_per_record)
 
 
 def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:

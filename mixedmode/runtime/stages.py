@@ -34,7 +34,7 @@ from mixedmode.runtime.exchange import (
 from mixedmode.runtime.frames import apply_sql, quoted, spark_schema, views
 from mixedmode.runtime.inner_rows import ATTEMPT_FIELD, may_compute_twice, rows_of
 from mixedmode.runtime.map_stages import MapEpoch, release, run_maps
-from mixedmode.runtime.memory import path_for, share_memory
+from mixedmode.runtime.memory import path_for, share_memory, slice_bytes
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.runtime.rows import RowsTask
@@ -246,7 +246,7 @@ def _map_side(stage: KeyedStage, plan: JobPlan, settings: StageSettings, task: E
         sources=plan.sources_read,
         parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
-        slice_bytes=max(1, settings.sort_memory_bytes // stage.operator.attributes.rows_per_record),
+        slice_bytes=slice_bytes(settings.sort_memory_bytes, stage.operator.attributes),
         timing=task.timing,
     )
 

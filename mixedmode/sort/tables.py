@@ -126,9 +126,13 @@ def _concat(tables: list[pa.Table]) -> pa.Table:
 
 def _drained(held: list[pa.Table]) -> pa.Table:
     """All of the tables as one; the list is empty after it."""
-    whole = _concat(held)
+    whole, columns = pa.concat_tables(held), []
+    schema = whole.schema
     held.clear()
-    return whole
+    for _ in schema:  # one after the other, so that no second copy of all of them exists
+        columns.append(whole.column(0).combine_chunks())
+        whole = whole.remove_column(0)
+    return pa.table(columns, schema=schema)
 
 
 def _key_start(columns: SortColumns, row: int) -> int:

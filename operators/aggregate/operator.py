@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from mixedmode.errors import InternalError
-from mixedmode.keys import KeySchema, decode_keys, group_codes
+from mixedmode.keys import KeySchema, decode_keys, group_codes, slots_of
 from mixedmode.sort import Combine
 from mixedmode.state import RowCodec, StateDescriptor, StateRange, StateTable
 from operators.aggregate.aggregator import Aggregator
@@ -85,9 +85,16 @@ class AggregateOperator:
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """One partial per distinct key of the batch; or one per record, with its event time."""
         del late_us  # an aggregate without a window has no end to be late for
-        keys, grouping = self._grouped(batch)
-        columns = {i: Argument(column) for i, column in enumerate(batch.arguments)}
-        partials = self.aggregator.partials(grouping, Rows(columns, batch.times_us))
+        rows = Rows({i: Argument(column) for i, column in enumerate(batch.arguments)}, batch.times_us)
+        slots = slots_of(batch.keys[0]) if len(batch.keys) == 1 and not self.gives_every_value else None
+        if slots is not None:
+            keys, grouping = [slots.keys], Grouping(slots.codes, len(slots.keys), batch.weights)
+        else:
+            keys, grouping = self._grouped(batch)
+        partials = self.aggregator.partials(grouping, rows)
+        if slots is not None and not slots.is_taken.all():
+            taken = pa.array(slots.is_taken)
+            keys, partials = ([column.filter(taken) for column in columns] for columns in (keys, partials))
         table = keyed_table(keys, self.key_schema, partials, self.input_fields, max_parallelism=max_parallelism)
         if self.gives_every_value and batch.times_us is not None:
             table = table.append_column(TIME_COLUMN, pa.array(batch.times_us))

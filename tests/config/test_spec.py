@@ -41,7 +41,7 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
     assert spec.parallelism is None
     assert spec.pipeline.max_parallelism == 128
     assert spec.pipeline.backlog.watermark_lag_threshold_ms is None
-    assert spec.state.backlog.sort_memory_bytes == 256 * 1024 * 1024
+    assert spec.state.backlog.sort_memory_bytes == 1024**3
     assert spec.spark == {"spark.master": "local[*]"}
     source = spec.sources["flights"]
     assert isinstance(source, FileSourceSpec)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mixedmode.keys import Groups, group_codes
+from mixedmode.keys import Groups, group_codes, grouping
+from mixedmode.keys.sample import HASH_FACTOR
 
 SMALL: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int8(): st.integers(-3, 3),
@@ -62,12 +63,20 @@ def _check(found: Groups, columns: list[pa.Array]) -> None:
     assert found.first_row.dtype == np.int64, "the type does not depend on the data"
 
 
+@pytest.fixture(params=["as it is", "always sorted"], autouse=True)
+def sorting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "always sorted":  # else only of many values
+        monkeypatch.setattr(grouping, "_HASHED_VALUES_MAX", -1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # it is the same for all examples
 @given(group_columns())
 def test_groups_equal_those_of_a_dictionary_of_tuples(columns: list[pa.Array]) -> None:
     _check(group_codes(columns), columns)
 
 
 @pytest.mark.parametrize("data_type", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.text(st.sampled_from("ab\x00é"), max_size=9)), skipped=st.integers(0, 3))
 def test_short_words_are_told_apart_by_all_of_their_bytes(
     words: list[str], skipped: int, data_type: pa.DataType
@@ -105,3 +114,20 @@ def test_timestamps_without_null_group_by_value() -> None:
 def test_extreme_integers_group_without_overflow() -> None:
     values = pa.array([2**63 - 1, -(2**63), 2**63 - 1])
     assert group_codes([values]).codes.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("distinct", [3, 300_000])
+def test_many_integers_over_a_wide_range(distinct: int) -> None:
+    numbers = np.random.default_rng(7).integers(0, distinct, 400_000)
+    groups = group_codes([pa.array(numbers * 2**40 + 7)])
+    assert (numbers[groups.first_row][groups.codes] == numbers).all(), "rows of a group are equal"
+    assert len(groups.first_row) == len(np.unique(numbers)), "and no two groups are"
+    assert (np.diff(groups.first_row) > 0).all(), "groups come in order of first appearance"
+
+
+def test_values_whose_hashes_begin_alike_are_told_apart() -> None:
+    inverse = pow(int(HASH_FACTOR), -1, 2**64)
+    hashes = [(high << 40) + low for high in (1, 2, 2**23) for low in range(5)]
+    values = np.array([hashed * inverse % 2**64 for hashed in hashes], np.uint64).view(np.int64)
+    column = pa.array(np.random.default_rng(9).choice(values, 1000))
+    _check(group_codes([column]), [column])

@@ -1,12 +1,15 @@
-"""Slices of a map task's input."""
+"""Slices of a map task's input, and how much of one is folded at once."""
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.runtime.exchange import gathered
+from bench.micro.stages import blocks_of, count_and_sum, map_side
+from mixedmode.runtime.exchange import BlockKind, decode_block, gathered
 
 ROWS = 1_000
 
@@ -38,3 +41,18 @@ def test_a_slice_is_in_memory_once() -> None:
         assert pa.total_allocated_bytes() - before < 1.5 * rows.nbytes
         del rows
     assert found == 4
+
+
+@pytest.mark.parametrize(
+    ("repeats", "partials"),
+    [(1, 24_000), (2, 24_000), (3, 16_000), (8, 3_000)],
+    ids=["distinct", "twice: in halves", "three times: in halves", "often: as a whole"],
+)
+def test_a_slice_is_folded_in_fewer_pieces_the_more_its_keys_repeat(repeats: int, partials: int) -> None:
+    rows = 24_000
+    keys = np.tile(np.arange(rows // repeats), repeats) * 2**40  # its repetitions are as far apart as can be
+    batch = pa.record_batch([pa.array(keys), pa.array(np.ones(rows))], names=["_k0", "_arg0"])
+    shipped = list(map_side(count_and_sum(), parallelism=2, slice_bytes=16 * rows)(iter([batch])))
+    tables = [decode_block(block) for block in blocks_of(BlockKind.ROWS, shipped)]
+    assert sum(table.num_rows for table in tables) == partials
+    assert sum(sum(table["_r0_0"].to_pylist()) for table in tables) == rows, "every record is counted once"

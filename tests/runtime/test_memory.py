@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import PathTaken
-from mixedmode.runtime.memory import MemoryShares, path_for, share_memory
+from mixedmode.runtime.memory import MemoryShares, path_for, share_memory, slice_bytes
 from operators.interface import OperatorAttributes
 
 SORTS, DOES_NOT = OperatorAttributes(), OperatorAttributes(internal_sorter_supported=False)
@@ -20,6 +20,12 @@ def test_in_backlog_the_sorter_has_nearly_everything_and_live_half() -> None:
 def test_an_operator_that_does_not_take_sorted_input_is_as_live_in_backlog() -> None:
     assert path_for(DOES_NOT, "sorted") == "streaming"
     assert share_memory(800, DOES_NOT, "sorted") == share_memory(800, DOES_NOT, "streaming")
+
+
+def test_a_map_task_folds_a_third_of_it_and_less_where_a_record_becomes_many_rows() -> None:
+    assert slice_bytes(1200, SORTS) == 400
+    assert slice_bytes(1200, OperatorAttributes(rows_per_record=4)) == 100
+    assert slice_bytes(1, SORTS) == 1
 
 
 @given(managed_bytes=st.integers(2, 2**40), path=st.sampled_from(get_args(PathTaken)), supported=st.booleans())

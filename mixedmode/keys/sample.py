@@ -1,0 +1,73 @@
+"""A sample of rows by their keys: all rows of a key, or none. So how often keys repeat is seen in a part of the rows.
+
+The one idea: a key is in the sample if its hash begins with zeros. A sample of rows would not do: in it, keys that all
+rows repeat ten times may hardly repeat at all.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.keys.arrow import I64, U64
+from mixedmode.keys.hash import xxhash64
+from mixedmode.keys.rows import binary_rows, read_at
+from mixedmode.keys.values import payload_words, to_ordered, valid_mask
+
+SAMPLED_KEYS = 64  # of so many keys, about one is in the sample
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Knuth's multiplicative hashing, which is one to one
+
+_SHIFT = np.uint64(64 - (SAMPLED_KEYS - 1).bit_length())
+_HALF = np.uint64(32)
+_BLOCK_ROWS = 2**16  # the working arrays of a block stay in the cache
+_WORD_BYTES = 8
+#: by length: the bits of a word that belong to the end of a value
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD_BYTES + 1)], np.uint64)
+
+
+def sampled_rows(columns: Sequence[pa.Array]) -> I64:
+    """The rows in the sample, ascending, of n rows in one or more columns of length n. NULL is a value like any other.
+
+    Rows whose keys are equal, as `group_codes` has it, are in it together.
+    """
+    found = [
+        _sampled([c.slice(lo, _BLOCK_ROWS) for c in columns]) + lo for lo in range(0, len(columns[0]), _BLOCK_ROWS)
+    ]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _sampled(columns: Sequence[pa.Array]) -> I64:
+    hashed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        for words in _words(column):
+            hashed ^= hashed >> _HALF
+            hashed ^= words
+            hashed *= HASH_FACTOR
+    return np.flatnonzero(hashed >> _SHIFT == 0)
+
+
+def _words(column: pa.Array) -> list[U64]:
+    """Words that tell most values apart, (n,) each, 0 for NULL."""
+    if payload_words(column.type) is not None:
+        words = [word.astype(np.uint64) for word in to_ordered(column)]
+    else:
+        words = [_word_of_text(pc.fill_null(column, "") if column.null_count else column)]
+    valid = valid_mask(column)
+    return words if valid is None else [np.where(valid, word, np.uint64(0)) for word in words]
+
+
+def _word_of_text(column: pa.Array) -> U64:
+    """The bytes of a short value, the hash of a long one."""
+    rows = binary_rows(column)
+    lengths = rows.ends - rows.starts
+    padded = np.concatenate(
+        [np.zeros(_WORD_BYTES, np.uint8), rows.data[rows.starts[0] :]]
+    )  # so that each is a word's end
+    words: U64 = read_at(padded, ">u8", rows.ends - rows.starts[0]).astype(np.uint64)
+    words &= _MASKS[np.minimum(lengths, _WORD_BYTES)]
+    words += lengths.astype(np.uint64)
+    is_long = lengths > _WORD_BYTES
+    if is_long.any():
+        words[is_long] = xxhash64(column.filter(pa.array(is_long)))
+    return words
