@@ -69,7 +69,9 @@ def _number_column(column: pa.Array) -> Groups:
     if pa.types.is_floating(column.type):
         bits = to_ordered(column)[0]  # normalised, so equal floats have equal bits
         valid = valid_mask(column)
-        return _number_by_hash(pa.array(bits, mask=None if valid is None else ~valid))
+        if valid is None:
+            return _number_integers(bits.view(f"i{bits.itemsize}"))
+        return _number_by_hash(pa.array(bits, mask=~valid))
     is_integer = pa.types.is_signed_integer(column.type)
     if column.null_count == 0 and (is_integer or pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)):
         dtype = f"i{column.type.bit_width // 8}"

@@ -61,9 +61,8 @@ def _word_of_text(column: pa.Array) -> U64:
     """The bytes of a short value, the hash of a long one."""
     rows = binary_rows(column)
     lengths = rows.ends - rows.starts
-    padded = np.concatenate(
-        [np.zeros(_WORD_BYTES, np.uint8), rows.data[rows.starts[0] :]]
-    )  # so that each is a word's end
+    before = np.zeros(_WORD_BYTES, np.uint8)  # so that a word may end at the first byte
+    padded = np.concatenate([before, rows.data[rows.starts[0] :]])
     words: U64 = read_at(padded, ">u8", rows.ends - rows.starts[0]).astype(np.uint64)
     words &= _MASKS[np.minimum(lengths, _WORD_BYTES)]
     words += lengths.astype(np.uint64)

@@ -86,27 +86,26 @@ class AggregateOperator:
         """One partial per distinct key of the batch; or one per record, with its event time."""
         del late_us  # an aggregate without a window has no end to be late for
         rows = Rows({i: Argument(column) for i, column in enumerate(batch.arguments)}, batch.times_us)
-        slots = slots_of(batch.keys[0]) if len(batch.keys) == 1 and not self.gives_every_value else None
-        if slots is not None:
-            keys, grouping = [slots.keys], Grouping(slots.codes, len(slots.keys), batch.weights)
-        else:
-            keys, grouping = self._grouped(batch)
-        partials = self.aggregator.partials(grouping, rows)
-        if slots is not None and not slots.is_taken.all():
-            taken = pa.array(slots.is_taken)
-            keys, partials = ([column.filter(taken) for column in columns] for columns in (keys, partials))
+        keys, partials = self._partials(batch, rows)
         table = keyed_table(keys, self.key_schema, partials, self.input_fields, max_parallelism=max_parallelism)
         if self.gives_every_value and batch.times_us is not None:
             table = table.append_column(TIME_COLUMN, pa.array(batch.times_us))
         return Folded(table, _NO_ROWS)
 
-    def _grouped(self, batch: Batch) -> tuple[list[pa.Array], Grouping]:
+    def _partials(self, batch: Batch, rows: Rows) -> tuple[list[pa.Array], list[pa.Array]]:
+        """Key columns, and the partial of each key; or of each record."""
         if self.gives_every_value:
-            rows = len(batch.keys[0])
-            return batch.keys, Grouping(np.arange(rows), rows, batch.weights)
+            n = len(batch.keys[0])
+            return batch.keys, self.aggregator.partials(Grouping(np.arange(n), n, batch.weights), rows)
+        slots = slots_of(batch.keys[0]) if len(batch.keys) == 1 else None
+        if slots is not None:
+            of_slots = self.aggregator.partials(Grouping(slots.codes, len(slots.keys), batch.weights), rows)
+            taken = pa.array(slots.is_taken)
+            return [slots.keys.filter(taken)], [column.filter(taken) for column in of_slots]
         groups = group_codes(batch.keys)
         first = pa.array(groups.first_row)
-        return [key.take(first) for key in batch.keys], Grouping(groups.codes, len(first), batch.weights)
+        partials = self.aggregator.partials(Grouping(groups.codes, len(first), batch.weights), rows)
+        return [key.take(first) for key in batch.keys], partials
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Nothing: what is without a record does not change."""
