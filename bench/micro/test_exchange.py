@@ -13,7 +13,7 @@ from mixedmode.runtime.progress import Progress
 
 ROWS = 1_000_000
 ROWS_PER_BATCH = 200_000  # spark.sql.execution.arrow.maxRecordsPerBatch of the embedded Spark
-SLICE_BYTES = 2**30 // 3  # that of the default of state.backlog.sort-memory
+SLICE_BYTES = 2**30 * 3 // 10  # that of the default of state.backlog.sort-memory
 
 pytestmark = pytest.mark.benchmark(group="exchange, 1 M rows", min_rounds=3, max_time=0.5)
 

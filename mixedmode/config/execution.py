@@ -182,9 +182,9 @@ class StateBacklogSpec(Section):
 
     sort_memory_bytes: PositiveBytes = Field(
         default=1024**3,
-        description="memory of a task beside its interpreter: a map task folds a quarter of it at a time; in backlog "
-        "nearly all of a subtask's sorts, live half of it keeps what is read of the state; what exceeds it is sorted "
-        "on disk, which costs a second pass",
+        description="memory of a task, beside its interpreter: a map task folds three tenths of it at a time; in "
+        "backlog nearly all of a subtask's sorts, live half of it keeps what is read of the state; what exceeds it is "
+        "sorted on disk, which costs a second pass",
     )
 
 

@@ -67,17 +67,23 @@ def distinct_part(columns: Sequence[pa.Array]) -> float:
 
 def _number_column(column: pa.Array) -> Groups:
     if pa.types.is_floating(column.type):
-        bits = to_ordered(column)[0]  # normalised, so equal floats have equal bits
+        bits = _normalised_bits(column)
         valid = valid_mask(column)
-        if valid is None:
-            return _number_integers(bits.view(f"i{bits.itemsize}"))
-        return _number_by_hash(pa.array(bits, mask=~valid))
+        return _number_integers(bits) if valid is None else _number_by_hash(pa.array(bits, mask=~valid))
     is_integer = pa.types.is_signed_integer(column.type)
     if column.null_count == 0 and (is_integer or pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)):
         dtype = f"i{column.type.bit_width // 8}"
         return _number_integers(from_buffer(column.buffers()[1], dtype, count=len(column), start=column.offset))
     words = _words(column) if column.null_count == 0 and _has_bytes(column.type) else None
     return _number_by_hash(column) if words is None else _number_integers(words.view(np.int64))
+
+
+def _normalised_bits(column: pa.Array) -> AnyNumpy:
+    """(n,) integers of the width of a floating type: equal for equal values, NaN and zeros of either sign included."""
+    bits = np.empty(len(column), f"i{column.type.bit_width // 8}")
+    for lo in range(0, len(column), _BLOCK_ROWS):
+        bits[lo : lo + _BLOCK_ROWS] = to_ordered(column.slice(lo, _BLOCK_ROWS))[0].view(bits.dtype)
+    return bits
 
 
 def _has_bytes(type_: pa.DataType) -> bool:
@@ -138,22 +144,28 @@ def _number_by_table(values: I64, span: int) -> Groups:
 
 
 def _number_by_sort(values: AnyNumpy) -> Groups:
-    """Number values by sorting words of their hash and their row: equal values become neighbours, in order of rows."""
+    """Number values by sorting words of their hash and their row: equal values become neighbours, in order of rows.
+
+    Takes some 20 bytes per row: what compares neighbours does so block by block.
+    """
     n = len(values)
     row_mask = np.uint64((1 << (n - 1).bit_length()) - 1)
     words = values.astype(np.int64, copy=False).view(np.uint64) * HASH_FACTOR  # its high bits are the best mixed
     words &= ~row_mask
-    words |= np.arange(n, dtype=np.uint64)
+    for lo in range(0, n, _BLOCK_ROWS):
+        words[lo : lo + _BLOCK_ROWS] |= np.arange(lo, min(lo + _BLOCK_ROWS, n), dtype=np.uint64)
     words.sort()
     is_hash_new = np.ones(n, np.bool_)
-    np.greater(words[1:] ^ words[:-1], row_mask, out=is_hash_new[1:])
+    for lo in range(1, n, _BLOCK_ROWS):
+        above, here = words[lo - 1 : lo - 1 + _BLOCK_ROWS][: n - lo], words[lo : lo + _BLOCK_ROWS]
+        is_hash_new[lo : lo + _BLOCK_ROWS] = (above ^ here) > row_mask
     words &= row_mask
     order = words.view(np.int64)
     starts = np.flatnonzero(_set_apart(order, is_hash_new, values))
     first_of_value = order[starts]
     is_first = np.zeros(n, np.bool_)
     is_first[first_of_value] = True
-    number_of_value = (np.cumsum(is_first, dtype=np.int32) - 1)[first_of_value]
+    number_of_value = np.cumsum(is_first, dtype=np.int32)[first_of_value] - 1
     codes = np.empty(n, np.int32)
     codes[order] = np.repeat(number_of_value, np.diff(starts, append=n))
     return Groups(codes, np.flatnonzero(is_first))
@@ -165,18 +177,20 @@ def _set_apart(order: I64, is_hash_new: Bools, values: AnyNumpy) -> Bools:
     order: (n,) the row at each place, ascending where hashes are equal; there, rows with equal values are made
     neighbours. is_hash_new: (n,) whether a place has another hash than the one before it.
     """
-    ordered = values[order]
-    is_new = np.ones(len(values), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    n = len(values)
+    is_new = np.ones(n, np.bool_)
+    for lo in range(1, n, _BLOCK_ROWS):
+        ordered = values[order[lo - 1 : lo + _BLOCK_ROWS]]
+        is_new[lo : lo + _BLOCK_ROWS] = ordered[1:] != ordered[:-1]
     clashes = np.flatnonzero(is_new & ~is_hash_new)
     if len(clashes):  # few: a hash has twice as many bits as are needed to number the values
-        bounds = np.append(np.flatnonzero(is_hash_new), len(values))
+        bounds = np.append(np.flatnonzero(is_hash_new), n)
         for run in np.unique(np.searchsorted(bounds, clashes, "right")).tolist():
             places = slice(int(bounds[run - 1]), int(bounds[run]))
-            by_value = np.argsort(ordered[places], kind="stable")
+            ordered = values[order[places]]
+            by_value = np.argsort(ordered, kind="stable")
             order[places] = order[places][by_value]
-            of_run = ordered[places][by_value]
-            is_new[places][1:] = of_run[1:] != of_run[:-1]
+            is_new[places][1:] = ordered[by_value][1:] != ordered[by_value][:-1]
     return is_new
 
 

@@ -36,6 +36,7 @@ SOURCE_COLUMN = "_source"  # number of the record's source, where there are seve
 PARTITION_COLUMN = "_partition"
 BLOCK_BYTES = 512 * 1024
 _PIECES_MAX = 4  # of a slice of which no two rows become one
+_ROW_BYTES_MIN = 16  # what a row of a slice counts as, as folding it takes memory, however small it is
 
 #: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
@@ -71,7 +72,8 @@ class MapSide:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         progress, profile = Progress(), Profile()
-        for rows in profile.each("read input", gathered(batches, self.slice_bytes)):
+        tables = gathered(batches, self.slice_bytes, row_bytes_min=_ROW_BYTES_MIN)
+        for rows in profile.each("read input", tables):
             with profile.stage("fold"):
                 fold_bytes = self._fold_bytes(rows)
             for piece in slices(rows, fold_bytes):
@@ -168,10 +170,10 @@ def decode_block(block: pa.Buffer | bytes) -> pa.Table:
     return pa.ipc.open_stream(block).read_all()
 
 
-def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int) -> Iterator[pa.Table]:
-    """The rows of a map task in tables of about `slice_bytes`, none of them empty."""
+def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
+    """The rows of a map task in tables of about `slice_bytes`, none of them empty. A row counts as `row_bytes_min`."""
     parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
-    return joined(parts, slice_bytes)
+    return joined(parts, slice_bytes, row_bytes_min=row_bytes_min)
 
 
 def blocks_of(table: pa.Table) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from operators.interface import OperatorAttributes
 
 _CACHE_PART_SORTED = 8  # of the memory: over a state that precedes the backlog, a few blocks are read
 _CACHE_PART_STREAMING = 2
-_SLICE_PART = 3  # folding it takes up to twice as much, beside it (MapSide)
+_SLICE_PART = 0.3  # folding it takes up to twice as much beside it, and somewhat more where rows are small
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class MemoryShares:
 
 def slice_bytes(managed_bytes: int, attributes: OperatorAttributes) -> int:
     """How much of its input a map task folds at a time: 1 byte at least. A record that becomes many rows is as many."""
-    return max(1, managed_bytes // _SLICE_PART // attributes.rows_per_record)
+    return max(1, int(managed_bytes * _SLICE_PART) // attributes.rows_per_record)
 
 
 def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:

@@ -46,17 +46,17 @@ def rows_within(table: pa.Table, bytes_max: int) -> int:
     return max(1, rows)
 
 
-def joined(tables: Iterable[pa.Table], bytes_min: int) -> Iterator[pa.Table]:
+def joined(tables: Iterable[pa.Table], bytes_min: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
     """The same rows in tables of at least `bytes_min` (the last may be smaller), each column in one chunk.
 
-    What is given is not kept, and neither are the pieces that it was joined from.
+    A row counts as at least `row_bytes_min`. What is given is not kept, nor are the pieces that it was joined from.
     """
     held, held_bytes = list[pa.Table](), 0
     for table in tables:
         if table.num_rows == 0:
             continue
         held.append(table)
-        held_bytes += table.nbytes
+        held_bytes += max(table.nbytes, table.num_rows * row_bytes_min)
         if held_bytes >= bytes_min:
             yield _drained(held)
             held_bytes = 0

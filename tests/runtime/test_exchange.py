@@ -33,6 +33,11 @@ def test_slices_have_all_rows_in_their_order_and_about_their_size(sizes: list[in
     assert all(table.nbytes >= slice_bytes for table in found[:-1])
 
 
+def test_small_rows_count_as_larger_ones() -> None:
+    found = list(gathered(batches(40), 10 * ROWS * 8, row_bytes_min=16))
+    assert [table.num_rows for table in found] == 8 * [5 * ROWS]
+
+
 def test_a_slice_is_in_memory_once() -> None:
     before = pa.total_allocated_bytes()
     found = 0

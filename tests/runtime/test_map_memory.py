@@ -8,8 +8,8 @@ import pytest
 from mixedmode.runtime import memory
 
 SETTING = 256 * 2**20
-CONSTANT = 32 * 2**20  # batches as they are read, blocks as they are sent
-ROWS = 2 * SETTING // memory._SLICE_PART // 16  # two slices of 16 bytes a row
+CONSTANT = 48 * 2**20  # batches as they are read, blocks as they are sent
+ROWS = 2 * int(SETTING * memory._SLICE_PART) // 16  # two slices of 16 bytes a row
 
 SCRIPT = """
 import sys
