@@ -183,7 +183,7 @@ def _set_apart(order: I64, is_hash_new: Bools, values: AnyNumpy) -> Bools:
         ordered = values[order[lo - 1 : lo + _BLOCK_ROWS]]
         is_new[lo : lo + _BLOCK_ROWS] = ordered[1:] != ordered[:-1]
     clashes = np.flatnonzero(is_new & ~is_hash_new)
-    if len(clashes):  # few: a hash has twice as many bits as are needed to number the values
+    if len(clashes):  # few: a hash has all bits of a word but those that number the rows
         bounds = np.append(np.flatnonzero(is_hash_new), n)
         for run in np.unique(np.searchsorted(bounds, clashes, "right")).tolist():
             places = slice(int(bounds[run - 1]), int(bounds[run]))
