@@ -141,7 +141,7 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
             backlog_emit="all",
             autoscaler=AUTOSCALER,
             watermark_lag_threshold="1h",
-            sort_memory="1GB",
+            sort_memory="2GB",
             spark={"driver.memory": "4g", "spark.ui.enabled": False},
         )
         .sql("SELECT *\nFROM p", name="rows")
@@ -163,7 +163,7 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
         "execution": EXECUTION,
         "parallelism": 4,
         "pipeline": {"max-parallelism": 64, "backlog": {"watermark-lag-threshold": "1h"}},
-        "state": {"backlog": {"sort-memory": "1GB"}},
+        "state": {"backlog": {"sort-memory": "2GB"}},
         "spark": {"master": "local[*]", "driver.memory": "4g", "ui.enabled": "false"},
         "sources": {
             "p": {"format": "parquet", "path": str(folder / "p"), **read, "max-files-per-epoch": 3},
