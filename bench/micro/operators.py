@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.micro.stages import MAX_PARALLELISM
+from mixedmode.config.execution import StateBacklogSpec
 from mixedmode.keys import KeyGroupRange
 from mixedmode.sort import ExternalSorter, sort_table
 from mixedmode.state import SingleKeyBackend
@@ -18,7 +19,7 @@ from operators.interface import Batch, KeyedOperator, SideRows, SubtaskContext
 
 GROUPS = KeyGroupRange(0, MAX_PARALLELISM)
 CLOCK_MS = 1_700_000_000_000
-SORT_MEMORY_BYTES = 2**30  # the default of state.backlog.sort-memory
+SORT_MEMORY_BYTES = StateBacklogSpec().sort_memory_bytes
 
 
 @dataclass(frozen=True, slots=True)

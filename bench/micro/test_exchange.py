@@ -7,13 +7,16 @@ import pyarrow as pa
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from bench.micro.operators import SORT_MEMORY_BYTES
 from bench.micro.stages import blocks_of, count_and_sum, input_batches, map_side
 from mixedmode.runtime.exchange import BlockKind
+from mixedmode.runtime.memory import slice_bytes
 from mixedmode.runtime.progress import Progress
+from operators.interface import OperatorAttributes
 
 ROWS = 1_000_000
 ROWS_PER_BATCH = 200_000  # spark.sql.execution.arrow.maxRecordsPerBatch of the embedded Spark
-SLICE_BYTES = 2**30 * 3 // 10  # that of the default of state.backlog.sort-memory
+SLICE_BYTES = slice_bytes(SORT_MEMORY_BYTES, OperatorAttributes())
 
 pytestmark = pytest.mark.benchmark(group="exchange, 1 M rows", min_rounds=3, max_time=0.5)
 

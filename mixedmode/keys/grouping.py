@@ -19,19 +19,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys.arrow import I64, U64, AnyNumpy, Bools, from_buffer
-from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
+from mixedmode.keys.arrow import I64, U64, AnyNumpy, Bools
+from mixedmode.keys.rows import WORD_BYTES, BinaryRows, binary_rows, first_words
 from mixedmode.keys.sample import HASH_FACTOR, SAMPLED_KEYS, sampled_rows
-from mixedmode.keys.values import to_ordered, valid_mask
+from mixedmode.keys.values import integers_of, to_ordered, valid_mask
 
 _TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
 
 _HASHED_VALUES_MAX = 2**16  # of more distinct values, a hash table exceeds a CPU's cache, and in the end all memory
 
 _BLOCK_ROWS = 2**16  # the working arrays of a block stay in the cache
-_WORD_BYTES = 8
-#: by length: the bytes of a word that belong to a value
-_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD_BYTES + 1)], np.uint64)
 
 Codes = npt.NDArray[np.int32]
 
@@ -70,10 +67,9 @@ def _number_column(column: pa.Array) -> Groups:
         bits = _normalised_bits(column)
         valid = valid_mask(column)
         return _number_integers(bits) if valid is None else _number_by_hash(pa.array(bits, mask=~valid))
-    is_integer = pa.types.is_signed_integer(column.type)
-    if column.null_count == 0 and (is_integer or pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)):
-        dtype = f"i{column.type.bit_width // 8}"
-        return _number_integers(from_buffer(column.buffers()[1], dtype, count=len(column), start=column.offset))
+    integers = integers_of(column)
+    if integers is not None:
+        return _number_integers(integers)
     words = _words(column) if column.null_count == 0 and _has_bytes(column.type) else None
     return _number_by_hash(column) if words is None else _number_integers(words.view(np.int64))
 
@@ -106,14 +102,9 @@ def _words(column: pa.Array) -> U64 | None:
 
 def _words_of(rows: BinaryRows) -> U64 | None:
     lengths = rows.ends - rows.starts
-    data = rows.data[int(rows.starts[0]) :]
-    if lengths.max() > _WORD_BYTES or not data.all():
+    if lengths.max() > WORD_BYTES or not rows.data[int(rows.starts[0]) :].all():
         return None
-    padded = np.concatenate([data, np.zeros(_WORD_BYTES, np.uint8)])  # so that a word can be read at the last value
-    words: U64 = read_at(padded, "<u8", rows.starts - rows.starts[0])
-    if lengths.min() < _WORD_BYTES:
-        words &= _MASKS[lengths]
-    return words
+    return first_words(rows)
 
 
 def _number_integers(values: AnyNumpy) -> Groups:

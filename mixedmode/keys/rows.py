@@ -10,7 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.keys.arrow import I64, U8, AnyNumpy, from_buffer
+from mixedmode.keys.arrow import I64, U8, U64, AnyNumpy, from_buffer
+
+WORD_BYTES = 8
+#: by length: the bits of a little-endian word that belong to a row of so many bytes
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(WORD_BYTES + 1)], np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,19 @@ def read_at(data: U8, dtype: npt.DTypeLike, positions: I64) -> AnyNumpy:
     windows: AnyNumpy = np.ndarray((max(len(data) - type_.itemsize + 1, 0),), type_, data, 0, (1,))
     gathered: AnyNumpy = windows[positions]
     return gathered
+
+
+def first_words(rows: BinaryRows) -> U64:
+    """The first 8 bytes of each row as a little-endian integer, zeros behind a shorter one: (n,), n > 0.
+
+    Copies the bytes from the first row's on, so give it a block of rows at a time.
+    """
+    padded = np.concatenate([rows.data[int(rows.starts[0]) :], np.zeros(WORD_BYTES, np.uint8)])
+    words: U64 = read_at(padded, "<u8", rows.starts - rows.starts[0])  # of the last row, too
+    lengths = rows.ends - rows.starts
+    if lengths.min() < WORD_BYTES:
+        words &= _MASKS[np.minimum(lengths, WORD_BYTES)]
+    return words
 
 
 def _bounds(buffer: pa.Buffer | None, dtype: npt.DTypeLike, n: int, offset: int) -> I64:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from mixedmode.keys.arrow import I64, U64
 from mixedmode.keys.hash import xxhash64
-from mixedmode.keys.rows import binary_rows, read_at
+from mixedmode.keys.rows import WORD_BYTES, binary_rows, first_words
 from mixedmode.keys.values import payload_words, to_ordered, valid_mask
 
 SAMPLED_KEYS = 64  # of so many keys, about one is in the sample
@@ -21,15 +21,12 @@ HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Knuth's mul
 _SHIFT = np.uint64(64 - (SAMPLED_KEYS - 1).bit_length())
 _HALF = np.uint64(32)
 _BLOCK_ROWS = 2**16  # the working arrays of a block stay in the cache
-_WORD_BYTES = 8
-#: by length: the bits of a word that belong to the end of a value
-_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD_BYTES + 1)], np.uint64)
 
 
 def sampled_rows(columns: Sequence[pa.Array]) -> I64:
-    """The rows in the sample, ascending, of n rows in one or more columns of length n. NULL is a value like any other.
+    """The rows in the sample, ascending, of n rows in one or more columns of length n, of types that keys have.
 
-    Rows whose keys are equal, as `group_codes` has it, are in it together.
+    NULL is a value like any other. Rows whose keys are equal, as `group_codes` has it, are in it together.
     """
     found = [
         _sampled([c.slice(lo, _BLOCK_ROWS) for c in columns]) + lo for lo in range(0, len(columns[0]), _BLOCK_ROWS)
@@ -61,12 +58,8 @@ def _word_of_text(column: pa.Array) -> U64:
     """The bytes of a short value, the hash of a long one."""
     rows = binary_rows(column)
     lengths = rows.ends - rows.starts
-    before = np.zeros(_WORD_BYTES, np.uint8)  # so that a word may end at the first byte
-    padded = np.concatenate([before, rows.data[rows.starts[0] :]])
-    words: U64 = read_at(padded, ">u8", rows.ends - rows.starts[0]).astype(np.uint64)
-    words &= _MASKS[np.minimum(lengths, _WORD_BYTES)]
-    words += lengths.astype(np.uint64)
-    is_long = lengths > _WORD_BYTES
+    words = first_words(rows) + lengths.astype(np.uint64)
+    is_long = lengths > WORD_BYTES
     if is_long.any():
         words[is_long] = xxhash64(column.filter(pa.array(is_long)))
     return words

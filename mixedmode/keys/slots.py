@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mixedmode.keys.arrow import I64, Bools, from_buffer
+from mixedmode.keys.arrow import I64, Bools
+from mixedmode.keys.values import integers_of
 
-_TAKEN_PART = 2  # with more gaps, what is computed for them costs as much as numbering without
+_SLOTS_PER_TAKEN = 2  # with more gaps, what is computed for them costs as much as numbering without
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,9 @@ def slots_of(column: pa.Array) -> Slots | None:
     None where its values do not nearly fill a range: it is empty, has NULLs, is not of integers, dates or timestamps,
     its range has more than n values, or fewer than half of those are there.
     """
-    type_ = column.type
-    has_order = pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_)
-    if not has_order or column.null_count or len(column) == 0:
+    values = integers_of(column)
+    if values is None or len(values) == 0:
         return None
-    dtype = np.dtype(f"i{type_.bit_width // 8}")
-    values = from_buffer(column.buffers()[1], dtype, count=len(column), start=column.offset)
     low, high = int(values.min()), int(values.max())
     size = high - low + 1
     if size > len(values):
@@ -48,7 +46,7 @@ def slots_of(column: pa.Array) -> Slots | None:
         codes = codes - low
     is_taken = np.zeros(size, np.bool_)
     is_taken[codes] = True
-    if _TAKEN_PART * int(is_taken.sum()) < size:
+    if _SLOTS_PER_TAKEN * int(is_taken.sum()) < size:
         return None
-    keys = np.arange(low, high + 1, dtype=np.int64).astype(dtype)
-    return Slots(codes, pa.Array.from_buffers(type_, size, [None, pa.py_buffer(keys)]), is_taken)
+    keys = np.arange(low, high + 1, dtype=np.int64).astype(values.dtype)
+    return Slots(codes, pa.Array.from_buffers(column.type, size, [None, pa.py_buffer(keys)]), is_taken)

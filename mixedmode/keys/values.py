@@ -47,6 +47,15 @@ def to_ordered(column: pa.Array) -> list[Words]:
     return [bits ^ _sign(bits.dtype)]
 
 
+def integers_of(column: pa.Array) -> AnyNumpy | None:
+    """The integers that a column's values are, (n,) without a copy: of an integer, date or timestamp type, and without
+    NULL; None for any other.
+    """
+    type_ = column.type
+    is_integer = pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_)
+    return _buffer(column, f"i{type_.bit_width // 8}", 1) if is_integer and column.null_count == 0 else None
+
+
 def from_ordered(words: Sequence[AnyNumpy], valid: Bools | None, type_: pa.DataType) -> pa.Array:
     """Inverse of `to_ordered`: words of any byte order -> (n,) array of exactly `type_`, NULL where not `valid`."""
     native = [word.astype(word.dtype.newbyteorder("=")) for word in words]

@@ -9,7 +9,6 @@ Everything here runs in Spark's Python workers and touches no Spark API.
 """
 
 import json
-import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +21,7 @@ from mixedmode.job.plan import KeyedStage
 from mixedmode.keys import distinct_part, group_codes
 from mixedmode.profile import Profile
 from mixedmode.runtime.failures import report_failures
+from mixedmode.runtime.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.runtime.progress import Progress
 from mixedmode.runtime.timing import Timing
 from mixedmode.sort import joined, slices
@@ -35,8 +35,6 @@ ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
 SOURCE_COLUMN = "_source"  # number of the record's source, where there are several
 PARTITION_COLUMN = "_partition"
 BLOCK_BYTES = 512 * 1024
-_PIECES_MAX = 4  # of a slice of which no two rows become one
-_ROW_BYTES_MIN = 16  # what a row of a slice counts as, as folding it takes memory, however small it is
 
 #: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
@@ -72,7 +70,7 @@ class MapSide:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         progress, profile = Progress(), Profile()
-        tables = gathered(batches, self.slice_bytes, row_bytes_min=_ROW_BYTES_MIN)
+        tables = gathered(batches, self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
         for rows in profile.each("read input", tables):
             with profile.stage("fold"):
                 fold_bytes = self._fold_bytes(rows)
@@ -86,19 +84,14 @@ class MapSide:
             yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
 
     def _fold_bytes(self, rows: pa.Table) -> int:
-        """How much of a slice is folded at once: all of it where keys repeat often, else a part.
-
-        What is folded to a row takes several times the memory of a row of the input; and the less keys repeat, the less
-        is saved by folding more of them.
-        """
-        slice_bytes: int = rows.nbytes
-        if slice_bytes <= self.slice_bytes // _PIECES_MAX or not self.stage.key_fields:
-            return slice_bytes
-        pieces = _PIECES_MAX
+        """How much of a slice is folded at once."""
+        whole_bytes: int = rows.nbytes
+        if whole_bytes <= self.slice_bytes // SLICE_PIECES_MAX or not self.stage.key_fields:
+            return whole_bytes
+        part = 1.0  # an operator that does not combine rows folds each to one of its own
         if self.stage.operator.combine is not None:
-            keys = [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
-            pieces = max(1, math.ceil(_PIECES_MAX * distinct_part(keys)))
-        return -(-slice_bytes // pieces)
+            part = distinct_part(self._keys(rows))
+        return -(-whole_bytes // decide_pieces(part))
 
     def _fold(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
         """Blocks of one slice; returns what it says of the sources."""
@@ -121,11 +114,14 @@ class MapSide:
         if stage.event_time is not None:
             times_us = checked_event_times(_cast(rows, TIME_COLUMN, pa.int64()), column=stage.event_time)
         return Batch(
-            keys=[_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(stage.key_fields)],
+            keys=self._keys(rows),
             arguments=[_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)],
             times_us=times_us,
             weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_change_log else None,
         )
+
+    def _keys(self, rows: pa.Table) -> list[pa.Array]:
+        return [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
 
     def _seen(self, rows: pa.Table, batch: Batch, folded: Folded) -> Progress:
         """What this slice says of each split. A record too far ahead of the clock is counted, and moves nothing."""
@@ -171,7 +167,7 @@ def decode_block(block: pa.Buffer | bytes) -> pa.Table:
 
 
 def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
-    """The rows of a map task in tables of about `slice_bytes`, none of them empty. A row counts as `row_bytes_min`."""
+    """The rows of a map task in tables of about `slice_bytes`, none of them empty. See `joined`."""
     parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
     return joined(parts, slice_bytes, row_bytes_min=row_bytes_min)
 

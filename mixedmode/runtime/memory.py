@@ -12,6 +12,7 @@ Invariants (tests/runtime/test_memory.py):
   I3  folding a slice takes no more than there is, and a small constant (tests/runtime/test_map_memory.py)
 """
 
+import math
 from dataclasses import dataclass
 
 from mixedmode.checkpoint.types import PathTaken
@@ -19,7 +20,10 @@ from operators.interface import OperatorAttributes
 
 _CACHE_PART_SORTED = 8  # of the memory: over a state that precedes the backlog, a few blocks are read
 _CACHE_PART_STREAMING = 2
-_SLICE_PART = 0.3  # folding it takes up to twice as much beside it, and somewhat more where rows are small
+_SLICE_PART = 0.3  # folding it takes up to twice as much beside it, if it is folded in so many pieces as is said here
+
+SLICE_ROW_BYTES_MIN = 16  # what a row of a slice counts as, since folding it takes memory, however small it is
+SLICE_PIECES_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,15 @@ class MemoryShares:
 def slice_bytes(managed_bytes: int, attributes: OperatorAttributes) -> int:
     """How much of its input a map task folds at a time: 1 byte at least. A record that becomes many rows is as many."""
     return max(1, int(managed_bytes * _SLICE_PART) // attributes.rows_per_record)
+
+
+def decide_pieces(distinct_part: float) -> int:
+    """In how many pieces a slice is folded that has so many distinct keys per row: from 1 to SLICE_PIECES_MAX.
+
+    What is folded to a row takes several times the memory of a row of the input; and the less keys repeat, the less is
+    saved by folding more of them at once.
+    """
+    return max(1, math.ceil(SLICE_PIECES_MAX * distinct_part))
 
 
 def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:

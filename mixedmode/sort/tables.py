@@ -129,7 +129,7 @@ def _drained(held: list[pa.Table]) -> pa.Table:
     whole, columns = pa.concat_tables(held), []
     schema = whole.schema
     held.clear()
-    for _ in schema:  # one after the other, so that no second copy of all of them exists
+    for _ in schema:  # one after the other: where each has memory of its own, there is no second copy of all of them
         columns.append(whole.column(0).combine_chunks())
         whole = whole.remove_column(0)
     return pa.table(columns, schema=schema)

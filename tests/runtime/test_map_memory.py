@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
-from mixedmode.runtime import memory
+from mixedmode.runtime.memory import slice_bytes
+from operators.interface import OperatorAttributes
 
 SETTING = 256 * 2**20
 CONSTANT = 48 * 2**20  # batches as they are read, blocks as they are sent
-ROWS = 2 * int(SETTING * memory._SLICE_PART) // 16  # two slices of 16 bytes a row
+ROWS = 2 * slice_bytes(SETTING, OperatorAttributes()) // 16  # two slices of 16 bytes a row
 
 SCRIPT = """
 import sys

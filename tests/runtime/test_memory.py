@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import PathTaken
-from mixedmode.runtime.memory import MemoryShares, path_for, share_memory, slice_bytes
+from mixedmode.runtime.memory import SLICE_PIECES_MAX, MemoryShares, decide_pieces, path_for, share_memory, slice_bytes
 from operators.interface import OperatorAttributes
 
 SORTS, DOES_NOT = OperatorAttributes(), OperatorAttributes(internal_sorter_supported=False)
@@ -26,6 +26,10 @@ def test_a_map_task_folds_a_part_of_it_and_less_where_a_record_becomes_many_rows
     assert slice_bytes(1000, SORTS) == 300
     assert slice_bytes(1000, OperatorAttributes(rows_per_record=4)) == 75
     assert slice_bytes(1, SORTS) == 1
+
+
+def test_the_less_keys_repeat_the_more_pieces_a_slice_is_folded_in() -> None:
+    assert [decide_pieces(part) for part in (0.0, 0.25, 0.26, 0.5, 0.51, 1.0)] == [1, 1, 2, 2, 3, SLICE_PIECES_MAX]
 
 
 @given(managed_bytes=st.integers(2, 2**40), path=st.sampled_from(get_args(PathTaken)), supported=st.booleans())
