@@ -25,11 +25,11 @@ KEY_GROUP = "_key_group"
 KEY = "_key"
 TIME = "_time"
 
-#: rows (m,) int64 -> (m,) uint64: a new array, which the caller may change. Only words of one call compare.
-Word = Callable[[I64], U64]
+#: Row numbers (m,) int64, or a slice of m > 0 neighbours with both of its ends.
+Rows = I64 | slice
 
-#: rows [lo, hi), lo < hi -> (hi - lo,) uint64
-RangeWord = Callable[[int, int], U64]
+#: rows -> (m,) uint64: a new array, which the caller may change. Only words of one call compare.
+Word = Callable[[Rows], U64]
 
 _BLOCK_ROWS = 2**16  # working arrays of a block stay in the cache, and add nothing to speak of to the peak memory
 _WORDS_MAX = 16  # rows still equal after so many words have long keys: comparing those whole is cheaper
@@ -76,40 +76,25 @@ class SortColumns:
             words.append(self._time_word)
         return words
 
-    def range_words(self, *, with_time: bool = True) -> list[RangeWord]:
-        """As `words`, for neighbouring rows: keys of one width are read with a stride, without an index."""
-        words: list[RangeWord] = [_over_range(word) for word in self.words(with_time=with_time)]
-        words[0] = lambda lo, hi: self.groups[lo:hi].astype(np.uint64)
-        if pa.types.is_fixed_size_binary(self.keys.type) and self.keys.type.byte_width >= 8:
-            for word in range(min(-(-self.keys.type.byte_width // 8), _WORDS_MAX)):
-                words[1 + word] = self._strided_word(word, self.keys.type.byte_width)
-        return words
-
-    def _strided_word(self, word: int, width: int) -> RangeWord:
-        """Word number `word` of keys of `width` bytes; a last one that is not whole ends with zeros."""
-        lacking = max(0, 8 * (word + 1) - width)
-
-        def read(lo: int, hi: int) -> U64:
-            first = int(self.key_rows.starts[lo]) + 8 * word - lacking
-            shape, strides = (hi - lo,), (width,)
-            view: npt.NDArray[Any] = np.ndarray(shape, ">u8", self.key_rows.data, offset=first, strides=strides)
-            return view.astype(np.uint64) << np.uint64(8 * lacking)
-
-        return read
-
-    def _group_word(self, rows: I64) -> U64:
+    def _group_word(self, rows: Rows) -> U64:
         return self.groups[rows].astype(np.uint64)
 
-    def _time_word(self, rows: I64) -> U64:
+    def _time_word(self, rows: Rows) -> U64:
         assert self.times is not None
         return self.times[rows].view(np.uint64) ^ _SIGN
 
     def _key_word(self, word: int) -> Word:
+        """Word number `word` of the keys; one that is not whole ends with zeros."""
+        width = self.keys.type.byte_width if pa.types.is_fixed_size_binary(self.keys.type) else 0
         padded = self.key_rows.data
         if len(padded) < 8:
             padded = np.append(padded, np.zeros(8, dtype=np.uint8))
 
-        def read(rows: I64) -> U64:
+        def read(rows: Rows) -> U64:
+            if isinstance(rows, slice):
+                if width >= 8:
+                    return self._strided_word(word, width, rows)
+                rows = np.arange(rows.start, rows.stop)
             out = np.empty(len(rows), dtype=np.uint64)
             for lo in range(0, len(rows), _BLOCK_ROWS):
                 part = rows[lo : lo + _BLOCK_ROWS]
@@ -119,18 +104,25 @@ class SortColumns:
 
         return read
 
-    def _key_rank(self, rows: I64) -> U64:
+    def _strided_word(self, word: int, width: int, rows: slice) -> U64:
+        """The same of neighbouring keys of `width` bytes, which are read with a stride, without an index."""
+        lacking = max(0, 8 * (word + 1) - width)
+        first = int(self.key_rows.starts[rows.start]) + 8 * word - lacking
+        shape, strides = (rows.stop - rows.start,), (width,)
+        view: npt.NDArray[Any] = np.ndarray(shape, ">u8", self.key_rows.data, offset=first, strides=strides)
+        words = view.astype(np.uint64)
+        words <<= np.uint64(8 * lacking)
+        return words
+
+    def _key_rank(self, rows: Rows) -> U64:
         """The rank of each row's key among the keys of `rows`, for keys too long to compare by words."""
-        encoded = pc.dictionary_encode(pc.take(self.keys, pa.array(rows)))
+        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        encoded = pc.dictionary_encode(pc.take(self.keys, pa.array(numbers)))
         order = pc.sort_indices(encoded.dictionary.cast(pa.large_binary())).to_numpy()
         rank = np.empty(len(order), dtype=np.uint64)
         rank[order] = np.arange(len(order), dtype=np.uint64)
         codes: I64 = encoded.indices.to_numpy()
         return rank[codes]
-
-
-def _over_range(word: Word) -> RangeWord:
-    return lambda lo, hi: word(np.arange(lo, hi))
 
 
 def sort_columns(table: pa.Table) -> SortColumns:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from mixedmode.errors import InternalError
 from mixedmode.keys.arrow import I64, U64
-from mixedmode.sort.columns import RowKey, SortColumns, Word, sort_columns
+from mixedmode.sort.columns import RowKey, Rows, SortColumns, Word, sort_columns
 
 _BLOCK_ROWS = 2**16
 
@@ -67,12 +67,12 @@ def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | 
     """
     if len(columns) < 2:
         return None
-    words = columns.range_words(with_time=not once_per_key)
+    words = columns.words(with_time=not once_per_key)
     for lo in range(1, len(columns), _BLOCK_ROWS):
         hi = min(lo + _BLOCK_ROWS, len(columns))
         is_wrong, is_equal = np.zeros(hi - lo, np.bool_), np.ones(hi - lo, np.bool_)
         for word in words:
-            values = word(lo - 1, hi)
+            values = word(slice(lo - 1, hi))
             is_wrong |= is_equal & (values[1:] < values[:-1])
             is_equal &= values[1:] == values[:-1]
             if not is_equal.any():
@@ -86,42 +86,43 @@ def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | 
 
 def _order_by_words(n: int, words: list[Word]) -> I64:
     assert n < 2**31, n
-    order = np.arange(n, dtype=np.int64)
     if n < 2:
-        return order
+        return np.arange(n, dtype=np.int64)
     remaining = words.copy()
-    order, slots, starts = _sort_once(order, np.zeros(1, dtype=np.int64), remaining)
+    order, slots, starts = _sort_once(slice(0, n), n, np.zeros(1, dtype=np.int64), remaining)
     while len(slots) and remaining:
-        order[slots], tied, starts = _sort_once(order[slots], starts, remaining)
+        rows = order[slots]
+        index, tied, starts = _sort_once(rows, len(rows), starts, remaining)
+        order[slots] = rows[index]
         slots = slots[tied]
     return order
 
 
-def _sort_once(rows: I64, starts: I64, remaining: list[Word]) -> tuple[I64, I64, I64]:
-    """Sort tied rows, whose runs begin at `starts`, by as many bits as fit in a word.
+def _sort_once(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> tuple[I64, I64, I64]:
+    """Sort `count` tied rows, whose runs begin at `starts`, by as many bits as fit in a word.
 
-    Returns the rows in their new order, the places in it that are still tied, and where in those each run begins.
+    Returns which of the rows comes at each place, the places that are still tied, and where in those each run begins.
     """
-    packed = _pack(rows, starts, remaining)
-    index_bits = (len(rows) - 1).bit_length()
+    packed = _pack(rows, count, starts, remaining)
+    index_bits = (count - 1).bit_length()
     packed <<= np.uint64(index_bits)
-    packed |= np.arange(len(packed), dtype=np.uint64)
+    packed |= np.arange(count, dtype=np.uint64)
     packed.sort()
     index = packed & np.uint64((1 << index_bits) - 1)
     packed >>= np.uint64(index_bits)
-    return rows[index.view(np.int64)], *_still_tied(packed)
+    return index.view(np.int64), *_still_tied(packed)
 
 
-def _pack(rows: I64, starts: I64, remaining: list[Word]) -> U64:
+def _pack(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> U64:
     """The run of each row, followed by as many leading bits of its remaining words as leave room for a row number.
 
     Removes the words that went in whole from `remaining`. One that went in partly stays: its rows that remain tied
     agree in the bits used, so next time its differences are smaller by as many bits.
     """
     runs = len(starts)
-    lengths = np.diff(starts, append=len(rows))
+    lengths = np.diff(starts, append=count)
     packed = np.repeat(np.arange(runs, dtype=np.uint64), lengths)
-    room = 64 - (len(rows) - 1).bit_length() - (runs - 1).bit_length()
+    room = 64 - (count - 1).bit_length() - (runs - 1).bit_length()
     used = 0
     while remaining and used < room:
         word = remaining[0](rows)
