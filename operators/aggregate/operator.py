@@ -152,10 +152,9 @@ class AggregateOperator:
         self, before: "_Keys", partials: list[pa.Array], grouping: Grouping, first_rows: "np.typing.NDArray[np.intp]"
     ) -> Generator[KeyedChanges, None, list[pa.Array]]:
         """The n-th records of all keys, one round after the other; returns the state after the last one."""
-        counts = np.bincount(grouping.codes, minlength=grouping.size)
         state = before
-        for number in range(int(counts.max())):
-            active = np.flatnonzero(counts > number)
+        for number in range(int(grouping.rows.max())):
+            active = np.flatnonzero(grouping.rows > number)
             rows = pa.array(first_rows[active] + number)
             part = state.of(active)
             merged = self._merged(part, [column.take(rows) for column in partials])

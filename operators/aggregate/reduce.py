@@ -5,6 +5,7 @@ of a change log, the multiplicity for rows kept as a multiset).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +18,20 @@ INT64_MAX = np.int64(2**63 - 1)
 INT64_MIN = np.int64(-(2**63))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grouping:
     """`codes` (n,) int32 or int64 in [0, size): the group of each row. `weights` (n,) int64, or None for all ones."""
 
     codes: npt.NDArray[np.int32] | npt.NDArray[np.int64]
     size: int
     weights: Int64s | None = None
+
+    @cached_property
+    def rows(self) -> Int64s:
+        """(size,) how many rows each group has, whatever their weights. Counted once, so read-only for all who ask."""
+        counts = np.bincount(self.codes, minlength=self.size).astype(np.int64, copy=False)
+        counts.setflags(write=False)
+        return counts
 
     def where(self, rows: Bools | None) -> "Grouping":
         """The grouping of the rows that are True; all of them for None."""
@@ -41,7 +49,7 @@ def count_by(grouping: Grouping) -> Int64s:
     """(size,) int64: the weight of each group's rows."""
     if grouping.weights is not None:
         return sum_by(grouping, np.ones(len(grouping.codes), np.int64))
-    return np.bincount(grouping.codes, minlength=grouping.size).astype(np.int64, copy=False)
+    return grouping.rows
 
 
 def sum_by(grouping: Grouping, column: Int64s) -> Int64s:
@@ -68,7 +76,7 @@ def extreme_by(grouping: Grouping, values: Values, *, largest: bool) -> Values:
     data = values.data.astype(np.int64, copy=False) if values.valid is None else values.data[values.valid]
     best_so_far = np.full(grouping.size, INT64_MIN if largest else INT64_MAX)
     (np.maximum if largest else np.minimum).at(best_so_far, grouping.codes, data)
-    seen = np.bincount(grouping.codes, minlength=grouping.size) > 0
+    seen = grouping.rows > 0
     return Values(best_so_far, None if seen.all() else seen)
 
 
