@@ -20,6 +20,7 @@ import pyarrow as pa
 from mixedmode.job.plan import KeyedStage
 from mixedmode.keys import distinct_part, group_codes
 from mixedmode.profile import Profile
+from mixedmode.runtime.blocks import blocks_of
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.runtime.progress import Progress
@@ -34,7 +35,6 @@ KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
 ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
 SOURCE_COLUMN = "_source"  # number of the record's source, where there are several
 PARTITION_COLUMN = "_partition"
-BLOCK_BYTES = 512 * 1024
 
 #: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
@@ -128,25 +128,25 @@ class MapSide:
         if self.stage.is_change_log:
             return Progress(records=rows.num_rows)
         splits, codes = self._splits(rows)
-        records = np.bincount(codes, minlength=len(splits))
+        records = [rows.num_rows] if codes is None else np.bincount(codes, minlength=len(splits)).tolist()
         newest: list[int | None] = [None] * len(splits)
         ahead = 0
         if batch.times_us is not None:
             for number, (source, _) in enumerate(splits):
-                own = batch.times_us if len(splits) == 1 else batch.times_us[codes == number]
+                own = batch.times_us if codes is None else batch.times_us[codes == number]
                 strategy = self.timing.strategies.get(source)
                 if strategy is not None:
                     reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
                     ahead += len(own) - int(reach.sum())
                     newest[number] = int(own[reach].max()) if reach.any() else None
-        seen = {split: Seen(int(records[i]), newest[i]) for i, split in enumerate(splits)}
+        seen = {split: Seen(records[i], newest[i]) for i, split in enumerate(splits)}
         return Progress(rows.num_rows, len(folded.late_rows), ahead, seen)
 
-    def _splits(self, rows: pa.Table) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32]]:
-        """The splits in a slice, and the number of each record's split (n,)."""
+    def _splits(self, rows: pa.Table) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32] | None]:
+        """The splits in a slice, and the number of each record's split (n,); None if records do not tell theirs."""
         columns = [name for name in (SOURCE_COLUMN, PARTITION_COLUMN) if name in rows.column_names]
         if not columns:
-            return [(self.sources[0], "")], np.zeros(rows.num_rows, np.int32)
+            return [(self.sources[0], "")], None
         groups = group_codes([_cast(rows, name, rows.schema.field(name).type) for name in columns])
         distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
         return [(self.sources[one.get(SOURCE_COLUMN, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct], (
@@ -161,28 +161,10 @@ class MapSide:
                 yield _block(subtask, BlockKind.ROWS, piece)
 
 
-def decode_block(block: pa.Buffer | bytes) -> pa.Table:
-    """The table in one block of rows."""
-    return pa.ipc.open_stream(block).read_all()
-
-
 def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
     """The rows of a map task in tables of about `slice_bytes`, none of them empty. See `joined`."""
     parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
     return joined(parts, slice_bytes, row_bytes_min=row_bytes_min)
-
-
-def blocks_of(table: pa.Table) -> Iterator[bytes]:
-    """IPC streams of about BLOCK_BYTES each; none for an empty table."""
-    if table.num_rows == 0:
-        return
-    rows = max(1, table.num_rows * BLOCK_BYTES // max(table.nbytes, 1))
-    for start in range(0, table.num_rows, rows):
-        piece = table.slice(start, rows)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, piece.schema) as writer:
-            writer.write_table(piece)
-        yield sink.getvalue().to_pybytes()
 
 
 def _cast(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array:

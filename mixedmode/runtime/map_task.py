@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.crash_points import TaskPlace, reach_in_task
-from mixedmode.runtime.exchange import decode_block
+from mixedmode.runtime.blocks import decode_block
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.inner_rows import ATTEMPT_FIELD, subtask_number, with_report_column
 from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.runtime.exchange import BLOCK_BYTES, blocks_of, gathered
+from mixedmode.runtime.blocks import BLOCK_BYTES, blocks_of
+from mixedmode.runtime.exchange import gathered
 from operators.map.dealing import dealt
 
 __all__ = ["DEALT_DDL", "ORDER", "Rebalance", "deal"]

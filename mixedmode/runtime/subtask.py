@@ -22,7 +22,8 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job.plan import LATE, MAIN, KeyedStage
 from mixedmode.keys import group_range
 from mixedmode.profile import Profile, add_seconds
-from mixedmode.runtime.exchange import BlockKind, decode_block
+from mixedmode.runtime.blocks import decode_block
+from mixedmode.runtime.exchange import BlockKind
 from mixedmode.runtime.failures import decode_failure, report_failures
 from mixedmode.runtime.inner_rows import subtask_number, with_report_column
 from mixedmode.runtime.memory import MemoryShares

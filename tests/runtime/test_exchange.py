@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.micro.stages import blocks_of, count_and_sum, map_side
-from mixedmode.runtime.exchange import BlockKind, decode_block, gathered
+from mixedmode.runtime.blocks import decode_block
+from mixedmode.runtime.exchange import BlockKind, gathered
 
 ROWS = 1_000
 

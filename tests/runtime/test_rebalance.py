@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.runtime.exchange import decode_block
+from mixedmode.runtime.blocks import decode_block
 from mixedmode.runtime.rebalance import deal
 
 
