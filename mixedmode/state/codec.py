@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import CorruptStateError
+from mixedmode.state.fixed_bytes import FixedBytes
 
 VERSION = 1
 SCHEMA_ID = 0
@@ -50,12 +51,12 @@ class RowCodec:
     def _bitmap_bytes(self) -> int:
         return (len(self.fields) + 7) // 8
 
-    def pack(self, columns: Sequence[pa.Array]) -> list[bytes]:
-        """(n,) values from columns of (n,) each."""
-        heads = self._heads(columns)
+    def pack(self, columns: Sequence[pa.Array]) -> Sequence[bytes]:
+        """(n,) values from columns of (n,) each: FixedBytes if all fields are of fixed width."""
+        heads = FixedBytes(self._heads(columns))
         if self.is_fixed_width:
-            return heads.view(f"V{self.head_bytes}").ravel().tolist()
-        parts = [_fixed_binary(heads)]
+            return heads
+        parts = [heads.large_binary()]
         parts += [pc.fill_null(c, b"") for f, c in zip(self.fields, columns, strict=True) if _is_binary(f)]
         empty = pa.scalar(b"", pa.large_binary())
         return pc.binary_join_element_wise(*parts, empty).to_pylist()  # type: ignore[no-any-return]
@@ -180,13 +181,6 @@ def _lengths(column: pa.Array) -> npt.NDArray[np.generic]:
 
 def _with_nulls(column: pa.LargeBinaryArray, mask: npt.NDArray[np.bool_] | None) -> pa.Array:
     return column if mask is None else pc.if_else(pa.array(~mask), column, pa.scalar(None, column.type))
-
-
-def _fixed_binary(heads: Bytes2D) -> pa.LargeBinaryArray:
-    offsets = np.arange(len(heads) + 1, dtype=np.int64) * heads.shape[1]
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(heads), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(heads))]
-    )
 
 
 def _no_rows(width: int) -> Bytes2D:

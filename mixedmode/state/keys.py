@@ -3,16 +3,23 @@
 Byte order is (key group, state id, key, namespace), so a key-group range is one contiguous range of keys.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.state.fixed_bytes import FixedBytes
+
 PREFIX_BYTES = 3
 
 
-def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> list[bytes]:
-    """(n,) stored keys, in the order given. `keys` is fixed_size_binary or large_binary without NULL."""
+def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> Sequence[bytes]:
+    """(n,) stored keys, in the order given: FixedBytes for keys of one length.
+
+    `keys` is fixed_size_binary or large_binary without NULL.
+    """
     if pa.types.is_fixed_size_binary(keys.type):
         return _fixed(key_groups, keys, state_id)
     prefixes = pa.FixedSizeBinaryArray.from_buffers(
@@ -21,13 +28,13 @@ def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: in
     return pc.binary_join_element_wise(prefixes, keys, pa.scalar(b"", keys.type)).to_pylist()  # type: ignore[no-any-return]
 
 
-def _fixed(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> list[bytes]:
+def _fixed(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> FixedBytes:
     width = keys.type.byte_width
     raw = np.frombuffer(keys.buffers()[1] or b"", np.uint8, count=len(keys) * width, offset=keys.offset * width)
     stored = np.empty((len(keys), PREFIX_BYTES + width), np.uint8)
     stored[:, :PREFIX_BYTES] = _prefixes(key_groups, state_id)
     stored[:, PREFIX_BYTES:] = raw.reshape(len(keys), width)
-    return stored.view(f"V{PREFIX_BYTES + width}").ravel().tolist()
+    return FixedBytes(stored)
 
 
 def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[np.uint8]:

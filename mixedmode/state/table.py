@@ -20,20 +20,26 @@ class StateTable:
         self._backend = backend
         self._codec = RowCodec(descriptor.fields)
 
-    def stored_keys(self, key_groups: npt.NDArray[np.uint16], keys: pa.Array) -> list[bytes]:
+    def stored_keys(self, key_groups: npt.NDArray[np.uint16], keys: pa.Array) -> Sequence[bytes]:
         """Stored keys of this state for sorted, distinct `keys` (n,)."""
         return stored_keys(key_groups, keys, self._descriptor.state_id)
 
     def read(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.intp], list[pa.Array]]:
         """Rows that exist: (m,) positions in `keys`, ascending, and their columns (m,) each."""
         values = self._backend.read(self._descriptor.state_id, keys)
-        found = [position for position, value in enumerate(values) if value is not None]
-        present = [value for value in values if value is not None] if len(found) < len(values) else values
-        return np.asarray(found, np.intp), self._codec.unpack(present)  # type: ignore[arg-type]
+        present = [value for value in values if value is not None]
+        if not present or len(present) == len(values):
+            found = np.arange(len(present))
+        else:
+            found = np.flatnonzero([value is not None for value in values])
+        return found, self._codec.unpack(present)
 
     def write(self, keys: Sequence[bytes], columns: Sequence[pa.Array], deleted: Sequence[int] = ()) -> None:
         """New rows for strictly increasing stored `keys`; the positions in `deleted` are removed instead."""
-        values: list[bytes | None] = list(self._codec.pack(columns))
-        for position in deleted:
-            values[position] = None
+        values: Sequence[bytes | None] = self._codec.pack(columns)
+        if len(deleted):
+            kept = list(values)
+            for position in deleted:
+                kept[position] = None
+            values = kept
         self._backend.write(self._descriptor.state_id, keys, values)

@@ -251,7 +251,7 @@ def _mask(positions: "np.typing.NDArray[np.intp]", size: int) -> "np.typing.NDAr
 
 def _write(
     state: StateTable,
-    stored_keys: list[bytes],
+    stored_keys: Sequence[bytes],
     columns: list[pa.Array],
     existed: "np.typing.NDArray[np.bool_]",
     exists: "np.typing.NDArray[np.bool_]",
@@ -262,7 +262,7 @@ def _write(
     touched = np.flatnonzero(existed | exists)  # a key that came and went within the epoch leaves no trace
     kept = pa.array(touched)
     state.write(
-        [stored_keys[row] for row in touched],
+        [stored_keys[row] for row in touched.tolist()],
         [column.take(kept) for column in columns],
         deleted=np.flatnonzero(~exists[touched]).tolist(),
     )

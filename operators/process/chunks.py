@@ -84,7 +84,7 @@ def _chunk(table: pa.Table, borders: I64, key_schema: KeySchema) -> Chunk:
     first_rows = pa.array(borders[:-1])
     encoded = column_of(table, KEY_COLUMN).take(first_rows)
     groups = column_of(table, KEY_GROUP_COLUMN).take(first_rows).to_numpy()
-    keys, stored = _python_keys(encoded, key_schema), stored_keys(groups, encoded, KEYS)
+    keys, stored = _python_keys(encoded, key_schema), list(stored_keys(groups, encoded, KEYS))
     kinds = column_of(table, KIND_COLUMN).to_numpy()
     if not kinds.any():
         return Chunk(keys, stored, table, np.diff(borders).tolist())

@@ -1,6 +1,6 @@
 """What becomes of the windows of an epoch: which are given, with which previous row, and which are kept, or deleted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,7 +124,7 @@ class _Batch:
     is_late: Bools  #: has fired before
     is_open: Bools  #: does not fire in this epoch
 
-    def stored_keys(self, state: StateTable, rows: npt.NDArray[np.intp]) -> list[bytes]:
+    def stored_keys(self, state: StateTable, rows: npt.NDArray[np.intp]) -> Sequence[bytes]:
         return state.stored_keys(self.groups[rows], self.keys.take(pa.array(rows)))
 
 

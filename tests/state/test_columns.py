@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import RetryableError
+from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb import columns as columns_module
 from mixedmode.state.rocksdb.columns import NONE, ColumnsFolder, ColumnsWriter, NewestRuns
@@ -90,6 +92,49 @@ def test_columns_and_the_rest_give_what_a_dictionary_gives(
         assert asked == sorted(set(asked)), "as any backend is asked"
         if len(set(map(len, ordered))) == 1:
             assert not set(asked) & held, "what columns hold is not asked for again"
+
+
+@given(
+    entries=st.dictionaries(keys(2), st.binary(min_size=3, max_size=3), min_size=1, max_size=9),
+    cuts=st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=3),
+    batch_entries=st.integers(1, 5),
+)
+def test_entries_in_arrays_are_written_as_entries_in_lists(
+    tmp_path_factory: pytest.TempPathFactory,
+    entries: dict[bytes, bytes],
+    cuts: list[tuple[int, bool]],
+    batch_entries: int,
+) -> None:
+    """Pieces of a run, each with its keys and values in arrays or in lists."""
+    scratch = tmp_path_factory.mktemp("arrays")
+    ordered = sorted(entries)
+    bounds = sorted({(0, True), (len(ordered), True), *((min(cut, len(ordered)), kind) for cut, kind in cuts)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_BATCH_ENTRIES", batch_entries)
+        writer = ColumnsWriter(scratch / "arrays", bytes_max=ENOUGH)
+        for (start, is_array), (end, _) in pairwise(bounds):
+            some = ordered[start:end]
+            values = [entries[key] for key in some]
+            writer.write(*((_array(some, 2), _array(values, 3)) if is_array else (some, values)))
+        written = writer.finish()
+    assert written is not None
+    folder = ColumnsFolder(scratch / "columns")
+    folder.keep("run", written)
+    newest = opened(folder, ["run"])
+    assert newest.read(ordered, lambda rest: [b"rest"] * len(rest)) == [entries[key] for key in ordered]
+    assert newest.read(_array(ordered, 2), lambda rest: [b"rest"] * len(rest)) == [entries[key] for key in ordered]
+
+
+def _array(values: list[bytes], width: int) -> FixedBytes:
+    return FixedBytes(np.frombuffer(b"".join(values), np.uint8).reshape(len(values), width))
+
+
+def test_a_key_of_another_length_in_an_array_ends_the_columns(tmp_path: Path) -> None:
+    writer = ColumnsWriter(tmp_path / "run", bytes_max=ENOUGH)
+    writer.write(_array([b"ab"], 2), [b"1"])
+    writer.write(_array([b"abc"], 3), [b"2"])
+    assert writer.finish() is None
+    assert not (tmp_path / "run").exists()
 
 
 def test_of_runs_that_all_have_columns_nothing_is_left_to_ask(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_many_keys_are_stored_as_one_by_one(
 ) -> None:
     groups, keys = np.array([row[0] for row in rows], np.uint16), pa.array([row[1] for row in rows], key_type)
     found = stored_keys(groups[skipped:], keys.slice(skipped), state_id)
-    assert found == [stored(group, state_id, key, key_type) for group, key in rows[skipped:]]
+    assert list(found) == [stored(group, state_id, key, key_type) for group, key in rows[skipped:]]
 
 
 @given(group=GROUPS, state_id=STATES, key=st.binary(max_size=4), other=st.tuples(GROUPS, STATES))

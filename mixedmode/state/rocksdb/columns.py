@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.checkpoint.checksum import file_checksum
+from mixedmode.state.fixed_bytes import FixedBytes, joined
 
 # Searching every batch of every run costs about as much as this many point reads; bench/micro/test_state_reads.py.
 KEYS_WORTH_A_SEARCH = 256
@@ -45,8 +46,9 @@ class ColumnsWriter:
         self._path = path
         self._bytes_left = bytes_max
         self._key_type: pa.DataType | None = None  #: that of the first key
-        self._keys: list[bytes] = []
-        self._values: list[bytes | None] = []
+        self._keys: list[Sequence[bytes]] = []  #: in pieces, as they came
+        self._values: list[Sequence[bytes | None]] = []
+        self._entries = 0  #: in the pieces
         self._file: pa.ipc.RecordBatchFileWriter | None = None
         self._is_useful = bytes_max > 0
 
@@ -55,9 +57,11 @@ class ColumnsWriter:
         for start in range(0, len(keys), _BATCH_ENTRIES):  # piece by piece, so that memory is used again
             if not self._is_useful:
                 return
-            self._keys += keys[start : start + _BATCH_ENTRIES]
-            self._values += values[start : start + _BATCH_ENTRIES]
-            if len(self._keys) >= _BATCH_ENTRIES:
+            piece = keys[start : start + _BATCH_ENTRIES]
+            self._keys.append(piece)
+            self._values.append(values[start : start + _BATCH_ENTRIES])
+            self._entries += len(piece)
+            if self._entries >= _BATCH_ENTRIES:
                 self._flush()
 
     def finish(self) -> Path | None:
@@ -73,7 +77,7 @@ class ColumnsWriter:
     def discard(self) -> None:
         """Forgets what was written."""
         self._is_useful = False
-        self._keys, self._values = [], []
+        self._forget()
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -81,14 +85,12 @@ class ColumnsWriter:
             self._path.unlink(missing_ok=True)
 
     def _flush(self) -> None:
-        if self._key_type is None:
-            self._key_type = pa.binary(len(self._keys[0]))
-        try:
-            keys = pa.array(self._keys, self._key_type)
-        except pa.ArrowInvalid:  # a key of another length
+        keys = _key_array(joined(self._keys), self._key_type)
+        if keys is None:
             self.discard()
             return
-        batch = pa.record_batch([keys, pa.array(self._values, pa.large_binary())], names=["key", "value"])
+        self._key_type = keys.type
+        batch = pa.record_batch([keys, _value_array(joined(self._values))], names=["key", "value"])
         self._bytes_left -= batch.nbytes
         if self._bytes_left < 0:
             self.discard()
@@ -96,7 +98,10 @@ class ColumnsWriter:
         if self._file is None:
             self._file = pa.ipc.new_file(str(self._path), batch.schema)
         self._file.write_batch(batch)
-        self._keys, self._values = [], []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._keys, self._values, self._entries = [], [], 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +151,10 @@ class NewestRuns:
         """
         if not self.runs or len(keys) < KEYS_WORTH_A_SEARCH:
             return read_rest(keys)
-        widths = set(map(len, keys))
-        if len(widths) != 1:
+        wanted = _searchable(keys)
+        if wanted is None:
             return read_rest(keys)
-        (key_bytes,) = widths
-        wanted = np.frombuffer(b"".join(keys), f"S{key_bytes}")
+        key_bytes = wanted.itemsize
         values = np.full(len(keys), None, object)
         rest = np.arange(len(keys))
         for batches in (run.batches for run in self.runs if run.key_bytes == key_bytes):
@@ -205,6 +209,29 @@ class ColumnsFolder:
         with suppress(FileNotFoundError):
             for path in self._folder.iterdir():
                 yield path.name.rpartition("-")[0], path
+
+
+def _key_array(keys: Sequence[bytes], key_type: pa.DataType | None) -> pa.FixedSizeBinaryArray | None:
+    """None if the keys are not of one length, that of `key_type`."""
+    if isinstance(keys, FixedBytes):
+        found = keys.fixed_size_binary()
+        return found if key_type in {None, found.type} else None
+    try:
+        return pa.array(keys, key_type or pa.binary(len(keys[0])))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _value_array(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
+    return values.large_binary() if isinstance(values, FixedBytes) else pa.array(values, pa.large_binary())
+
+
+def _searchable(keys: Sequence[bytes]) -> npt.NDArray[np.bytes_] | None:
+    """Keys as numpy compares them; None if they are not of one length."""
+    if isinstance(keys, FixedBytes):
+        return keys.rows.view(f"S{keys.width}").ravel()
+    widths = set(map(len, keys))
+    return np.frombuffer(b"".join(keys), f"S{widths.pop()}") if len(widths) == 1 else None
 
 
 def _hashed(run_name: str) -> str:

@@ -1,0 +1,51 @@
+"""Values of one length in one array: the same sequence, and the same Arrow columns, as a list of bytes."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.state.fixed_bytes import FixedBytes, joined
+
+
+def values_of(width: int) -> st.SearchStrategy[list[bytes]]:
+    return st.lists(st.binary(min_size=width, max_size=width), max_size=6)
+
+
+VALUES = st.integers(1, 4).flatmap(values_of).filter(bool)
+
+
+def fixed(values: list[bytes], width: int) -> FixedBytes:
+    return FixedBytes(np.frombuffer(b"".join(values), np.uint8).reshape(len(values), width))
+
+
+@given(VALUES, st.integers(0, 6), st.integers(0, 6))
+def test_it_is_a_sequence_like_a_list(values: list[bytes], start: int, end: int) -> None:
+    found = fixed(values, len(values[0]))
+    assert list(found) == values
+    assert len(found) == len(values)
+    assert [found[index] for index in range(-len(values), len(values))] == values + values
+    assert list(found[start:end]) == values[start:end]
+    assert list(found[::-2]) == values[::-2]
+    assert found.index(values[-1]) == values.index(values[-1])
+
+
+@given(VALUES, st.integers(0, 6))
+def test_it_is_the_arrow_columns_of_a_list(values: list[bytes], start: int) -> None:
+    found = fixed(values, len(values[0]))[start:]
+    for column, data_type in (
+        (found.fixed_size_binary(), pa.binary(len(values[0]))),
+        (found.large_binary(), pa.large_binary()),
+    ):
+        column.validate(full=True)
+        assert column.equals(pa.array(values[start:], data_type))
+
+
+@given(st.lists(st.integers(1, 2).flatmap(lambda width: st.tuples(st.just(width), values_of(width))), min_size=1))
+def test_pieces_are_joined_in_their_order(pieces: list[tuple[int, list[bytes]]]) -> None:
+    whole = [value for _, values in pieces for value in values]
+    found = joined([fixed(values, width) for width, values in pieces])
+    assert list(found) == whole
+    assert isinstance(found, FixedBytes) == (len({width for width, _ in pieces}) == 1)
+    assert list(joined([values for _, values in pieces])) == whole
+    assert list(joined([fixed(values, width) if width == 1 else values for width, values in pieces])) == whole
