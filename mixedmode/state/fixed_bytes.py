@@ -37,8 +37,8 @@ class FixedBytes(Sequence[bytes]):
     @overload
     def __getitem__(self, index: slice) -> "FixedBytes": ...
     def __getitem__(self, index: int | slice) -> "bytes | FixedBytes":
-        """One value; or a slice, without a copy."""
-        return FixedBytes(self.rows[index]) if isinstance(index, slice) else self._values[index]
+        """One value, for which no other one is made; or a slice, without a copy."""
+        return FixedBytes(self.rows[index]) if isinstance(index, slice) else self.rows[index].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._values)

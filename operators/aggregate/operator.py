@@ -261,8 +261,9 @@ def _write(
         return
     touched = np.flatnonzero(existed | exists)  # a key that came and went within the epoch leaves no trace
     kept = pa.array(touched)
+    keys = list(stored_keys)
     state.write(
-        [stored_keys[row] for row in touched.tolist()],
+        [keys[row] for row in touched.tolist()],
         [column.take(kept) for column in columns],
         deleted=np.flatnonzero(~exists[touched]).tolist(),
     )
