@@ -8,6 +8,8 @@ from typing import IO, Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mixedmode.keys import distinct_part
+from mixedmode.keys.values import payload_words
 from mixedmode.sinks.csv_lines import csv_lines
 from mixedmode.sinks.json_lines import json_lines
 
@@ -16,6 +18,8 @@ Compression = Literal["snappy", "zstd", "gzip", "none"]
 
 _GZIP_WBITS = zlib.MAX_WBITS | 16  # gzip's header and trailer around the deflated bytes
 _GZIP_LEVEL = 6
+_ROWS_LOOKED_AT = 2**15  # fewer rows are written at once whatever their columns have
+_DISTINCT_PART = 0.5  # of so many distinct values per row, a dictionary has no use
 
 
 class RowFile(Protocol):
@@ -46,20 +50,47 @@ def open_row_file(path: Path, schema: pa.Schema, file_format: FileFormat, compre
 
 
 class _ParquetFile:
+    """Its first rows decide which of its columns have dictionaries."""
+
     def __init__(self, path: Path, schema: pa.Schema, compression: Compression) -> None:
         self._file = pa.OSFile(str(path), "wb")
-        self._writer = pq.ParquetWriter(self._file, schema, compression=compression)
+        self._schema = schema
+        self._compression = compression
+        self._writer: pq.ParquetWriter | None = None
 
     @property
     def bytes_written(self) -> int:
         return int(self._file.tell())
 
     def write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = self._opened(table)
         self._writer.write_table(table)
 
     def close(self) -> None:
-        self._writer.close()
+        writer = self._opened(self._schema.empty_table()) if self._writer is None else self._writer
+        writer.close()
         self._file.close()
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        dictionaries = columns_with_dictionary(first)
+        return pq.ParquetWriter(self._file, self._schema, compression=self._compression, use_dictionary=dictionaries)
+
+
+def columns_with_dictionary(first: pa.Table) -> list[str] | bool:
+    """Which columns of a Parquet file get a dictionary, by its first rows; True for all of them.
+
+    A dictionary of values that hardly repeat, as the key of an aggregate's rows, makes a file larger, and takes longer
+    to build than the values take to write. Only numbers and times are looked at: looking at texts takes as long.
+    """
+    if first.num_rows < _ROWS_LOOKED_AT or any(pa.types.is_nested(field.type) for field in first.schema):
+        return True
+    looked_at = first.slice(0, _ROWS_LOOKED_AT).combine_chunks()
+    return [name for name in first.column_names if _repeats(looked_at.column(name).chunk(0))]
+
+
+def _repeats(column: pa.Array) -> bool:
+    return payload_words(column.type) is None or distinct_part([column]) < _DISTINCT_PART
 
 
 class _JsonLines:
