@@ -11,6 +11,7 @@ Invariants (tests/runtime/test_blocks.py):
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +21,7 @@ _NARROWER = (pa.int8(), pa.int16(), pa.int32())
 _IS_NARROWED = {b"narrowed": b"int64"}  # metadata of a field that was of int64
 
 
-def blocks_of(table: pa.Table) -> Iterator[bytes]:
+def blocks_of(table: pa.Table) -> Iterator[pa.Buffer]:
     """Blocks of about BLOCK_BYTES each; none for an empty table. Metadata of its fields is not kept."""
     if table.num_rows == 0:
         return
@@ -31,7 +32,13 @@ def blocks_of(table: pa.Table) -> Iterator[bytes]:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, piece.schema) as writer:
             writer.write_table(piece)
-        yield sink.getvalue().to_pybytes()
+        yield sink.getvalue()
+
+
+def cell_of(block: pa.Buffer | bytes) -> pa.BinaryArray:
+    """The block as a column of one row, without a copy."""
+    ends = pa.py_buffer(np.array([0, len(block)], np.int32))
+    return pa.BinaryArray.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(block)])
 
 
 def decode_block(block: pa.Buffer | bytes) -> pa.Table:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from mixedmode.job.plan import KeyedStage
 from mixedmode.keys import distinct_part, group_codes
 from mixedmode.profile import Profile
-from mixedmode.runtime.blocks import blocks_of
+from mixedmode.runtime.blocks import blocks_of, cell_of
 from mixedmode.runtime.failures import report_failures
 from mixedmode.runtime.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.runtime.progress import Progress
@@ -173,8 +173,8 @@ def _cast(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array:
     return array if array.type == data_type else array.cast(data_type)
 
 
-def _block(subtask: int, kind: BlockKind, block: bytes) -> pa.RecordBatch:
-    return pa.record_batch([[subtask], [kind.value], [block]], schema=BLOCK_SCHEMA)
+def _block(subtask: int, kind: BlockKind, block: pa.Buffer | bytes) -> pa.RecordBatch:
+    return pa.record_batch([[subtask], [kind.value], cell_of(block)], schema=BLOCK_SCHEMA)
 
 
 def _failure_batch(failure: bytes) -> pa.RecordBatch:

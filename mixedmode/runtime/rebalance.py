@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.runtime.blocks import BLOCK_BYTES, blocks_of
+from mixedmode.runtime.blocks import BLOCK_BYTES, blocks_of, cell_of
 from mixedmode.runtime.exchange import gathered
 from operators.map.dealing import dealt
 
@@ -62,5 +62,5 @@ def deal(
     for own_turn, table in enumerate(gathered(batches, slice_bytes * parallelism), turn + task):
         for subtask, rows in dealt(table, parallelism=parallelism, turn=own_turn):
             for block in blocks_of(rows):
-                yield pa.record_batch([[subtask], [task], [number], [block]], schema=_SCHEMA)
+                yield pa.record_batch([[subtask], [task], [number], cell_of(block)], schema=_SCHEMA)
                 number += 1
