@@ -29,7 +29,7 @@ from mixedmode.runtime.memory import MemoryShares
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend, StateDescriptor
 from mixedmode.state.merging import FAN_IN, decide_merge
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
-from mixedmode.state.rocksdb.merge import merge_runs
+from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun, building, columns_of, replica_name
 
 
@@ -153,22 +153,25 @@ class TaskState:
             runs = [run for run in seen if run.run.state_id == descriptor.state_id]
             start = decide_merge([run.entries for run in runs], fan_in=task.fan_in)
             if start is not None:
-                merged.append(self._merge_into_one(runs[start:], fetching, is_over_others=start > 0))
+                merged.append(self._merge_into_one(task, runs[start:], fetching, is_over_others=start > 0))
         self.merge_seconds = time.perf_counter() - started
         return tuple(merged)
 
-    def _merge_into_one(self, runs: Sequence[SeenRun], fetching: "_Fetching", *, is_over_others: bool) -> Replacement:
+    def _merge_into_one(
+        self, task: StateTask, runs: Sequence[SeenRun], fetching: "_Fetching", *, is_over_others: bool
+    ) -> Replacement:
         state_id, names = runs[0].run.state_id, tuple(run.name for run in runs)
+        # whoever has these key groups wrote what is in this folder, so all entries of those runs count
+        columns = columns_of(self._replica_folder(task)).find(names, bytes_max=self._memory.cache_bytes)
         folder = self._folder / f"merge-{state_id}"
         with RunWriter(self._folder / f"merged-{state_id}", columns_bytes=self._memory.columns_bytes) as writer:
-            merged = merge_runs(
-                folder,
-                [fetching.wanted(run) for run in runs],
-                state_id=state_id,
-                groups=self._attempt.groups,
-                keeps_tombstones=is_over_others,
-                writer=writer,
-            )
+            if columns is None:
+                wanted, groups = [fetching.wanted(run) for run in runs], self._attempt.groups
+                merged = merge_runs(
+                    folder, wanted, state_id=state_id, groups=groups, keeps_tombstones=is_over_others, writer=writer
+                )
+            else:
+                merged = merge_columns(columns, state_id=state_id, keeps_tombstones=is_over_others, writer=writer)
             stored = None if merged is None else self._store_run(merged, fetching.store, merged_from=names)
             if merged is not None:
                 merged.path.unlink()

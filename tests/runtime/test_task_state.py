@@ -6,7 +6,7 @@ one that a merge has lost, is seen at once, at whichever parallelism it happens.
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from mixedmode.runtime.reports import SubtaskReport, decode_report
 from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import range_of_group
 from mixedmode.state.rocksdb import RocksDBBackend
+from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
 from mixedmode.state.rocksdb.options import merge_options
 
 STATES = (0, 3)
@@ -319,6 +320,30 @@ def test_an_epoch_reads_the_columns_that_those_before_it_have_left(
     assert left_to_rocksdb(1) == [], "what was written since is enough"
     model.take(LoseReplicas())
     assert left_to_rocksdb(1) == [4, 4], "nor has another machine any"
+
+
+def test_runs_with_columns_are_merged_from_those(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[str] = []
+    for way in (merge_columns, merge_runs):
+
+        def seen(*runs: object, way: Callable[..., object] = way, **given: object) -> object:
+            merged.append(way.__name__)
+            return way(*runs, **given)
+
+        monkeypatch.setattr(task_state, way.__name__, seen)
+    model = Model(folder, 4, fan_in=2)
+
+    def ways(*steps: Step) -> list[str]:
+        merged.clear()
+        for step in steps:
+            model.take(step)
+        return merged
+
+    some = Epoch(1, {0: {(group, b"a"): b"1" for group in range(4)}})
+    assert ways(some, some, some) == ["merge_columns"], "of the first two"
+    assert ways(some, LoseReplicas(), some) == ["merge_columns", "merge_runs"], "another machine has no columns"
+    lengths = Epoch(1, {0: {(group, b"a" * (1 + group)): b"1" for group in range(4)}})
+    assert ways(lengths, lengths)[-1] == "merge_runs", "keys are of several lengths"
 
 
 def test_a_report_carries_what_was_merged() -> None:

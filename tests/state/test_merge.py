@@ -10,11 +10,43 @@ from rocksdict import Rdict
 from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import LocalRun, RunWriter, open_replica
-from mixedmode.state.rocksdb.merge import merge_runs
+from mixedmode.state.rocksdb import columns as columns_module
+from mixedmode.state.rocksdb.columns import ColumnsFolder, ColumnsWriter, RunColumns
+from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
+from mixedmode.state.rocksdb.options import merge_options
 from mixedmode.state.rocksdb.replica import WantedRun
 from tests.state.runs import Entries, HardLink, contents, laid_over, run_entries, wanted_runs, write_run
 
 ALL_GROUPS = KeyGroupRange(0, 2**15)
+FIXED_KEYS = st.lists(st.sampled_from([b"\x00", b"a", b"\xff"]), min_size=3, max_size=3).map(
+    lambda key: b"a" + b"".join(key)
+)
+VALUES = st.none() | st.binary(min_size=1, max_size=3)
+
+
+def in_columns(scratch: Path, runs: list[Entries]) -> list[RunColumns]:
+    """The columns of runs named "0", "1", ..., which lie in the folder `kept` of `scratch`."""
+    folder = ColumnsFolder(scratch / "kept")
+    scratch.mkdir(exist_ok=True)
+    for number, entries in enumerate(runs):
+        writer = ColumnsWriter(scratch / "new", bytes_max=1 << 20)
+        for key in sorted(entries):
+            writer.write([key], [entries[key]])
+        written = writer.finish()
+        assert written is not None
+        folder.keep(str(number), written)
+    found = folder.find([str(number) for number in range(len(runs))], bytes_max=1 << 20)
+    assert found is not None
+    return found
+
+
+def entries_of(folder: Path, run: LocalRun) -> list[tuple[bytes, bytes]]:
+    """All that a run holds, tombstones (empty values) included."""
+    database = Rdict(str(folder), options=merge_options())
+    database.ingest_external_file([str(run.path)])
+    entries = list(database.items())
+    database.close()
+    return entries  # type: ignore[return-value]  # bytes, as the mode is raw
 
 
 def merged_or_none(
@@ -83,6 +115,35 @@ def test_a_merge_takes_of_its_runs_what_is_of_its_key_groups(
     assert run.entries == (len({key for e in inside for key in e}) if keeps else max(1, len(laid_over(inside))))
     with open_replica(folder / "r", [WantedRun("merged", HardLink(run.path))], attempt="a") as replica:
         assert contents(replica) == laid_over(inside)
+
+
+@settings(max_examples=40)
+@given(
+    runs=st.lists(st.dictionaries(FIXED_KEYS, VALUES, min_size=1, max_size=12), min_size=1, max_size=5),
+    keeps=st.booleans(),
+    batch_entries=st.integers(1, 5),
+)
+def test_runs_in_columns_are_merged_as_rocksdb_merges_them(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Entries], keeps: bool, batch_entries: int
+) -> None:
+    folder = tmp_path_factory.mktemp("merge")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_BATCH_ENTRIES", batch_entries)
+        columns = in_columns(folder / "columns", runs)
+    with RunWriter(folder / "from-columns") as writer:
+        found = merge_columns(columns, state_id=0, keeps_tombstones=keeps, writer=writer)
+    expected = merged(folder, runs, keeps_tombstones=keeps)
+    assert found is not None
+    assert (found.state_id, found.entries) == (expected.state_id, expected.entries)
+    assert entries_of(folder / "found", found) == entries_of(folder / "expected", expected)
+
+
+def test_columns_are_found_for_all_runs_or_for_none(tmp_path: Path) -> None:
+    columns = in_columns(tmp_path, [{b"a": b"1"}, {b"b": b"2"}])
+    folder, both_bytes = ColumnsFolder(tmp_path / "kept"), sum(run.bytes for run in columns)
+    assert folder.find(["0", "1"], bytes_max=both_bytes) is not None
+    assert folder.find(["0", "1"], bytes_max=both_bytes - 1) is None, "they would not stay within the memory"
+    assert folder.find(["0", "2"], bytes_max=both_bytes) is None
 
 
 def test_a_run_larger_than_a_batch_is_merged_whole(tmp_path: Path) -> None:

@@ -136,6 +136,11 @@ class RunColumns:
     key_bytes: int
     batches: tuple[_Batch, ...]
 
+    @property
+    def entries(self) -> int:
+        """How many there are, deleted keys included."""
+        return sum(len(batch.keys) for batch in self.batches)
+
 
 @dataclass(frozen=True, slots=True)
 class NewestRuns:
@@ -204,6 +209,14 @@ class ColumnsFolder:
             files[unwanted].unlink(missing_ok=True)
         found = {state_id: NewestRuns(tuple(of_state), state_id in complete) for state_id, of_state in columns.items()}
         return found, used_bytes
+
+    def find(self, runs: Sequence[str], *, bytes_max: int) -> list[RunColumns] | None:
+        """The columns of all these runs, in their order; None unless each has some, with keys of one length."""
+        files = dict(self._files())
+        found = [None if path is None else _open(path) for path in (files.get(_hashed(name)) for name in runs)]
+        columns = [run for run in found if run is not None]
+        is_of_use = len(columns) == len(runs) and len({run.key_bytes for run in columns}) == 1
+        return columns if is_of_use and sum(run.bytes for run in columns) <= bytes_max else None
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         with suppress(FileNotFoundError):

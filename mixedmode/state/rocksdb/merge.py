@@ -1,9 +1,11 @@
-"""Merges neighbouring runs of one state into one run, newest value first, within some key groups. RocksDB does the
-merging.
+"""Merges neighbouring runs of one state into one run, newest value first, within some key groups.
 
-The runs are ingested into a database of their own, oldest first, and read back in order. Tombstones are values of their
-own in a run (`writer.TOMBSTONE`), so they survive the merge when older runs lie below it, and go when none does. What
-the runs hold of other key groups is left out, so a merge of one run is that run cut to the key groups.
+RocksDB can merge all runs: they are ingested into a database of their own, oldest first, and read back in order. What
+they hold of other key groups is left out, so a merge of one run is that run cut to the key groups. Runs that are in
+columns on this machine are merged from those (column_merge.py), without a Python object per entry that is read.
+
+Tombstones are values of their own in a run (`writer.TOMBSTONE`), so they survive the merge when older runs lie below
+it, and go when none does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,11 +16,15 @@ from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
 
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.keys import range_of_groups
+from mixedmode.state.rocksdb.column_merge import newest_entries
+from mixedmode.state.rocksdb.columns import RunColumns
 from mixedmode.state.rocksdb.options import merge_options
 from mixedmode.state.rocksdb.replica import WantedRun, building
 from mixedmode.state.rocksdb.writer import TOMBSTONE, LocalRun, RunWriter
 
 _BATCH_ENTRIES = 50_000
+
+_Entries = tuple[Sequence[bytes], Sequence[bytes | None]]  # keys, and their values, None for a deleted one; not empty
 
 
 def merge_runs(
@@ -39,12 +45,18 @@ def merge_runs(
         database = Rdict(str(folder / "db"), options=merge_options())
         try:
             _ingest(database, folder, runs)
-            _copy(database, writer, state_id, groups, keeps_tombstones=keeps_tombstones)
+            _write(_batches(database, groups), writer, state_id, keeps_tombstones=keeps_tombstones)
         finally:
             database.close()
-    merged = writer.finish()
-    assert len(merged) <= 1, merged
-    return merged[0] if merged else None
+    return _finished(writer)
+
+
+def merge_columns(
+    runs: Sequence[RunColumns], *, state_id: int, keeps_tombstones: bool, writer: RunWriter
+) -> LocalRun | None:
+    """As `merge_runs`, of whole runs in columns, oldest first, with keys of one length."""
+    _write(newest_entries(runs), writer, state_id, keeps_tombstones=keeps_tombstones)
+    return _finished(writer)
 
 
 def _ingest(database: Rdict, folder: Path, runs: Sequence[WantedRun]) -> None:
@@ -58,17 +70,33 @@ def _ingest(database: Rdict, folder: Path, runs: Sequence[WantedRun]) -> None:
             copy.unlink(missing_ok=True)
 
 
-def _copy(database: Rdict, writer: RunWriter, state_id: int, groups: KeyGroupRange, *, keeps_tombstones: bool) -> None:
-    entries = _entries(database, groups)
+def _write(batches: Iterator[_Entries], writer: RunWriter, state_id: int, *, keeps_tombstones: bool) -> None:
     is_empty, last_key = True, b""
-    while batch := list(islice(entries, _BATCH_ENTRIES)):
-        kept = [(key, value) for key, value in batch if keeps_tombstones or value != TOMBSTONE]
-        writer.write(state_id, [key for key, _ in kept], [value or None for _, value in kept])
-        is_empty, last_key = is_empty and not kept, batch[-1][0]
+    for keys, values in batches:
+        if keeps_tombstones or None not in values:
+            writer.write(state_id, keys, values)
+            is_empty = False
+        else:
+            kept = [entry for entry in zip(keys, values, strict=True) if entry[1] is not None]
+            writer.write(state_id, [key for key, _ in kept], [value for _, value in kept])
+            is_empty = is_empty and not kept
+        last_key = keys[-1]
     if is_empty and last_key:
         # Every key is deleted. One tombstone stays, so that there is a run which a replica may count as held: states
         # that are emptied again and again (timers) would otherwise have all of it built anew each time.
         writer.write(state_id, [last_key], [None])
+
+
+def _finished(writer: RunWriter) -> LocalRun | None:
+    merged = writer.finish()
+    assert len(merged) <= 1, merged
+    return merged[0] if merged else None
+
+
+def _batches(database: Rdict, groups: KeyGroupRange) -> Iterator[_Entries]:
+    entries = _entries(database, groups)
+    while batch := list(islice(entries, _BATCH_ENTRIES)):
+        yield [key for key, _ in batch], [None if value == TOMBSTONE else value for _, value in batch]
 
 
 def _entries(database: Rdict, groups: KeyGroupRange) -> Iterator[tuple[bytes, bytes]]:

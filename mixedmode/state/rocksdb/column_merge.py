@@ -1,0 +1,45 @@
+"""The entries of runs that lie over each other, from their columns: the newest of each key, in key order.
+
+The one idea: a stable sort of all keys of a range, those of the newest run first, puts the newest entry of a key before
+its others. The ranges are those of the batches of the largest run, which bounds what is in memory at once.
+
+Invariant (tests/state/test_merge.py): it gives what reading the runs through RocksDB gives.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.state.fixed_bytes import FixedBytes
+from mixedmode.state.rocksdb.columns import RunColumns
+
+
+def newest_entries(runs: Sequence[RunColumns]) -> Iterator[tuple[FixedBytes, list[bytes | None]]]:
+    """Keys, strictly increasing over all batches, and their values, None for a deleted key. `runs` are oldest first.
+
+    All keys are of one length. A batch has no more entries than `runs` have in the range of a batch of the largest one.
+    """
+    largest = max(runs, key=lambda run: run.entries)
+    bounds = [None, *(batch.keys[0] for batch in largest.batches[1:]), None]
+    for low, high in pairwise(bounds):
+        keys, values = [], []
+        for run in reversed(runs):
+            for batch in run.batches:
+                start = 0 if low is None else int(np.searchsorted(batch.keys, low))
+                end = len(batch.keys) if high is None else int(np.searchsorted(batch.keys, high))
+                if start < end:
+                    keys.append(batch.keys[start:end])
+                    values.append(batch.values.slice(start, end - start))
+        yield _newest(np.concatenate(keys), pa.concat_arrays(values))
+
+
+def _newest(keys: npt.NDArray[np.bytes_], values: pa.LargeBinaryArray) -> tuple[FixedBytes, list[bytes | None]]:
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    is_first = np.ones(len(keys), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    rows = ordered[is_first].view(np.uint8).reshape(-1, keys.itemsize)
+    return FixedBytes(rows), values.take(pa.array(order[is_first])).to_pylist()
