@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 BLOCK_BYTES = 512 * 1024
 
 _NARROWER = (pa.int8(), pa.int16(), pa.int32())
-_IS_NARROWED = {b"narrowed": b"int64"}  # metadata of a field that was of int64
+_IS_NARROWED = {b"mixedmode.was": b"int64"}  # metadata of a narrowed field
 
 
 def blocks_of(table: pa.Table) -> Iterator[pa.Buffer]:
-    """Blocks of about BLOCK_BYTES each; none for an empty table. Metadata of its fields is not kept."""
+    """Blocks of about BLOCK_BYTES each; none for an empty table. Metadata of fields of int64 is not kept."""
     if table.num_rows == 0:
         return
     table = _narrowed(table)

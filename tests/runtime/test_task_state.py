@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rocksdict import Rdict
 
 from bench.growth import SimulatedJob
 from mixedmode.checkpoint.runs import Replacement, file_range, runs_seen
@@ -26,7 +25,7 @@ from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import range_of_group
 from mixedmode.state.rocksdb import RocksDBBackend
 from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
-from mixedmode.state.rocksdb.options import merge_options
+from tests.state.runs import entries_of
 
 STATES = (0, 3)
 MEMORY = Path("/dev/shm")
@@ -123,17 +122,6 @@ def check(backend: KeyedStateBackend, groups: KeyGroupRange, expected: Mapping[i
         for keys in (KEYS, KEYS[:2], KEYS[2:]):  # of several lengths, and of one, which may be read from columns
             some = [stored((group, key), state) for group in range(groups.start, groups.end) for key in keys]
             assert backend.read(state, some) == [own.get(key) for key in some], (state, groups)
-
-
-def entries_of(file: Path) -> dict[bytes, bytes]:
-    """All that a file holds, tombstones (empty values) included."""
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        copy = Path(shutil.copy(file, folder))
-        database = Rdict(f"{folder}/db", options=merge_options())
-        database.ingest_external_file([str(copy)])
-        entries: dict[bytes, bytes] = dict(database.items())  # type: ignore[arg-type]
-        database.close()
-    return entries
 
 
 def stored(key: Key, state: int) -> bytes:

@@ -1,13 +1,19 @@
 """Runs and replicas for the tests of the RocksDB state."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from hypothesis import strategies as st
+from rocksdict import Rdict
 
+from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb import LocalRun, Replica, RunWriter
+from mixedmode.state.rocksdb.options import merge_options
 from mixedmode.state.rocksdb.replica import WantedRun
 
 Entries = Mapping[bytes, bytes | None]  # None for a deleted key
@@ -44,6 +50,22 @@ def laid_over(runs: Sequence[Entries]) -> dict[bytes, bytes]:
     for entries in runs:
         state.update(entries)
     return {key: value for key, value in sorted(state.items()) if value is not None}
+
+
+def entries_of(file: Path) -> dict[bytes, bytes]:
+    """All that the file of a run holds, in key order, tombstones (empty values) included."""
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        copy = Path(shutil.copy(file, folder))
+        database = Rdict(f"{folder}/db", options=merge_options())
+        database.ingest_external_file([str(copy)])
+        entries: dict[bytes, bytes] = dict(database.items())  # type: ignore[arg-type]
+        database.close()
+    return entries
+
+
+def fixed(values: Sequence[bytes], width: int) -> FixedBytes:
+    """Values of `width` bytes in one array."""
+    return FixedBytes(np.frombuffer(b"".join(values), np.uint8).reshape(len(values), width))
 
 
 def contents(replica: Replica) -> dict[bytes, bytes]:

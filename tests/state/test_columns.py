@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import RetryableError
-from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb import columns as columns_module
 from mixedmode.state.rocksdb.columns import NONE, ColumnsFolder, ColumnsWriter, NewestRuns
 from mixedmode.state.rocksdb.replica import columns_of
-from tests.state.runs import Entries, laid_over, wanted_runs
+from tests.state.runs import Entries, fixed, laid_over, wanted_runs
 
 ENOUGH = 1 << 20
 
@@ -115,24 +114,20 @@ def test_entries_in_arrays_are_written_as_entries_in_lists(
         for (start, is_array), (end, _) in pairwise(bounds):
             some = ordered[start:end]
             values = [entries[key] for key in some]
-            writer.write(*((_array(some, 2), _array(values, 3)) if is_array else (some, values)))
+            writer.write(*((fixed(some, 2), fixed(values, 3)) if is_array else (some, values)))
         written = writer.finish()
     assert written is not None
     folder = ColumnsFolder(scratch / "columns")
     folder.keep("run", written)
     newest = opened(folder, ["run"])
     assert newest.read(ordered, lambda rest: [b"rest"] * len(rest)) == [entries[key] for key in ordered]
-    assert newest.read(_array(ordered, 2), lambda rest: [b"rest"] * len(rest)) == [entries[key] for key in ordered]
-
-
-def _array(values: list[bytes], width: int) -> FixedBytes:
-    return FixedBytes(np.frombuffer(b"".join(values), np.uint8).reshape(len(values), width))
+    assert newest.read(fixed(ordered, 2), lambda rest: [b"rest"] * len(rest)) == [entries[key] for key in ordered]
 
 
 def test_a_key_of_another_length_in_an_array_ends_the_columns(tmp_path: Path) -> None:
     writer = ColumnsWriter(tmp_path / "run", bytes_max=ENOUGH)
-    writer.write(_array([b"ab"], 2), [b"1"])
-    writer.write(_array([b"abc"], 3), [b"2"])
+    writer.write(fixed([b"ab"], 2), [b"1"])
+    writer.write(fixed([b"abc"], 3), [b"2"])
     assert writer.finish() is None
     assert not (tmp_path / "run").exists()
 

@@ -1,11 +1,11 @@
 """Values of one length in one array: the same sequence, and the same Arrow columns, as a list of bytes."""
 
-import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.state.fixed_bytes import FixedBytes, joined
+from tests.state.runs import fixed
 
 
 def values_of(width: int) -> st.SearchStrategy[list[bytes]]:
@@ -13,10 +13,6 @@ def values_of(width: int) -> st.SearchStrategy[list[bytes]]:
 
 
 VALUES = st.integers(1, 4).flatmap(values_of).filter(bool)
-
-
-def fixed(values: list[bytes], width: int) -> FixedBytes:
-    return FixedBytes(np.frombuffer(b"".join(values), np.uint8).reshape(len(values), width))
 
 
 @given(VALUES, st.integers(0, 6), st.integers(0, 6))

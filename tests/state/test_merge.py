@@ -13,9 +13,17 @@ from mixedmode.state.rocksdb import LocalRun, RunWriter, open_replica
 from mixedmode.state.rocksdb import columns as columns_module
 from mixedmode.state.rocksdb.columns import ColumnsFolder, ColumnsWriter, RunColumns
 from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
-from mixedmode.state.rocksdb.options import merge_options
 from mixedmode.state.rocksdb.replica import WantedRun
-from tests.state.runs import Entries, HardLink, contents, laid_over, run_entries, wanted_runs, write_run
+from tests.state.runs import (
+    Entries,
+    HardLink,
+    contents,
+    entries_of,
+    laid_over,
+    run_entries,
+    wanted_runs,
+    write_run,
+)
 
 ALL_GROUPS = KeyGroupRange(0, 2**15)
 FIXED_KEYS = st.lists(st.sampled_from([b"\x00", b"a", b"\xff"]), min_size=3, max_size=3).map(
@@ -38,15 +46,6 @@ def in_columns(scratch: Path, runs: list[Entries]) -> list[RunColumns]:
     found = folder.find([str(number) for number in range(len(runs))], bytes_max=1 << 20)
     assert found is not None
     return found
-
-
-def entries_of(folder: Path, run: LocalRun) -> list[tuple[bytes, bytes]]:
-    """All that a run holds, tombstones (empty values) included."""
-    database = Rdict(str(folder), options=merge_options())
-    database.ingest_external_file([str(run.path)])
-    entries = list(database.items())
-    database.close()
-    return entries  # type: ignore[return-value]  # bytes, as the mode is raw
 
 
 def merged_or_none(
@@ -135,7 +134,7 @@ def test_runs_in_columns_are_merged_as_rocksdb_merges_them(
     expected = merged(folder, runs, keeps_tombstones=keeps)
     assert found is not None
     assert (found.state_id, found.entries) == (expected.state_id, expected.entries)
-    assert entries_of(folder / "found", found) == entries_of(folder / "expected", expected)
+    assert entries_of(found.path) == entries_of(expected.path)
 
 
 def test_columns_are_found_for_all_runs_or_for_none(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """Runs in columns, beside the database: all keys of a batch are searched at once, where RocksDB looks each one up.
 
 The one idea: a run never changes, so a second copy of it needs no upkeep. Whoever writes a run writes its columns too,
-and the next epoch reads the newest runs from them, as far back as there are any. What those runs do not hold is asked
-of RocksDB, which has everything. So columns may be missing, at any time and for any reason: the run was written on
-another machine or for other key groups, its keys are not of one length, it is larger than memory is given for, its
-columns are damaged. Then RocksDB answers, as it answers every scan.
+and the next epoch reads the newest runs from them, as far back as there are any, and merges runs from them where it has
+those of all. What they do not hold is asked of RocksDB, which has everything. So columns may be missing, at any time
+and for any reason: the run was written on another machine or for other key groups, its keys are not of one length, it
+is larger than memory is given for, its columns are damaged. Then RocksDB answers, as it answers every scan.
 
 A file is Arrow's IPC format, of (key: fixed_size_binary, value: large_binary, NULL for a deleted key) in key order, and
 is read through a memory map. Its name says which run it is of, and its checksum.
@@ -211,12 +211,19 @@ class ColumnsFolder:
         return found, used_bytes
 
     def find(self, runs: Sequence[str], *, bytes_max: int) -> list[RunColumns] | None:
-        """The columns of all these runs, in their order; None unless each has some, with keys of one length."""
-        files = dict(self._files())
-        found = [None if path is None else _open(path) for path in (files.get(_hashed(name)) for name in runs)]
-        columns = [run for run in found if run is not None]
-        is_of_use = len(columns) == len(runs) and len({run.key_bytes for run in columns}) == 1
-        return columns if is_of_use and sum(run.bytes for run in columns) <= bytes_max else None
+        """The columns of all these runs, in their order.
+
+        None if one of them has none, if their keys are not of one length, or if they are larger than `bytes_max`.
+        """
+        files, columns = dict(self._files()), list[RunColumns]()
+        for name in runs:
+            path = files.get(_hashed(name))
+            run = None if path is None else _open(path)
+            if run is None:
+                return None
+            columns.append(run)
+        is_one_length = len({run.key_bytes for run in columns}) == 1
+        return columns if is_one_length and sum(run.bytes for run in columns) <= bytes_max else None
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         with suppress(FileNotFoundError):
