@@ -1,6 +1,7 @@
 """Columns of runs beside RocksDB: they change how fast state is read, and never what is read."""
 
 import os
+import shutil
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -156,9 +157,50 @@ def test_few_keys_are_left_to_rocksdb(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(columns_module, "KEYS_WORTH_A_SEARCH", 3)
     folder = ColumnsFolder(tmp_path / "columns")
     keep(folder, "run", {b"a": b"1", b"b": b"2", b"c": b"3"}, tmp_path)
-    newest = opened(folder, ["run"])
+    newest = opened(folder, ["without columns", "run"])
     assert newest.read([b"a", b"b"], lambda rest: [b"rest"] * len(rest)) == [b"rest", b"rest"]
     assert newest.read([b"a", b"b", b"c"], lambda rest: [b"rest"] * len(rest)) == [b"1", b"2", b"3"]
+    everything = opened(folder, ["run"])
+    assert everything.read([b"a", b"b"], lambda rest: [b"rest"] * len(rest)) == [b"1", b"2"], "it need not be opened"
+
+
+def test_the_database_is_opened_once_columns_do_not_answer(tmp_path: Path) -> None:
+    prefix = b"\x00\x01\x00"
+    history: list[Entries] = [
+        {prefix + b"%d" % row: None if row == run else b"run %d" % run for row in range(run, 9)} for run in range(3)
+    ]
+    wanted, replica_folder = wanted_runs(tmp_path, history), tmp_path / "r"
+    every = [prefix + b"%d" % row for row in range(10)]
+    with RunWriter(tmp_path / "w") as writer:
+        for count in (1, 2, 3):
+            written, expected = write_columns(tmp_path / "new", history[count - 1]), laid_over(history[:count])
+            assert written is not None
+            columns_of(replica_folder).keep(f"run-{count - 1}", written)
+            with open_replica(replica_folder, wanted[:count], attempt="a") as replica:
+                found = RocksDBBackend(replica, writer, {0: 1e9}).read(0, every)
+            assert found == [expected.get(key) for key in every]
+            assert not (replica_folder / "db").exists(), "nobody has asked it for anything"
+        with open_replica(replica_folder, wanted, attempt="a") as replica:
+            rows = RocksDBBackend(replica, writer, {0: 1e9}).scan(0, every[0], every[-1])
+        assert dict(zip(rows.keys, rows.values, strict=True)) == laid_over(history)
+    shutil.rmtree(replica_folder)
+    with open_replica(replica_folder, wanted, attempt="a"):
+        assert (replica_folder / "db").exists(), "without columns, it is opened with the replica"
+
+
+def test_a_disk_that_does_not_take_the_database_is_said_when_it_is_opened(tmp_path: Path) -> None:
+    entries: Entries = {b"\x00\x01\x00a": b"1"}
+    (wanted,) = wanted_runs(tmp_path, [entries])
+    written = write_columns(tmp_path / "new", entries)
+    assert written is not None
+    columns_of(tmp_path / "r").keep("run-0", written)
+    (tmp_path / "r" / "db").write_text("in the place of a folder")
+    with (
+        RunWriter(tmp_path / "w") as writer,
+        open_replica(tmp_path / "r", [wanted], attempt="a") as replica,
+        pytest.raises(RetryableError, match=r"^the local copy of the state cannot be made"),
+    ):
+        RocksDBBackend(replica, writer, {0: 1.0}).scan(0, b"\x00\x01\x00", b"\x00\x01\x01")
 
 
 def test_a_state_has_its_own_runs(tmp_path: Path) -> None:

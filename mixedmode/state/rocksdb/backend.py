@@ -46,7 +46,7 @@ class RocksDBBackend:
     """KeyedStateBackend over a replica. `entries_per_group` ({state id: entries per key group}) is an estimate."""
 
     def __init__(self, replica: Replica, writer: RunWriter, entries_per_group: Mapping[int, float]) -> None:
-        self._database = replica.database
+        self._replica = replica
         self._columns: Mapping[int, NewestRuns] = replica.columns
         self._writer = writer
         self._entries_per_group = entries_per_group
@@ -70,8 +70,9 @@ class RocksDBBackend:
             return found
         rows: list[int] = []
         bounds = _up_to(after_prefix(prefixes[-1]))
-        with reading(self._database):
-            entries = self._database.iter(bounds)
+        database = self._replica.database
+        with reading(database):
+            entries = database.iter(bounds)
             try:
                 entries.seek(prefixes[0])
                 _collect(entries, prefixes, rows, found)
@@ -93,9 +94,10 @@ class RocksDBBackend:
 
     def _read_points(self, keys: Sequence[bytes]) -> list[bytes | None]:
         values: list[bytes | None] = []
-        with reading(self._database):
+        database = self._replica.database
+        with reading(database):
             for start in range(0, len(keys), KEYS_PER_CALL):
-                values += self._database.get(list(keys[start : start + KEYS_PER_CALL]))  # type: ignore[arg-type]
+                values += database.get(list(keys[start : start + KEYS_PER_CALL]))  # type: ignore[arg-type]
         return [value or None for value in values]  # an empty value is a tombstone
 
     def _read_by_scan(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -113,8 +115,9 @@ class RocksDBBackend:
     def _scan(self, start: bytes, end: bytes) -> StateRange:
         found = StateRange([], [])
         bounds = _up_to(end)
-        with reading(self._database):
-            entries = self._database.iter(bounds)
+        database = self._replica.database
+        with reading(database):
+            entries = database.iter(bounds)
             try:
                 entries.seek(start)
                 while entries.valid():

@@ -152,9 +152,10 @@ class NewestRuns:
     def read(self, keys: Sequence[bytes], read_rest: ReadRest) -> list[bytes | None]:
         """The value of each key, None where there is none; `read_rest` is asked for those that no run here holds.
 
-        `keys` are sorted and distinct. If they are few, or not of one length, `read_rest` is asked for all of them.
+        `keys` are sorted and distinct. If they are not of one length, `read_rest` is asked for all of them, and so if
+        they are few, unless the runs here are all there are.
         """
-        if not self.runs or len(keys) < KEYS_WORTH_A_SEARCH:
+        if not self.runs or (len(keys) < KEYS_WORTH_A_SEARCH and not self.is_all):
             return read_rest(keys)
         wanted = _searchable(keys)
         if wanted is None:

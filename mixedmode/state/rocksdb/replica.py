@@ -6,7 +6,7 @@ run that was merged from runs that the replica holds counts as held. Only runs o
 list is judged state by state: each has merges of its own.
 
 Invariants (tests/state/test_replica.py):
-  I1  an open replica holds exactly the wanted runs, the later over the earlier
+  I1  the database of an open replica holds exactly the wanted runs, the later over the earlier
   I2  a crash at any point leaves a replica that the next `open_replica` completes or rebuilds; so does damage or
       loss of its files, once it has been met
   I3  the committed files themselves are never changed (RocksDB gets hard links or copies)
@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -60,17 +61,32 @@ class WantedRun:
 class Replica:
     """An open replica. Close it, or use it as a context manager; no other process can open it meanwhile.
 
-    `columns`: of its newest runs, by state.
+    `columns`: of its newest runs, by state. `open_database` is called when something is asked of the database first.
     """
 
     def __init__(
-        self, folder: Path, database: Rdict, columns: Mapping[int, NewestRuns], lock: IO[str], *, is_temporary: bool
+        self,
+        folder: Path,
+        open_database: Callable[[], Rdict],
+        columns: Mapping[int, NewestRuns],
+        lock: IO[str],
+        *,
+        is_temporary: bool,
     ) -> None:
-        self.database = database
         self.columns = columns
         self._folder = folder
+        self._open_database = open_database
+        self._database: Rdict | None = None
         self._lock = lock
         self._is_temporary = is_temporary
+
+    @property
+    def database(self) -> Rdict:
+        """All runs. Raises RetryableError when the local disk cannot take them, and whatever `fetch` raises."""
+        if self._database is None:
+            with building(self._folder):
+                self._database = self._open_database()
+        return self._database
 
     def __enter__(self) -> Self:
         return self
@@ -80,9 +96,10 @@ class Replica:
 
     def close(self) -> None:
         """Waits for compactions that are under way, since closing would throw their work away."""
-        while _property(self.database, "rocksdb.num-running-compactions"):
-            time.sleep(_POLL_SECONDS)
-        self.database.close()
+        if self._database is not None:
+            while _property(self._database, "rocksdb.num-running-compactions"):
+                time.sleep(_POLL_SECONDS)
+            self._database.close()
         if self._is_temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.close()
@@ -95,8 +112,8 @@ def open_replica(
 
     A second attempt of the same subtask on one machine (speculation) finds the folder locked, and gets a temporary
     replica of its own, named after `attempt`. `cache_bytes` are for columns, and what they leave for blocks that were
-    read. Raises RetryableError when
-    the local disk cannot take the replica, and whatever `fetch` raises.
+    read. Where columns have all that is stored, the database is not opened before somebody asks for it: it may then
+    lack the runs of many epochs, which it takes over at once. Raises what `Replica.database` raises.
     """
     with building(folder):
         lock = _hold(folder, waits=False)
@@ -112,13 +129,16 @@ def open_replica(
             columns, taken_bytes = columns_of(folder).open(
                 [(run.state_id, run.name) for run in wanted], bytes_max=cache_bytes
             )
-            database = _opened(folder, wanted, max(BLOCK_BYTES, cache_bytes - taken_bytes))
+        opened = partial(_opened, folder, wanted, max(BLOCK_BYTES, cache_bytes - taken_bytes))
+        replica = Replica(folder, opened, columns, lock, is_temporary=is_temporary)
+        if not (columns and all(of_state.is_all for of_state in columns.values())):
+            _ = replica.database
     except BaseException:
         if is_temporary:
             shutil.rmtree(folder, ignore_errors=True)
         lock.close()
         raise
-    return Replica(folder, database, columns, lock, is_temporary=is_temporary)
+    return replica
 
 
 def columns_of(folder: Path) -> ColumnsFolder:
