@@ -12,7 +12,7 @@ from mixedmode.bench.summary import Goal, goals, lines, rounds_text
 from mixedmode.bench.texts import bound_text, count_text, event_text, goal_text, seconds_text, spread_text, times_text
 
 FOLDER = Path(__file__).parents[2] / "bench" / "results"
-KEPT = ("main.json", "sizes.json", "flights.json", "workloads.json", "scaling.json")
+KEPT = ("main.json", "live.json", "sizes.json", "flights.json", "workloads.json", "scaling.json")
 
 
 def results_section() -> str:
