@@ -1,6 +1,8 @@
 """Values of one length, in one array: what vectorised code makes of keys and states, and what RocksDB takes one by one.
 
 The one idea: it is a sequence of bytes for whoever needs an object per value, and an array for whoever does not.
+
+Invariant (tests/state/test_fixed_bytes.py): sequence, slices and Arrow columns are those of a list of the same values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +21,13 @@ class FixedBytes(Sequence[bytes]):
 
     def __init__(self, rows: npt.NDArray[np.uint8]) -> None:
         self.rows = np.ascontiguousarray(rows)
+
+    @staticmethod
+    def of(column: pa.FixedSizeBinaryArray) -> "FixedBytes":
+        """The values of a column without NULL, without a copy."""
+        n, width = len(column), column.type.byte_width
+        data = np.frombuffer(column.buffers()[1] or b"", np.uint8, count=n * width, offset=column.offset * width)
+        return FixedBytes(data.reshape(n, width))
 
     @property
     def width(self) -> int:
@@ -42,6 +51,10 @@ class FixedBytes(Sequence[bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._values)
+
+    def comparable(self) -> npt.NDArray[np.bytes_]:
+        """(n,) as numpy compares them, in the order of bytes; without a copy. What it gives one by one lacks zeros."""
+        return self.rows.view(f"S{self.width}").ravel()
 
     def fixed_size_binary(self) -> pa.FixedSizeBinaryArray:
         """(n,) of `width` bytes each, without a copy."""

@@ -22,18 +22,14 @@ def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: in
     """
     if pa.types.is_fixed_size_binary(keys.type):
         return _fixed(key_groups, keys, state_id)
-    prefixes = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(PREFIX_BYTES), len(keys), [None, pa.py_buffer(_prefixes(key_groups, state_id))]
-    ).cast(pa.large_binary())
+    prefixes = FixedBytes(_prefixes(key_groups, state_id)).large_binary()
     return pc.binary_join_element_wise(prefixes, keys, pa.scalar(b"", keys.type)).to_pylist()  # type: ignore[no-any-return]
 
 
 def _fixed(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> FixedBytes:
-    width = keys.type.byte_width
-    raw = np.frombuffer(keys.buffers()[1] or b"", np.uint8, count=len(keys) * width, offset=keys.offset * width)
-    stored = np.empty((len(keys), PREFIX_BYTES + width), np.uint8)
+    stored = np.empty((len(keys), PREFIX_BYTES + keys.type.byte_width), np.uint8)
     stored[:, :PREFIX_BYTES] = _prefixes(key_groups, state_id)
-    stored[:, PREFIX_BYTES:] = raw.reshape(len(keys), width)
+    stored[:, PREFIX_BYTES:] = FixedBytes.of(keys).rows
     return FixedBytes(stored)
 
 

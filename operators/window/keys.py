@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from mixedmode.keys import KeySchema, encode_keys, group_codes, key_groups
 from mixedmode.keys.rows import binary_rows, read_at
+from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.keys import range_of_group
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
@@ -83,16 +84,16 @@ def joined(*parts: pa.Array) -> pa.Array:
     rows, width = len(parts[0]), sum(part.type.byte_width for part in parts)
     out, at = np.empty((rows, width), np.uint8), 0
     for part in parts:
-        out[:, at : at + part.type.byte_width] = _bytes(part)
+        out[:, at : at + part.type.byte_width] = FixedBytes.of(part).rows
         at += part.type.byte_width
-    return _fixed_binary(out)
+    return FixedBytes(out).fixed_size_binary()
 
 
 def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: int = 0) -> pa.Array:
     """The keys within stored keys (n,), without the `before` bytes ahead of each and the `after` bytes behind it."""
     if schema.width is not None:
         whole = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), before + schema.width + after)
-        return _fixed_binary(np.ascontiguousarray(whole[:, before : before + schema.width]))
+        return FixedBytes(whole[:, before : before + schema.width]).fixed_size_binary()
     rows = binary_rows(pa.array(stored, pa.large_binary()))
     lengths = rows.ends - rows.starts - before - after
     bounds = np.zeros(len(stored) + 1, np.int64)
@@ -121,13 +122,3 @@ def _encoded(time_us: int) -> bytes:
 def _decoded(data: npt.NDArray[np.uint8], positions: Int64s) -> Int64s:
     words: npt.NDArray[np.uint64] = read_at(data, ">u8", positions).astype(np.uint64)
     return (words ^ _SIGN).view(np.int64)
-
-
-def _bytes(keys: pa.Array) -> npt.NDArray[np.uint8]:
-    width = keys.type.byte_width
-    raw = np.frombuffer(keys.buffers()[1] or b"", np.uint8, count=len(keys) * width, offset=keys.offset * width)
-    return raw.reshape(len(keys), width)
-
-
-def _fixed_binary(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, pa.py_buffer(rows)])

@@ -53,6 +53,15 @@ def keep(folder: ColumnsFolder, name: str, entries: Entries, scratch: Path) -> P
     return kept
 
 
+def keep_beside(replica: Path, name: str, entries: Entries) -> int:
+    """Columns of a run with these entries, for the replica in a folder; gives their size."""
+    written = write_columns(replica.with_name("new"), entries)
+    assert written is not None
+    size = written.stat().st_size
+    columns_of(replica).keep(name, written)
+    return size
+
+
 def opened(folder: ColumnsFolder, names: Sequence[str], *, bytes_max: int = ENOUGH) -> NewestRuns:
     found, taken_bytes = folder.open([(0, name) for name in names], bytes_max=bytes_max)
     assert taken_bytes <= bytes_max
@@ -173,9 +182,8 @@ def test_the_database_is_opened_once_columns_do_not_answer(tmp_path: Path) -> No
     every = [prefix + b"%d" % row for row in range(10)]
     with RunWriter(tmp_path / "w") as writer:
         for count in (1, 2, 3):
-            written, expected = write_columns(tmp_path / "new", history[count - 1]), laid_over(history[:count])
-            assert written is not None
-            columns_of(replica_folder).keep(f"run-{count - 1}", written)
+            keep_beside(replica_folder, f"run-{count - 1}", history[count - 1])
+            expected = laid_over(history[:count])
             with open_replica(replica_folder, wanted[:count], attempt="a") as replica:
                 found = RocksDBBackend(replica, writer, {0: 1e9}).read(0, every)
             assert found == [expected.get(key) for key in every]
@@ -191,9 +199,7 @@ def test_the_database_is_opened_once_columns_do_not_answer(tmp_path: Path) -> No
 def test_a_disk_that_does_not_take_the_database_is_said_when_it_is_opened(tmp_path: Path) -> None:
     entries: Entries = {b"\x00\x01\x00a": b"1"}
     (wanted,) = wanted_runs(tmp_path, [entries])
-    written = write_columns(tmp_path / "new", entries)
-    assert written is not None
-    columns_of(tmp_path / "r").keep("run-0", written)
+    keep_beside(tmp_path / "r", "run-0", entries)
     (tmp_path / "r" / "db").write_text("in the place of a folder")
     with (
         RunWriter(tmp_path / "w") as writer,
@@ -318,9 +324,8 @@ def test_a_backend_asks_rocksdb_for_what_columns_do_not_hold(tmp_path: Path, mon
         {prefix + b"%04d" % row: b"old" for row in range(0, 3000, 2)},
         {prefix + b"%04d" % row: b"new" if row % 5 else None for row in range(0, 3000, 3)},
     ]
-    wanted, newest = wanted_runs(tmp_path, history), write_columns(tmp_path / "new", history[1])
-    assert newest is not None
-    columns_of(tmp_path / "r").keep("run-1", newest)
+    wanted = wanted_runs(tmp_path, history)
+    keep_beside(tmp_path / "r", "run-1", history[1])
     asked: list[bytes] = []
     read_rest = RocksDBBackend._read_rest
 
@@ -341,10 +346,7 @@ def test_columns_take_their_memory_from_the_blocks(tmp_path: Path) -> None:
     wanted, cache_bytes = wanted_runs(tmp_path, [entries]), 1 << 20
     with open_replica(tmp_path / "r", wanted, attempt="a", cache_bytes=cache_bytes) as replica:
         assert replica.database.property_int_value("rocksdb.block-cache-capacity") == cache_bytes
-    written = write_columns(tmp_path / "new", entries)
-    assert written is not None
-    size = written.stat().st_size
-    columns_of(tmp_path / "r").keep("run-0", written)
+    size = keep_beside(tmp_path / "r", "run-0", entries)
     with open_replica(tmp_path / "r", wanted, attempt="a", cache_bytes=cache_bytes) as replica:
         assert replica.database.property_int_value("rocksdb.block-cache-capacity") == cache_bytes - size
     assert np.isclose(size, 3000 * (7 + 30 + 8), rtol=0.1), "what it takes is what it holds"

@@ -1,5 +1,6 @@
 """Values of one length in one array: the same sequence, and the same Arrow columns, as a list of bytes."""
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +36,9 @@ def test_it_is_the_arrow_columns_of_a_list(values: list[bytes], start: int) -> N
     ):
         column.validate(full=True)
         assert column.equals(pa.array(values[start:], data_type))
+    width = len(values[0])
+    assert list(FixedBytes.of(pa.array(values, pa.binary(width)).slice(start))) == values[start:]
+    assert [values[row] for row in np.argsort(fixed(values, width).comparable(), kind="stable")] == sorted(values)
 
 
 @given(st.lists(st.integers(1, 2).flatmap(lambda width: st.tuples(st.just(width), values_of(width))), min_size=1))

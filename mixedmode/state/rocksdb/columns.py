@@ -250,7 +250,7 @@ def _value_array(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
 def _searchable(keys: Sequence[bytes]) -> npt.NDArray[np.bytes_] | None:
     """Keys as numpy compares them; None if they are not of one length."""
     if isinstance(keys, FixedBytes):
-        return keys.rows.view(f"S{keys.width}").ravel()
+        return keys.comparable()
     widths = set(map(len, keys))
     return np.frombuffer(b"".join(keys), f"S{widths.pop()}") if len(widths) == 1 else None
 
@@ -270,15 +270,12 @@ def _open(path: Path) -> RunColumns | None:
     except (OSError, pa.ArrowInvalid):
         return None
     columns = (batch.columns for batch in batches)
-    return RunColumns(file_bytes, key_bytes, tuple(_Batch(_numpy(keys), values) for keys, values in columns))
+    return RunColumns(
+        file_bytes, key_bytes, tuple(_Batch(FixedBytes.of(keys).comparable(), values) for keys, values in columns)
+    )
 
 
 @lru_cache(_CHECKED_FILES)
 def _is_whole(path: Path) -> bool:
     """Whether the file has the checksum that its name says. Read once per process: nobody changes it."""
     return file_checksum(path) == path.name.rpartition("-")[2]
-
-
-def _numpy(keys: pa.FixedSizeBinaryArray) -> npt.NDArray[np.bytes_]:
-    width = keys.type.byte_width
-    return np.frombuffer(keys.buffers()[1], f"S{width}", count=len(keys), offset=keys.offset * width)

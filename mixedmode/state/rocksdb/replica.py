@@ -108,7 +108,7 @@ class Replica:
 def open_replica(
     folder: Path, wanted: Sequence[WantedRun], *, attempt: str, cache_bytes: int = DEFAULT_CACHE_BYTES
 ) -> Replica:
-    """The replica in `folder`, holding exactly the runs `wanted`, oldest first.
+    """The replica in `folder` of exactly the runs `wanted`, oldest first.
 
     A second attempt of the same subtask on one machine (speculation) finds the folder locked, and gets a temporary
     replica of its own, named after `attempt`. `cache_bytes` are for columns, and what they leave for blocks that were
@@ -132,7 +132,7 @@ def open_replica(
         opened = partial(_opened, folder, wanted, max(BLOCK_BYTES, cache_bytes - taken_bytes))
         replica = Replica(folder, opened, columns, lock, is_temporary=is_temporary)
         if not (columns and all(of_state.is_all for of_state in columns.values())):
-            _ = replica.database
+            _ = replica.database  # it will be asked, so whatever is wrong with it is said here
     except BaseException:
         if is_temporary:
             shutil.rmtree(folder, ignore_errors=True)
