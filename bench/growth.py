@@ -23,10 +23,10 @@ from mixedmode.checkpoint.runs import Replacement, put_in_place, state_bytes
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, OperatorState, PathTaken, RunFile, SourceProgress, StagedFile
 from mixedmode.keys import KeyGroupRange, group_range
-from mixedmode.runtime.memory import MemoryShares
-from mixedmode.runtime.task_state import Attempt, StateTask, TaskState
 from mixedmode.state import KeyedStateBackend, StateDescriptor
 from mixedmode.state.merging import FAN_IN
+from mixedmode.tasks.memory import MemoryShares
+from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
 
 #: reads and writes the state of the key groups; called once per subtask and epoch
 Work = Callable[[KeyedStateBackend, KeyGroupRange], None]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from mixedmode.errors import RetryableError
-from mixedmode.services.artifacts import kafka_connector, spark_avro
+from mixedmode.spark.jars import kafka_connector, spark_avro
 from mixedmode.state.rocksdb import columns
 from tests.s3 import S3Server, s3_server
 from tests.services.fixtures import database, kafka, own_kafka, own_postgres, postgres
@@ -57,7 +57,7 @@ def scratch_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def spark(scratch_folder: Path) -> Iterator["SparkSession"]:
     """The session that every test shares, since a process can have one only."""
     from mixedmode.job import Job, Sink, Source
-    from mixedmode.runtime.session import open_session
+    from mixedmode.spark.session import open_session
     from tests.harness import JAVA_OPTIONS, SPARK
 
     settings_of_spark = {**SPARK, **connector_settings()}

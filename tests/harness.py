@@ -21,8 +21,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.clock import Clock
-from mixedmode.job import Job
-from mixedmode.runtime.events import (
+from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
     EpochStarted,
@@ -33,7 +32,8 @@ from mixedmode.runtime.events import (
     SparkLogRepaired,
     WentBack,
 )
-from mixedmode.runtime.run import RunOptions, Until, run_job
+from mixedmode.driver.run import RunOptions, Until, run_job
+from mixedmode.job import Job
 from mixedmode.sinks.table import current_table
 
 #: the embedded Spark of the tests: two cores, little memory. Queries are interpreted, because compiling them takes

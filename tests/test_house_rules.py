@@ -5,6 +5,7 @@ small bad file below. A complaint starts with `path:line`, and says what to do.
 """
 
 import ast
+import functools
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,10 @@ Files = Mapping[str, str]  # path relative to the root, with forward slashes -> 
 
 # Who may import what. A package not named here may be imported anywhere.
 ONLY_FROM = {
-    "pyspark": ("mixedmode/runtime/", "mixedmode/sources/", "mixedmode/sinks/", "mixedmode/bench/", "tests/", "bench/"),
+    "pyspark": (
+        *(f"mixedmode/{name}/" for name in ("spark", "sources", "sinks", "tasks", "analysis", "executor", "driver")),
+        *("mixedmode/bench/", "tests/", "bench/"),
+    ),
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
     "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
     "moto": ("tests/",),
@@ -28,20 +32,39 @@ ONLY_FROM = {
     "matplotlib": ("mixedmode/bench/", "tests/", "bench/"),
     "mixedmode.bench": ("mixedmode/bench/", "mixedmode/cli/bench.py", "tests/", "bench/"),
 }
-# What a layer must not know, besides the above: the arrows of the architecture point down its list of layers.
-UPPER_LAYERS = tuple(f"mixedmode.{name}" for name in ("runtime", "sources", "sinks", "cli", "job", "config", "demo"))
+# The layers, lowest first: a module imports from its own layer and from those below. What shares a line is one layer.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("clock", "durations", "secrets", "profile", "crash_points"),
+    ("keys",),
+    ("sort", "time"),
+    ("checkpoint",),
+    ("state",),
+    ("operators",),
+    ("connectors", "process"),  # what a user's own classes import
+    ("custom_classes",),
+    ("config",),
+    ("plan",),
+    ("spark",),
+    ("sources", "sinks"),
+    ("tasks",),
+    ("analysis", "executor"),
+    ("driver",),
+    ("job",),
+    ("testing", "services", "demo"),
+    ("cli",),
+    ("bench",),
+    ("__main__",),
+)
+RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+# What a layer must not know although it lies below.
 NEVER_FROM = {
-    "mixedmode/keys/": (*UPPER_LAYERS, "mixedmode.sort", "mixedmode.state", "mixedmode.checkpoint", "operators"),
-    "mixedmode/sort/": (*UPPER_LAYERS, "mixedmode.state", "mixedmode.checkpoint", "operators"),
-    "mixedmode/time/": (*UPPER_LAYERS, "mixedmode.state", "mixedmode.checkpoint", "operators"),
-    "mixedmode/state/": (*UPPER_LAYERS, "operators"),
-    "mixedmode/checkpoint/": (*UPPER_LAYERS, "operators"),
-    "operators/": UPPER_LAYERS,
-    "mixedmode/testing/": tuple(f"mixedmode.{name}" for name in ("runtime", "sources", "sinks", "checkpoint", "cli")),
+    "mixedmode/checkpoint/": ("mixedmode.state",),
+    "mixedmode/testing/": tuple(f"mixedmode.{name}" for name in ("driver", "spark", "sources", "sinks", "checkpoint")),
     "mixedmode/": ("tests", "bench", "pytest"),
 }
 # Pure layers are given the time and the randomness that they need.
-PURE_MODULES = ("mixedmode/checkpoint/rescale.py", "mixedmode/runtime/scaling.py")
+PURE_MODULES = ("mixedmode/checkpoint/rescale.py", "mixedmode/driver/scaling.py")
 NO_CLOCK = ("mixedmode/keys/", "mixedmode/time/", "operators/", "mixedmode/checkpoint/decide.py", *PURE_MODULES)
 CLOCKS = ("time", "random", "numpy.random", "secrets", "uuid")
 
@@ -73,6 +96,36 @@ def import_complaints(files: Files) -> Iterator[str]:
                     yield f"{path}:{line} imports {name}; {layer} must not know it"
             if path.startswith(NO_CLOCK) and any(is_within(name, clock) for clock in CLOCKS):
                 yield f"{path}:{line} imports {name}; take the clock or the generator as an argument"
+
+
+def layer_complaints(files: Files) -> Iterator[str]:
+    """Imports of a layer above, and packages that have no place among the layers."""
+    for path, tree in parsed(only(files, "mixedmode/", "operators/")):
+        own = layer_of(path.removesuffix(".py").replace("/", "."))
+        if own is None:
+            continue
+        if own not in RANKS:
+            yield f"{path}:1 belongs to {own}, which has no place in LAYERS; give it one"
+            continue
+        for name, line in imports_of(tree):
+            other = layer_of(name)
+            if other is not None and other != own and RANKS.get(other, -1) >= RANKS[own]:
+                yield f"{path}:{line} imports {name}; {own} lies below {other}, or beside it, and must not know it"
+
+
+def circle_complaints(files: Files) -> Iterator[str]:
+    """Files that import each other, directly or through others."""
+    modules = {module_of(path): path for path in only(files, "mixedmode/", "operators/") if path.endswith(".py")}
+    graph = {
+        name: {found for target, _ in imports_of(parse(files[path], path)) if (found := nearest(target, modules))}
+        for name, path in modules.items()
+    }
+    while leaves := {name for name, targets in graph.items() if not (targets - {name}) & graph.keys()}:
+        graph = {name: targets for name, targets in graph.items() if name not in leaves}
+    circles = {name for name in graph if reaches(name, name, graph)}
+    yield from (
+        f"{modules[name]}:1 imports itself through others: one of {', '.join(sorted(circles))}" for name in circles
+    )
 
 
 def sleep_complaints(files: Files) -> Iterator[str]:
@@ -180,10 +233,13 @@ def only(files: Files, *prefixes: str) -> Files:
     return {path: text for path, text in files.items() if path.startswith(prefixes)}
 
 
+parse = functools.cache(ast.parse)  # each rule reads every file
+
+
 def parsed(files: Files) -> Iterator[tuple[str, ast.Module]]:
     for path, text in files.items():
         if path.endswith(".py"):
-            yield path, ast.parse(text, path)
+            yield path, parse(text, path)
 
 
 def imports_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -193,6 +249,38 @@ def imports_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def layer_of(name: str) -> str | None:
+    """The layer of a module; None for what is not ours, and for the package `mixedmode` itself."""
+    first, *rest = name.split(".")
+    if first == "operators":
+        return first
+    return rest[0] if first == "mixedmode" and rest and rest[0] != "__init__" and not rest[0][0].isupper() else None
+
+
+def module_of(path: str) -> str:
+    """The dotted name of a Python file."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def nearest(name: str, modules: Mapping[str, str]) -> str | None:
+    """The module that `from a import b` loads: a.b if that is one, else a."""
+    return name if name in modules else next((n for n in (name.rpartition(".")[0],) if n in modules), None)
+
+
+def reaches(start: str, end: str, graph: Mapping[str, set[str]]) -> bool:
+    """Whether imports lead from one module to another, by at least one step."""
+    seen: set[str] = set()
+    todo = list(graph.get(start, ()))
+    while todo:
+        name = todo.pop()
+        if name == end:
+            return True
+        if name not in seen:
+            seen.add(name)
+            todo += graph.get(name, ())
+    return False
 
 
 def is_within(name: str, package: str) -> bool:
@@ -249,6 +337,14 @@ def test_each_layer_imports_only_what_it_may_know(files: Files) -> None:
     agree(import_complaints(files))
 
 
+def test_arrows_between_layers_point_down(files: Files) -> None:
+    agree(layer_complaints(files))
+
+
+def test_no_files_import_each_other(files: Files) -> None:
+    agree(circle_complaints(files))
+
+
 def test_no_test_sleeps(files: Files) -> None:
     agree(sleep_complaints(files))
 
@@ -275,12 +371,11 @@ def test_every_reference_leads_somewhere(files: Files) -> None:
 @pytest.mark.parametrize(
     ("path", "code", "complaint"),
     [
-        ("mixedmode/keys/hash.py", "import pyspark.sql", "imports pyspark.sql; only mixedmode/runtime/"),
+        ("mixedmode/keys/hash.py", "import pyspark.sql", "imports pyspark.sql; only mixedmode/spark/"),
         ("mixedmode/cli/run.py", "def f():\n    from pyspark import sql", "mixedmode/cli/run.py:2 imports pyspark.sql"),
         ("mixedmode/state/batch/store.py", "import rocksdict", "only mixedmode/state/rocksdb"),
         ("mixedmode/checkpoint/gc.py", "from obstore import put", "only mixedmode/checkpoint/store.py"),
-        ("mixedmode/sort/runs.py", "from mixedmode import state", "mixedmode/sort/ must not know it"),
-        ("operators/aggregate/plan.py", "from mixedmode.runtime.epoch import Epoch", "operators/ must not know it"),
+        ("mixedmode/testing/epoch.py", "from mixedmode import sinks", "mixedmode/testing/ must not know it"),
         ("mixedmode/errors.py", "import tests.helpers", "mixedmode/ must not know it"),
         ("mixedmode/time/timers.py", "import time", "take the clock or the generator as an argument"),
     ],
@@ -293,7 +388,7 @@ def test_a_forbidden_import_is_found(path: str, code: str, complaint: str) -> No
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("mixedmode/runtime/session.py", "import pyspark"),
+        ("mixedmode/spark/session.py", "import pyspark"),
         ("mixedmode/state/rocksdb/store.py", "import rocksdict"),
         ("mixedmode/checkpoint/store.py", "import obstore"),
         ("mixedmode/sort/order.py", "from mixedmode.keys import encode\nimport numpy"),
@@ -303,6 +398,39 @@ def test_a_forbidden_import_is_found(path: str, code: str, complaint: str) -> No
 )
 def test_an_allowed_import_is_let_through(path: str, code: str) -> None:
     agree(import_complaints({path: code}))
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "complaint"),
+    [
+        ("mixedmode/sort/runs.py", "from mixedmode import state", "sort lies below state"),
+        ("mixedmode/sort/runs.py", "from mixedmode.time import windows", "sort lies below time, or beside it"),
+        (
+            "operators/aggregate/plan.py",
+            "from mixedmode.driver.epochs import EpochRunner",
+            "operators lies below driver",
+        ),
+        (
+            "mixedmode/sinks/files.py",
+            "def f():\n    import mixedmode.tasks.rows",
+            "sinks/files.py:2 imports mixedmode.tasks",
+        ),
+        ("mixedmode/attic/a.py", "import os", "attic, which has no place in LAYERS"),
+    ],
+)
+def test_an_arrow_that_points_up_is_found(path: str, code: str, complaint: str) -> None:
+    (found,) = layer_complaints({path: code})
+    assert complaint in found
+
+
+def test_files_that_import_each_other_are_found() -> None:
+    files = {
+        "operators/a.py": "from operators import b",
+        "operators/b.py": "def f():\n    from operators.c import g",
+        "operators/c.py": "import operators.a\nimport operators.d",
+        "operators/d.py": "import os",
+    }
+    assert {text.split(":")[0] for text in circle_complaints(files)} == {f"operators/{name}.py" for name in "abc"}
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.runtime.spark_errors import explained
 from mixedmode.secrets import has_secrets, hidden, resolve, resolve_all
+from mixedmode.spark.errors import explained
 
 
 def test_a_setting_names_a_variable_and_whoever_needs_it_gets_the_value(monkeypatch: pytest.MonkeyPatch) -> None:

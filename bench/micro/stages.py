@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from bench.function import CountAndSum
-from mixedmode.job.plan import KeyedStage
 from mixedmode.keys import KeySchema
-from mixedmode.runtime.exchange import KEY_PREFIX, BlockKind, MapSide
-from mixedmode.runtime.timing import Timing
+from mixedmode.plan.stages import KeyedStage
+from mixedmode.tasks.exchange import KEY_PREFIX, BlockKind, MapSide
+from mixedmode.tasks.timing import Timing
 from mixedmode.time import WatermarkState
 from operators.aggregate import AggregateOperator, Aggregator, aggregate_function, aggregator_for, argument_name
 from operators.process import LocalFunction, ProcessOperator

@@ -20,9 +20,9 @@ from mixedmode.bench.contestant import EpochSpan, Outcome, Task
 from mixedmode.bench.feed import Feed, fed_data, first_table, live_parts, with_events
 from mixedmode.bench.session import LIVE_SECONDS_MAX, OnSpark
 from mixedmode.bench.workload import Mode, Workload, answers_in
+from mixedmode.driver.events import EpochCommitted, EpochStarted, Phase, Silent
+from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InternalError, RetryableError
-from mixedmode.runtime.events import EpochCommitted, EpochStarted, Phase, Silent
-from mixedmode.runtime.run import RunOptions, Until, run_job
 from mixedmode.sinks.table import current_table
 
 

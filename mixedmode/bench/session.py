@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.cli.machine import java_fact
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.session import open_session
+from mixedmode.spark.session import open_session
 
 LIVE_SECONDS_MAX = 600.0  # a live run that takes longer is stuck; it is stopped, and the benchmark fails
 

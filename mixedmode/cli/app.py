@@ -55,7 +55,7 @@ def run(
         loaded = load_job(job, overrides or ())
         folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
         require_environment(folders)
-        from mixedmode.runtime.run import RunOptions, Until, run_job
+        from mixedmode.driver.run import RunOptions, Until, run_job
 
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
         stop = _stop_on_signals()
@@ -72,7 +72,7 @@ def validate(job: JobFile, overrides: Overrides = None) -> None:
 
         loaded = load_job(job, overrides or ())
         require_environment([])
-        from mixedmode.runtime.plan import plan_job
+        from mixedmode.driver.planning import plan_job
 
         planned = plan_job(loaded.spec, loaded.where)
         columns = ", ".join(f"{field.name} {field.type}" for field in planned.plan.output_fields)
@@ -87,8 +87,8 @@ def explain(job: JobFile, overrides: Overrides = None) -> None:
 
         loaded = load_job(job, overrides or ())
         require_environment([])
-        from mixedmode.job.explain import explain_plan
-        from mixedmode.runtime.plan import plan_job
+        from mixedmode.driver.planning import plan_job
+        from mixedmode.plan.explain import explain_plan
 
         planned = plan_job(loaded.spec, loaded.where)
         screen_print(explain_plan(loaded.spec, planned.plan, cores=planned.cores))
@@ -109,7 +109,7 @@ def rescale(
     """Ask a running job for another parallelism, from its next epoch on. Give the --set that it was started with."""
     with errors_as_messages():
         from mixedmode.config import load_job
-        from mixedmode.job.rescale import ask_to_rescale
+        from mixedmode.driver.rescale_requests import ask_to_rescale
 
         if (subtasks is None) != reset or (reset and step is not None):
             msg = "give either a number of subtasks, with --step if you like, or --reset alone"

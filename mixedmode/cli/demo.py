@@ -11,8 +11,8 @@ from mixedmode.cli.display import Display, output_console, screen
 from mixedmode.cli.table import table_report
 from mixedmode.config import LoadedJob, load_job
 from mixedmode.demo.orders import Shop, history
+from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.run import RunOptions, Until, run_job
 
 ORDERS_PER_SECOND = 20_000
 ROWS_SHOWN = 8

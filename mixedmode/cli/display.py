@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from mixedmode.config import JobSpec, resolve_mode
-from mixedmode.runtime.events import (
+from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
     EpochStarted,

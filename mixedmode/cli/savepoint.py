@@ -82,7 +82,7 @@ def restore(
         loaded = load_job(job, overrides or ())
         require_environment([])
         from mixedmode.cli.savepoint_reports import restore_report
-        from mixedmode.runtime.restore import restore_savepoint
+        from mixedmode.driver.restoring import restore_savepoint
 
         restored = restore_savepoint(
             place, loaded.spec, loaded.where, allow_dropped=allow_dropped_state, moved=_folders(moved or ())

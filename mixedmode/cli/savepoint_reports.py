@@ -22,7 +22,7 @@ from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job.savepoints import savepoint_of, take_savepoint
 
 if TYPE_CHECKING:
-    from mixedmode.runtime.restore import RestoredJob  # which imports Spark
+    from mixedmode.driver.restoring import RestoredJob  # which imports Spark
 
 _JOB_FILES = (".yaml", ".yml")
 

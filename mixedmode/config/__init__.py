@@ -14,7 +14,8 @@ from mixedmode.config.execution import (
 )
 from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec, FileSourceSpec
 from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
-from mixedmode.config.kafka import KafkaSideOutputSpec, KafkaSinkSpec, KafkaSourceSpec, KafkaValueSpec
+from mixedmode.config.kafka import KafkaSourceSpec, KafkaValueSpec
+from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
 from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec, TableSourceSpec, TableStartSpec
 from mixedmode.config.load import LoadedJob, job_spec_from_mapping, load_job, load_job_spec
 from mixedmode.config.modes import ModePolicy, resolve_mode

@@ -5,17 +5,16 @@ Secrets stay names here: whatever of it holds `${env:NAME}` is resolved when it 
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_serializer
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Flag, Options, Section, Text, refusal
-from mixedmode.config.sinks import SinkSpec, WithSchema
+from mixedmode.config.kafka_sink import option_findings
+from mixedmode.config.sink_kinds import AnySink
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
-
-if TYPE_CHECKING:
-    from mixedmode.config.connectors import AnySink
 
 #: options of Spark's connector that settings of ours stand for; lower case
 _OURS_IN_SOURCES = {
@@ -37,7 +36,6 @@ _OURS_IN_SOURCES = {
     "maxtriggerdelay": "max-records-per-epoch",
     "maxrecordsperpartition": "max-records-per-epoch",
 }
-_OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topic", "includeheaders": "topic"}
 _ENDS = {"earliest": -2, "latest": -1}  # as Spark writes them
 
 
@@ -186,7 +184,7 @@ class KafkaSourceSpec(SourceSpec):
         description="a record that cannot be decoded; fail: the job stops and says which; dead-letter: it goes to an "
         "output of its own",
     )
-    dead_letter: "AnySink | None" = Field(
+    dead_letter: AnySink | None = Field(
         default=None, description="where records go that cannot be decoded; needs undecodable: dead-letter"
     )
     allow_data_loss: Flag = Field(
@@ -229,7 +227,7 @@ class KafkaSourceSpec(SourceSpec):
         if self.key_format != "text" and self.metadata.key is None:
             yield ("key-format",), " has no effect: the key is no column. Name it in metadata.key, or remove this."
         yield from self._starting_findings()
-        yield from _option_findings(self.options, _OURS_IN_SOURCES)
+        yield from option_findings(self.options, _OURS_IN_SOURCES)
 
     def _starting_findings(self) -> Iterator[tuple[Path, str]]:
         if self.starting.offsets is None or not self.topics:
@@ -241,34 +239,3 @@ class KafkaSourceSpec(SourceSpec):
                 f"topics={', '.join(others)}"
             )
             yield ("starting", "offsets"), text
-
-
-class KafkaSinkSpec(SinkSpec):
-    """A topic that the job writes: one record per row, at least once."""
-
-    format: Literal["kafka"] = Field(description="kafka")
-    bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")
-    topic: Text = Field(description="the topic, which has to be there")
-    options: Options = Field(
-        default={}, description="options of Spark's Kafka connector; those of Kafka's producers begin with kafka."
-    )
-
-    @property
-    def place(self) -> str:
-        """See SinkSpec."""
-        return f"kafka {self.topic} at {self.bootstrap_servers}"
-
-    def _findings(self) -> Iterator[tuple[Path, str]]:
-        yield from _option_findings(self.options, _OURS_IN_SINKS)
-
-
-class KafkaSideOutputSpec(WithSchema, KafkaSinkSpec):
-    """A topic for the rows of one tag."""
-
-
-def _option_findings(options: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    for option in options:
-        setting = ours.get(option.lower())
-        if setting is not None:
-            text = f" has an option that is set by {setting}. Remove it, and see that setting. option={option}"
-            yield ("options",), text

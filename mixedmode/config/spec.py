@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from mixedmode.config.connectors import AnySink, AnySource
+from mixedmode.config.connectors import AnySource
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.execution import (
     ExecutionSpec,
@@ -29,6 +29,7 @@ from mixedmode.config.execution import (
     StateSpec,
 )
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text, refusal
+from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
 

@@ -49,7 +49,7 @@ from mixedmode.job.arguments import (
 from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, class_reference
 
 if TYPE_CHECKING:
-    from mixedmode.runtime.events import Observer
+    from mixedmode.driver.events import Observer
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -160,11 +160,11 @@ class Job:
         step = checked_section(MapStep, values, place="Job.map", name=argument)
         return self.with_step(resolve_step(step, FilePath()))
 
-    def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob:
+    def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob[Self]:
         """The rows by key, for `.aggregate(...)` or `.process(...)` to end the step, or `.window(...)` to go on."""
         return KeyedJob(self, columns, name, parallelism)
 
-    def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob:
+    def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob[Self]:
         """All rows, without a key, by window, for `.aggregate(...)` to end the step. See WindowArguments."""
         return WindowedJob.checked(self, {"name": name}, window)
 
@@ -189,8 +189,8 @@ class Job:
         told of epochs and the flip as they happen. Raises InvalidJobError before anything is committed, or another
         kind of mixedmode.errors that says what to do; calling it again resumes.
         """
-        from mixedmode.runtime.events import Silent  # noqa: PLC0415 - Spark is loaded only to run
-        from mixedmode.runtime.run import RunOptions, Until, run_job  # noqa: PLC0415
+        from mixedmode.driver.events import Silent  # noqa: PLC0415 - Spark is loaded only to run
+        from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415
 
         options = RunOptions(until=Until(until), observer=observer or Silent(), stop=stop)
         run_job(self.spec, self.where, options)
@@ -201,7 +201,7 @@ class Job:
         None withdraws all that was asked for. Returns when it is asked for. Raises InvalidJobError, which says why, if
         it cannot be done.
         """
-        from mixedmode.job.rescale import ask_to_rescale  # noqa: PLC0415 - the store is loaded only to use it
+        from mixedmode.driver.rescale_requests import ask_to_rescale  # noqa: PLC0415 - the store is loaded only to use it
 
         ask_to_rescale(self.spec, parallelism, step=step)
 
@@ -219,7 +219,7 @@ class Job:
         allow_dropped_state: leave out the state of steps that the job does not have. moved: folders of input files that
         were moved since, {as it was: as it is}. Raises InvalidJobError, which says why, if the job cannot go on.
         """
-        from mixedmode.runtime.restore import restore_savepoint  # noqa: PLC0415 - Spark is loaded only to plan
+        from mixedmode.driver.restoring import restore_savepoint  # noqa: PLC0415 - Spark is loaded only to plan
 
         restore_savepoint(os.fspath(place), self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)
 

@@ -11,17 +11,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Unpack
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.steps import KeyedAggregateStep, KeyedInput, ProcessStep
+from mixedmode.config.steps import KeyedAggregateStep, KeyedInput, ProcessStep, Step
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, FileName, PlainValue, argument, nested
 
-if TYPE_CHECKING:
-    from mixedmode.job.api import Job
+
+class TakesSteps(Protocol):
+    """A job that a finished step is added to: Job, in api.py."""
+
+    def with_step(self, step: Step) -> Self:
+        """The same job with one more step."""
+
+
+J = TypeVar("J", bound=TakesSteps)
 
 #: argument that says what kind of window it is: where its value goes
 _KINDS: dict[str, tuple[str, str]] = {
@@ -54,42 +61,38 @@ class WindowArguments(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class WindowedJob:
+class WindowedJob(Generic[J]):
     """A job whose next step has its windows, and keys if any, and not yet its outputs."""
 
-    job: "Job"
+    job: J
     settings: Mapping[str, Any]
 
     @classmethod
-    def checked(cls, job: "Job", settings: Mapping[str, Any], window: WindowArguments) -> Self:
+    def checked(cls, job: J, settings: Mapping[str, Any], window: WindowArguments) -> Self:
         """With the settings of a step so far.  Raises InvalidJobError naming the argument that is wrong."""
         values = {**settings, **_window_settings(window)}
         checked_section(KeyedInput, values, place="Job.window", name=argument)
         return cls(job, values)
 
-    def aggregate(
-        self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall
-    ) -> "Job":
+    def aggregate(self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall) -> J:
         """One row per window, and key: `aggregate(flights="count(*)")`, or a mapping for names that are no words."""
         return _aggregated(self.job, self.settings, {**(outputs or {}), **more})
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedJob:
+class KeyedJob(Generic[J]):
     """A job whose next step has its keys and not yet its outputs."""
 
-    job: "Job"
+    job: J
     columns: tuple[str, ...]
     name: str | None = None
     parallelism: int | None = None
 
-    def window(self, **window: Unpack[WindowArguments]) -> WindowedJob:
+    def window(self, **window: Unpack[WindowArguments]) -> WindowedJob[J]:
         """The rows of each key by window, for `.aggregate(...)` to end the step. See WindowArguments."""
         return WindowedJob.checked(self.job, self._settings, window)
 
-    def aggregate(
-        self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall
-    ) -> "Job":
+    def aggregate(self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall) -> J:
         """One row per key: `aggregate(flights="count(*)")`, or a mapping for names that are no Python words."""
         return _aggregated(self.job, self._settings, {**(outputs or {}), **more})
 
@@ -103,7 +106,7 @@ class KeyedJob:
         on_error: Literal["fail", "skip", "dead-letter"] | None = None,
         dead_letter: SinkSpec | None = None,
         folder: FileName | None = None,
-    ) -> "Job":
+    ) -> J:
         """What a process function gives for each key: a class, or its name as `package.module:Class`.
 
         `folder` is where its module is imported from: of a class the folder that it came from, else the current one.
@@ -127,7 +130,7 @@ class KeyedJob:
         return {"name": self.name, "key-by": self.columns, "parallelism": self.parallelism}
 
 
-def _aggregated(job: "Job", settings: Mapping[str, Any], outputs: Mapping[str, str | AggregateCall]) -> "Job":
+def _aggregated(job: J, settings: Mapping[str, Any], outputs: Mapping[str, str | AggregateCall]) -> J:
     values = {**settings, "aggregate": outputs}
     return job.with_step(checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument))
 

@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mixedmode.errors import MixedmodeError, RetryableError
-from mixedmode.services.artifacts import kafka_broker
 from mixedmode.services.kafka import KafkaBroker
 from mixedmode.services.postgres import PostgresServer, find_binaries
 from mixedmode.services.server import free_port
+from mixedmode.spark.jars import kafka_broker
 
 FOLDER = Path("run/services")
 KAFKA_PORT, POSTGRES_PORT = 9092, 5432  # those that everybody expects

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Self
 
 from mixedmode.errors import RetryableError
-from mixedmode.services.artifacts import java_command, kafka_broker
 from mixedmode.services.server import LOOPBACK, Server, free_port
+from mixedmode.spark.jars import java_command, kafka_broker
 
 __all__ = ["KafkaBroker"]
 

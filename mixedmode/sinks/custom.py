@@ -23,8 +23,8 @@ from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.config import PythonSinkSpec
 from mixedmode.connectors import CustomSink
+from mixedmode.custom_classes import OwnSink, call, made
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.own_classes import OwnSink, call, made
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.sink import SinkContext
 

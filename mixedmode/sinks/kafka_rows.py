@@ -26,7 +26,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.errors import RetryableError
-from mixedmode.runtime.frames import quoted, spark_schema
+from mixedmode.spark.frames import quoted, spark_schema
 from operators.interface import DELETE, OP_COLUMN
 
 __all__ = ["HEADERS", "RecordShape", "records_of"]

@@ -29,7 +29,6 @@ from mixedmode.checkpoint.verify import file_problem
 from mixedmode.config import TableSinkSpec
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
-from mixedmode.runtime.spark_errors import spark_text
 from mixedmode.secrets import hidden
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.lakehouse_delta import DeltaTable
@@ -48,6 +47,7 @@ from mixedmode.sinks.lakehouse_table import (
     newest_mark,
 )
 from mixedmode.sinks.sink import SinkContext
+from mixedmode.spark.errors import spark_text
 
 _NO_EPOCH = -1
 _CAUSE_LENGTH_MAX = 500

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
-from mixedmode.runtime.frames import quoted
 from mixedmode.sinks.lakehouse_table import Commit, Mark, create_sql, parse_mark
+from mixedmode.spark.frames import quoted
 
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"

@@ -12,8 +12,8 @@ from hashlib import sha256
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
-from mixedmode.runtime.frames import quoted
 from mixedmode.sinks.lakehouse_table import Commit, Mark, create_sql, parse_mark
+from mixedmode.spark.frames import quoted
 
 _PROPERTY = "mixedmode"
 _SET_PROPERTY = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
-from mixedmode.runtime.frames import quoted, spark_schema
+from mixedmode.spark.frames import quoted, spark_schema
 
 #: what a commit did: rows of an epoch; a batch run's rows; going back to `epoch`; closing a past that was left
 MarkKind = Literal["epoch", "batch", "back", "closed"]

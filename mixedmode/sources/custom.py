@@ -1,7 +1,7 @@
 """A class of the user's own as a source, through Spark's Python data source.
 
 The one idea: the driver asks the class for its schema, and for the end of a batch; the rest is asked in processes of
-Spark's (runtime/own_source.py).
+Spark's (sources/custom_stream.py).
 
 Spark knows no limit for such a source that holds in all its versions, so an availableNow query reads it through Spark's
 own wrapper: `latest` is asked once when the query begins, and that is where its input ends.
@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.config import PythonSourceSpec
+from mixedmode.custom_classes import OwnSource, call, made
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.own_classes import OwnSource, call, made
-from mixedmode.runtime.frames import arrow_fields
-from mixedmode.runtime.own_source import FORMAT, OwnDataSource, checked_offset, not_what, source_options
+from mixedmode.sources.custom_stream import FORMAT, OwnDataSource, checked_offset, not_what, source_options
 from mixedmode.sources.source import Admission, parse_ddl
+from mixedmode.spark.frames import arrow_fields
 
 #: without it, Spark would take each availableNow query of a job with such a source for a single micro-batch
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"

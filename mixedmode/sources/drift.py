@@ -3,7 +3,7 @@
 The one idea: whatever is read, each row has a column that says what is wrong with it, and a filter that no optimiser
 drops raises it; so an epoch with drift that is to fail fails, whichever columns the job uses.
 
-    parquet    Spark lists files, tasks read them (runtime/direct.py), the whole column of a file is of a type or not
+    parquet    Spark lists files, tasks read them (parquet_files.py), the whole column of a file is of a type or not
     csv        Spark lists files, tasks cut lines into values by the names in the first line, or by their places;
                Spark makes values of them, by the options of its own reader
     json       Spark reads lines, and makes values of them; the names are those of each record
@@ -19,10 +19,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from mixedmode.config.drift import MISSING_IN_RECORD, NEW_IN_RECORD, NO_RECORD, WRONG_VALUE, Drift
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.plan import ReadColumn
-from mixedmode.runtime.direct import local_path, read_files
-from mixedmode.runtime.frames import arrow_fields, quoted
+from mixedmode.plan.stages import ReadColumn
 from mixedmode.sources.csv_values import CsvDialect, read_values
+from mixedmode.sources.parquet_files import local_path, read_files
+from mixedmode.spark.frames import arrow_fields, quoted
 
 _PROBLEM, _FILE, _CORRUPT, _LINE, _VALUE = "_problem", "_file", "_corrupt", "_line", "_value"
 _SHOWN = 200  # characters of a record in a message

@@ -6,9 +6,9 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from mixedmode.config import FileSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.direct import is_plain_folder
 from mixedmode.sources.csv_values import CsvDialect
 from mixedmode.sources.drift import CSV_VALUE_OPTIONS
+from mixedmode.sources.parquet_files import is_plain_folder
 
 #: of every reader of Spark's: which files there are
 _LISTING = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "maxfileage", "latestfirst"}

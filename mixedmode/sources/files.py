@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.spark_errors import spark_text
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
 from mixedmode.sources.source import Admission, parse_ddl
+from mixedmode.spark.errors import spark_text
 
 _EVERY_RECORD = {"mode": "FAILFAST"}
 _BINARY_FILE_DDL = "path string, modificationTime timestamp, length long, content binary"

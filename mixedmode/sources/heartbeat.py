@@ -7,7 +7,7 @@ its own, and drops its rows.
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.runtime.frames import quoted
+from mixedmode.spark.frames import quoted
 
 
 def with_heartbeat(session: SparkSession, frame: DataFrame) -> DataFrame:

@@ -20,8 +20,8 @@ from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.history import Side
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.frames import quoted
 from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
+from mixedmode.spark.frames import quoted
 
 
 class HistoryAndLive:

@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 
 from mixedmode.config import KafkaSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.kafka_errors import without_connector
 from mixedmode.secrets import resolve, resolve_all
 from mixedmode.sources.kafka_offsets import (
     OffsetRanges,
@@ -30,6 +29,7 @@ from mixedmode.sources.kafka_offsets import (
 )
 from mixedmode.sources.kafka_values import REASON, KafkaValues
 from mixedmode.sources.source import Admission
+from mixedmode.spark.kafka_errors import without_connector
 
 #: columns of what cannot be decoded, beside `reason`
 _DEAD_LETTER = ("topic", "partition", "offset", "timestamp", "key", "value")

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from mixedmode.config import KafkaValueSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.spark_errors import spark_text
+from mixedmode.spark.errors import spark_text
 
 __all__ = ["MARK", "AvroSchemas"]
 

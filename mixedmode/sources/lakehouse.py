@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from mixedmode.config import TableSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.frames import quoted
-from mixedmode.runtime.spark_errors import spark_text
 from mixedmode.secrets import hidden, resolve_all
 from mixedmode.sources.source import Admission
+from mixedmode.spark.errors import spark_text
+from mixedmode.spark.frames import quoted
 
 #: what the formats take for no limit. Delta's own default of 1,000 files would cut a backlog into pieces
 _NO_LIMIT = str(2**31 - 1)

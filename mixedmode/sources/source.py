@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.spark_errors import spark_text
+from mixedmode.spark.errors import spark_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from mixedmode.config.calls import is_column
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.job.keyed import WindowArguments
-from mixedmode.job.keyed_operators import StepColumns, aggregate_operator, description, expressions_of
+from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, description, expressions_of
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.errors import InvalidJobError
-from operators.process.function import Record, Rows
+from operators.process.context import Record
+from operators.process.function import Rows
 from operators.process.records import python_records
 from operators.tables import column_of
 

@@ -1,13 +1,12 @@
 """Process functions: a user's code per key, with state and timers, in the backlog and live."""
 
-from operators.process.context import Context, Timers
+from operators.process.context import Context, Record, Timers
 from operators.process.descriptions import incompatibilities
 from operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError
 from operators.process.function import (
     KeyedBatchProcessFunction,
     KeyedProcessFunction,
     OpenContext,
-    Record,
     RecordAttributes,
     Rows,
 )

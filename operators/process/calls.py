@@ -8,7 +8,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from operators.process.failures import (
     PASSED_THROUGH,
     SKIPPED_TAG,
     Call,
+    OnError,
     dead_letter,
     function_error,
 )
@@ -35,9 +36,6 @@ from operators.process.timers import TimerQueue
 from operators.process.turns import Turns
 from operators.tables import column_of
 
-if TYPE_CHECKING:
-    from operators.process.operator import ProcessOperator
-
 LOOK_RECORDS = 256  # after so many records of one key, the rows that they gave are counted
 SEAL_ROWS = 2**14  # so many rows are held as Python objects
 EMIT_ROWS = 2**16  # and so many as a table
@@ -47,10 +45,42 @@ LAST_TIMERS_MAX = 100_000
 Timed = Iterator[tuple[Any, int | None]]  #: records with their event times
 
 
+class StepSettings(Protocol):
+    """What the calls need to know of the step; ProcessOperator has it."""
+
+    @property
+    def operator_id(self) -> str:
+        """Name of the step, for errors."""
+
+    @property
+    def record_fields(self) -> tuple[pa.Field, ...]:
+        """Columns of a record."""
+
+    @property
+    def input_fields(self) -> tuple[pa.Field, ...]:
+        """The same columns under the names that the sorted tables have, and more."""
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """Columns of a row of the main output."""
+
+    @property
+    def function_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """{tag: columns} of the side outputs."""
+
+    @property
+    def on_error(self) -> OnError:
+        """What happens to a record at which the function fails."""
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether records have event times."""
+
+
 class Calls:
     """Calls `function` for the keys of chunks."""
 
-    def __init__(self, step: "ProcessOperator", function: AnyFunction, turns: Turns, time: EpochTime) -> None:
+    def __init__(self, step: StepSettings, function: AnyFunction, turns: Turns, time: EpochTime) -> None:
         self._step = step
         self._turns = turns
         self._time = time

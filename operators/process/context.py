@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
-from operators.process.function import Record
 from operators.process.timers import TimerQueue
+
+Record = Mapping[str, Any]  #: {column: value}, of the input or of an output
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -4,16 +4,13 @@ A function object serves one subtask in one epoch, so what must outlive that is 
 backlog and live, and cannot tell them apart unless it asks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from operators.interface import OperatorAttributes
+from operators.process.context import Context, Record
 
-if TYPE_CHECKING:
-    from operators.process.context import Context
-
-Record = Mapping[str, Any]  #: {column: value}, of the input or of an output
 Rows = (
     Record | Iterable[Record] | None
 )  #: what a method may give: a row, several, none. One that yields is an Iterator[Record]
@@ -52,7 +49,7 @@ class _Function:
     def process_record_attributes(self, attributes: RecordAttributes) -> None:
         """Called before the records of the first epoch and of those at which backlog begins or ends."""
 
-    def on_timer(self, timestamp: int, context: "Context") -> Rows:
+    def on_timer(self, timestamp: int, context: Context) -> Rows:
         """A timer of the current key has been reached: its time in microseconds since 1970.
 
         Event-time timers fire when the watermark reaches them, after the records of their key; `context.time_domain`
@@ -66,7 +63,7 @@ class _Function:
 class KeyedProcessFunction(_Function):
     """Called record by record. See mixedmode/process.py for an example."""
 
-    def process_element(self, record: Record, context: "Context") -> Rows:
+    def process_element(self, record: Record, context: Context) -> Rows:
         """One record of the current key: {column: value}.
 
         Within an epoch the records of a key come by event time; those of equal time in no certain order. Give back rows
@@ -85,7 +82,7 @@ class KeyedBatchProcessFunction(_Function):
 
     rows_as: ClassVar[Literal["arrow", "pandas"]] = "arrow"
 
-    def process_rows(self, rows: Any, context: "Context") -> Any:
+    def process_rows(self, rows: Any, context: Context) -> Any:
         """Give back a table or frame with the columns of the step's `output`, or rows as process_element does."""
         del rows, context
         msg = f"{type(self).__name__} has no method process_rows. Write one"

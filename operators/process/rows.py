@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.process.function import Record
+from operators.process.context import Record
 from operators.process.values import UNFIT, array_of
 
 _GLANCES: dict[pa.DataType, Callable[[Any], bool]] = {

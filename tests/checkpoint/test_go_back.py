@@ -19,8 +19,8 @@ from mixedmode.checkpoint.gc import collect_orphans
 from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest
+from mixedmode.driver.recovery import find_checkpoint, leave_damaged
 from mixedmode.errors import CorruptStateError, FencedError
-from mixedmode.runtime.recovery import find_checkpoint, leave_damaged
 from mixedmode.sinks import ConsoleSink, Sinks
 from tests.checkpoint.folders import COMPACT_EVERY, RUNS_HELD, FakeJob, How, damage, offsets_of
 from tests.harness import Recording

@@ -27,8 +27,8 @@ from mixedmode.checkpoint.savepoint import create_savepoint, read_savepoint, sav
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, ListState
 from mixedmode.crash_points import CRASH_AT, DRIVER_PID
+from mixedmode.driver.recovery import find_checkpoint
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
-from mixedmode.runtime.recovery import find_checkpoint
 from mixedmode.sinks import Sinks
 from tests.checkpoint.committed import IDENTITY, Checkpoints
 from tests.checkpoint.examples import a_staged

@@ -5,7 +5,7 @@ from rich.progress import Progress
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch
 from mixedmode.cli.display import Display
-from mixedmode.runtime.events import PublishedLate, Rescaled, SparkLogRepaired, StepRescaled, WentBack
+from mixedmode.driver.events import PublishedLate, Rescaled, SparkLogRepaired, StepRescaled, WentBack
 
 
 def shown(console: Console, tell: str) -> list[str]:

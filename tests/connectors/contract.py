@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from mixedmode.driver.run import Until
 from mixedmode.job import Job
-from mixedmode.runtime.run import Until
 from tests.connectors.rigs import Rig, records
 from tests.differential.oracle import differences
 from tests.faults.processes import killed_at

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.connectors import CustomSource
+from mixedmode.custom_classes import OwnSource
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.own_classes import OwnSource
-from mixedmode.runtime.own_errors import own_problem
-from mixedmode.runtime.own_source import Calls, checked_offset
+from mixedmode.sources.custom_stream import Calls, checked_offset
+from mixedmode.spark.custom_errors import own_problem
 
 DDL = "id long, at timestamp, city string"
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("city", pa.string())])

@@ -70,7 +70,7 @@ KINDS = (
 )
 
 #: the columns beside the key: name -> (Arrow type, values without NULL). Sums stay within 64 bits: what does not fit
-#: is refused, which tests/runtime/test_refusals.py shows
+#: is refused, which tests/analysis/test_refusals.py shows
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "i": (pa.int64(), st.integers(-(2**56), 2**56) | st.integers(-3, 3)),
     "n": (pa.int32(), _whole(32)),

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from mixedmode.checkpoint import restore as restoring
 from mixedmode.checkpoint.savepoint import create_savepoint, read_savepoint, verify_savepoint
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.driver.events import EpochCommitted
+from mixedmode.driver.restoring import RestoredJob, restore_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.events import EpochCommitted
-from mixedmode.runtime.restore import RestoredJob, restore_savepoint
 from tests.differential.cases import Rows, parquet_piece
 from tests.differential.oracle import Call, Table, aggregate, differences, keyed
 from tests.differential.stories import fold

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from mixedmode.driver.run import Until
 from mixedmode.job import Job, Sink, Source
 from mixedmode.job.keyed import WindowArguments
-from mixedmode.runtime.run import Until
 from tests.differential.test_time import sessions, table_of, window_kinds, windowed
 from tests.differential.timelines import MAX_PARALLELISM, MS, Case, Event, Mode, cases
 from tests.harness import SPARK, SPARK_CASES, manifests, output_rows, run, write_parquet

@@ -25,14 +25,14 @@ from mixedmode.config.fields import Section, key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import STEP_KINDS
 from mixedmode.crash_points import CrashPoint
+from mixedmode.driver.run import RunOptions
 from mixedmode.errors import MixedmodeError
 from mixedmode.job import SideOutput, Sink, Source
 from mixedmode.job.keyed import WindowArguments
-from mixedmode.runtime.run import RunOptions
-from mixedmode.runtime.session import _DEFAULTS
 from mixedmode.sinks import FileSink
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.table import current_table
+from mixedmode.spark.session import _DEFAULTS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -153,7 +153,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[JobSpec]:
         assert isinstance(options, RunOptions)
         specs.append(spec)
 
-    monkeypatch.setattr("mixedmode.runtime.run.run_job", run_job)
+    monkeypatch.setattr("mixedmode.driver.run.run_job", run_job)
     return specs
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mixedmode.config import JobSpec, KeyedAggregateStep, format_duration_ms, load_job_spec
-from mixedmode.job.keyed_operators import StepColumns, aggregate_operator
+from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator
 from mixedmode.testing import OperatorHarness
 from tests.docs.test_snippets import Block, document, job_text, rows_of_tables
 

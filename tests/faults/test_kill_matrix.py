@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.crash_points import CrashPoint
+from mixedmode.driver.run import Until
 from mixedmode.job import Job
-from mixedmode.runtime.run import Until
 from tests.faults.processes import killed_at
 from tests.harness import manifests, output_changes, run, write_json, write_text
 

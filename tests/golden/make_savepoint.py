@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mixedmode.checkpoint.savepoint import create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.runtime.session import open_session
+from mixedmode.spark.session import open_session
 from tests.golden import visits
 from tests.harness import checkpoint_log, run, write_json
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.savepoint import read_savepoint, savepoint_manifest, verify_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.runtime.restore import restore_savepoint
-from mixedmode.runtime.run import Until
+from mixedmode.driver.restoring import restore_savepoint
+from mixedmode.driver.run import Until
 from operators.map.items import ItemCodec
 from tests.differential.oracle import differences, keyed
 from tests.differential.stories import fold

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.savepoint import create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.runtime.restore import restore_savepoint
+from mixedmode.driver.restoring import restore_savepoint
 from tests.faults.processes import killed_at
 from tests.harness import checkpoint_log, manifests, output_rows, run
 from tests.history.story import Story, sales, table_of

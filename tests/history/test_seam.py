@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.history import Side
+from mixedmode.driver.dead_letters import ReadsAgain
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.dead_letters import ReadsAgain
 from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.history import HistoryAndLive
 from mixedmode.sources.source import parse_ddl

@@ -10,8 +10,8 @@ import yaml
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.job.explain import explain_plan
-from mixedmode.job.plan import JobPlan, MapStage, SqlText
+from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.stages import JobPlan, MapStage, SqlText
 from mixedmode.process import MapFunction, Record
 from operators.map import MapOperator, MapReference
 

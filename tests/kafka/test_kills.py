@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.crash_points import CrashPoint
 from mixedmode.job import Job
-from mixedmode.services.artifacts import kafka_connector
+from mixedmode.spark.jars import kafka_connector
 from tests.faults.processes import killed_at
 from tests.harness import manifests, output_changes, run, write_text
 from tests.kafka.records import DDL, Orders

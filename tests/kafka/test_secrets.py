@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.job import analyse
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
-from mixedmode.job.explain import explain_plan
-from mixedmode.runtime.analysis import analyse
-from mixedmode.services.artifacts import kafka_connector
+from mixedmode.plan.explain import explain_plan
 from mixedmode.services.kafka import KafkaBroker
+from mixedmode.spark.jars import kafka_connector
 from tests.faults.processes import finished
 from tests.harness import write_text
 from tests.kafka.records import DDL, Orders

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from mixedmode.config import KafkaSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Source
-from mixedmode.services.artifacts import spark_avro
 from mixedmode.sources.kafka_values import REASON, KafkaValues
+from mixedmode.spark.jars import spark_avro
 from tests.services.fixtures import skip_without
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.session import open_session
-from mixedmode.services.artifacts import delta_jars, iceberg_jars, kafka_connector
+from mixedmode.spark.jars import delta_jars, iceberg_jars, kafka_connector
+from mixedmode.spark.session import open_session
 from tests.harness import JAVA_OPTIONS
 from tests.lakehouse.tables import SPARK
 

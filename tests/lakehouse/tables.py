@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from mixedmode.config import TableSourceSpec
+from mixedmode.driver.run import Until
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.run import Until
 from tests import harness
 from tests.harness import Feed, Recording, Row, run
 

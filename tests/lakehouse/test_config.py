@@ -8,8 +8,8 @@ import pytest
 from mixedmode.config import TableSinkSpec, TableSourceSpec, job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import SideOutput, Sink, Source
-from mixedmode.runtime.connectors import connector_settings
-from mixedmode.runtime.lakehouse_errors import lakehouse_problem
+from mixedmode.spark.lakehouse_errors import lakehouse_problem
+from mixedmode.spark.packages import connector_settings
 
 
 def job(**parts: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.savepoint import create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.runtime.restore import restore_savepoint
+from mixedmode.driver.restoring import restore_savepoint
 from tests.faults.processes import finished, killed_at
 from tests.harness import checkpoint_log
 from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, totals

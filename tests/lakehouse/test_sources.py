@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.driver.events import EpochCommitted
+from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Sink
-from mixedmode.runtime.events import EpochCommitted
-from mixedmode.runtime.run import RunOptions, Until, run_job
 from mixedmode.sources import Admission, open_source
 from tests.harness import Feed, ManualClock, Recording, output_rows, run
 from tests.lakehouse.tables import FORMATS, Format, LakeJob, add, beside, source

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mixedmode.errors import RetryableError
-from mixedmode.services.artifacts import kafka_broker
 from mixedmode.services.kafka import KafkaBroker
 from mixedmode.services.postgres import PostgresServer, find_binaries
+from mixedmode.spark.jars import kafka_broker
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.crash_points import CrashPoint
+from mixedmode.driver import epochs
 from mixedmode.errors import FencedError
 from mixedmode.job import Job, Source
-from mixedmode.runtime import epochs
 from tests.faults.processes import finished, killed_at
 from tests.harness import ManualClock, Recording, manifests, run, write_json, write_text
 from tests.services.fixtures import Database

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from mixedmode.analysis.job import Analysis
 from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
-from mixedmode.job.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
-from mixedmode.job.plan import JobPlan, KeyedStage
 from mixedmode.keys import KeySchema
-from mixedmode.runtime.analysis import Analysis
+from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
+from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.testing.schemas import schema_of
 from mixedmode.time import Strategy
 from operators.process import FunctionReference, ProcessOperator

@@ -22,14 +22,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.config import JobSpec
+from mixedmode.driver import epochs, inputs, restoring, run
+from mixedmode.driver.run import RunOptions, Until, run_job
+from mixedmode.executor import spark as stages
+from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings
 from mixedmode.job import Job
-from mixedmode.job.keyed_operators import Where
-from mixedmode.job.plan import JobPlan, KeyedStage
-from mixedmode.runtime import epochs, inputs, restore, run, stages
-from mixedmode.runtime.exchange import KEY_PREFIX
-from mixedmode.runtime.reports import REPORT_COLUMN, SubtaskReport, decode_report
-from mixedmode.runtime.run import RunOptions, Until, run_job
-from mixedmode.runtime.stages import EpochResult, EpochTask, StageSettings
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stages import JobPlan, KeyedStage
+from mixedmode.tasks.exchange import KEY_PREFIX
+from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from operators.aggregate import argument_name
 from operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from tests.harness import ManualClock, Recording
@@ -257,7 +258,7 @@ def without_spark() -> Iterator[pytest.MonkeyPatch]:
     """While the block runs, starts of jobs in this process are local ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "analyse", local_analysis)
-        patch.setattr(restore, "analyse", local_analysis)
+        patch.setattr(restoring, "analyse", local_analysis)
         patch.setattr(inputs.Inputs, "_stream", lambda given, _admission: LocalFrame(given.session))
         patch.setattr(epochs, "run_stages", run_stages)
         patch.setattr(pyspark, "TaskContext", _TaskContext)
@@ -289,7 +290,7 @@ class _TaskContext:
 def run_stages(
     session: LocalSession, frame: LocalFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
 ) -> EpochResult:
-    """As stages.run_stages, a task after the other. Each file is a map task."""
+    """As run_stages in executor/spark.py, a task after the other. Each file is a map task."""
     files = [] if frame is None or frame.names is None else [session.world.files[name] for name in frame.names]
     tables = [_columns(table, plan.stages[0]) for table in files]
     runs_before = {operator.operator_id: operator.runs for operator in task.state}

@@ -22,9 +22,9 @@ from mixedmode.checkpoint.savepoint import create_savepoint, damaged_files, disp
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.crash_points import CrashPoint
+from mixedmode.driver.rescale_requests import ask_to_rescale
+from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
-from mixedmode.job.rescale import ask_to_rescale
-from mixedmode.runtime.restore import restore_savepoint
 from tests.harness import ManualClock
 from tests.walk.bank import BOOKS, Draft, as_table, drafts
 from tests.walk.engine import Place, Start, World, local_session

@@ -14,7 +14,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import Savepoint, savepoint_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest
-from mixedmode.runtime.events import WentBack
+from mixedmode.driver.events import WentBack
 from tests.walk.bank import Book, Draft, Posting, Postings, Row, Table, read_output
 from tests.walk.engine import Place
 

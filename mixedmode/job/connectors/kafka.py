@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from mixedmode.config.connectors import AnySink
-from mixedmode.config.kafka import KafkaSideOutputSpec, KafkaSinkSpec, KafkaSourceSpec
+from mixedmode.config.kafka import KafkaSourceSpec
+from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
+from mixedmode.config.sink_kinds import AnySink
 from mixedmode.job.arguments import Duration, FileName, SparkValue, nested
 from mixedmode.job.connectors.checked import checked
 

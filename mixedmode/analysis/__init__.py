@@ -1,0 +1,1 @@
+"""From a job's settings and Spark's types to a plan."""

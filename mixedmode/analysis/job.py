@@ -1,0 +1,352 @@
+"""From a job spec to a plan, with Spark as the judge of SQL and types. Only reading a schema from files runs a job.
+
+Every sql step is checked on streaming stand-ins of its input, in every mode: what Spark marks as stateful there would
+answer differently in batch and live, and is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
+
+from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput
+from mixedmode.analysis.map_steps import MapInput, map_stage
+from mixedmode.analysis.sql_checks import check_keys_kept, check_repeatable, check_stateless, query_plan, sources_in
+from mixedmode.config import (
+    FileSourceSpec,
+    JobSpec,
+    KeyedAggregateStep,
+    MapStep,
+    ProcessStep,
+    SinkSpec,
+    SourceSpec,
+    SqlStep,
+)
+from mixedmode.config.calls import is_column
+from mixedmode.config.drift import Drift
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stages import (
+    DEAD_LETTER,
+    LATE,
+    JobPlan,
+    KeyedStage,
+    MapStage,
+    ReadColumn,
+    SqlText,
+    dead_letter_output,
+)
+from mixedmode.sources import Admission, OpenSource, open_source
+from mixedmode.sources.parquet_files import is_plain_folder
+from mixedmode.spark.errors import refused
+from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
+from mixedmode.spark.session import cores
+from mixedmode.tasks.exchange import KEY_PREFIX
+from mixedmode.time import Strategy
+from operators.aggregate import UpsertOperator, argument_name
+from operators.interface import TIME_COLUMN
+
+PREVIOUS = "previous"  # the name under which a sql step reads what the step before it gives
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A plan, and each source."""
+
+    plan: JobPlan
+    sources: Mapping[str, OpenSource]
+
+
+def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
+    """The plan of a job. Raises InvalidJobError with the place and what Spark says about it."""
+    sources = {
+        name: open_source(session, source, where=where("sources", name)) for name, source in spec.sources.items()
+    }
+    event_times = _event_times(spec, {name: source.schema for name, source in sources.items()}, where)
+    return Analysis(_Chain(session, spec, sources, event_times, where).plan(), sources)
+
+
+class _Chain:
+    """Walks the steps. Between two steps it holds a streaming stand-in of what the step before gives."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        spec: JobSpec,
+        sources: Mapping[str, OpenSource],
+        event_times: Mapping[str, str],
+        where: Where,
+    ) -> None:
+        self._session = session
+        self._spec = spec
+        self._where = where
+        self._event_times = event_times
+        self._sources = {name: source.stream(Admission()) for name, source in sources.items()}
+        self._current = self._keyed_rows = next(iter(self._sources.values()))
+        self._names = self._sources_read = tuple(self._sources)
+        self._sql: list[SqlText] = []
+        self._maps: list[MapStage] = []
+        self._stages: list[KeyedStage] = []
+
+    def plan(self) -> JobPlan:
+        """The plan of all steps."""
+        for index, step in enumerate(self._spec.steps):
+            if isinstance(step, SqlStep):
+                self._add_sql(index, step)
+            elif isinstance(step, MapStep):
+                self._add_map(index, step)
+            else:
+                self._add_keyed(index, step)
+            self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
+        key_columns: tuple[str, ...] = ()
+        if self._stages:
+            key_columns = tuple(field.name for field in self._stages[-1].operator.output_key)
+            if self._sql and key_columns:
+                self._add_upsert(key_columns)
+        return JobPlan(
+            sql=tuple(self._sql),
+            stages=_with_previous(self._stages),
+            output_fields=tuple(arrow_fields(self._current.schema)),
+            key_columns=key_columns,
+            reads=self._reads(),
+            sources_read=self._sources_read,
+            event_times=self._event_times,
+            strategies=self._strategies(),
+            side_sinks=_side_sinks(self._spec),
+            maps=tuple(self._maps),
+            dead_letters=tuple(name for name, source in self._spec.sources.items() if source.outputs),
+        )
+
+    def _strategies(self) -> dict[str, Strategy]:
+        """How the watermark of each source goes; none where the first keyed step has no event time."""
+        if not self._stages or self._stages[0].event_time is None:
+            return {}
+        return {name: _strategy(self._spec.sources[name]) for name in self._sources_read if name in self._event_times}
+
+    def _reads(self) -> tuple[ReadColumn, ...]:
+        """The columns of the first keyed stage, if map tasks can read them from local Parquet files themselves."""
+        source = next(iter(self._spec.sources.values()))
+        if len(self._sources) > 1 or not _is_plain_parquet(source) or not self._stages or self._stages[0].sql:
+            return ()
+        if self._maps or self._stages[0].late_fields or self._stages[0].partition_column is not None:
+            return ()
+        stage, schema = self._stages[0], next(iter(self._sources.values())).schema
+        types = {field.name.lower(): field.dataType for field in schema}
+        columns = [_column_in(text) for text in stage.arguments]
+        named = all(column is not None and column.lower() in types for column in columns)
+        named = named and not any(map(pa.types.is_nested, stage.argument_types))
+        has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
+        if not (named and has_instants):
+            return ()
+        reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_fields)]
+        arguments = zip(columns, stage.argument_types, strict=True)
+        reads += [ReadColumn(str(name), data_type, argument_name(i)) for i, (name, data_type) in enumerate(arguments)]
+        if stage.event_time is not None:
+            reads.append(ReadColumn(stage.event_time, pa.timestamp("us", "UTC"), TIME_COLUMN))
+        assert isinstance(source, FileSourceSpec), source
+        drift = replace(source.drift or Drift(), declared=tuple(schema.names))
+        return tuple(replace(column, drift=drift) for column in reads)
+
+    def _add_sql(self, index: int, step: SqlStep) -> None:
+        where = self._where("steps", index, "sql")
+        text = SqlText(step.sql, self._names)
+        is_first = not self._stages and not self._maps and not self._sql
+        inputs = self._sources if is_first else dict.fromkeys(self._names, self._current)
+        try:
+            with views(self._session, inputs):
+                plan = query_plan(self._session, step.sql, where=where)
+                result = self._session.sql(step.sql)
+        except PySparkException as error:
+            raise refused(where, error, readable=tuple(inputs)) from error
+        self._check_plan(plan, where)
+        if is_first:
+            self._sources_read = tuple(name for name in self._sources if name in sources_in(plan))
+        _check_columns(result, where)
+        self._current = result
+        self._sql.append(text)
+
+    def _add_map(self, index: int, step: MapStep) -> None:
+        given = MapInput(
+            frame=self._current,
+            sql=tuple(self._sql),
+            maps_before=len(self._maps),
+            sources_read=self._sources_read,
+            parallelism=step.parallelism
+            or self._spec.parallelism
+            or min(cores(self._session), self._spec.pipeline.max_parallelism),
+        )
+        stage = map_stage(step, given, self._spec, partial(self._where, "steps", index))
+        self._maps.append(stage)
+        self._sql = []
+        self._current = self._keyed_rows = stand_in(self._session, stage.operator.output_fields)
+        _check_columns(self._current, self._where("steps", index, "output"))
+
+    def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
+        given = StepInput(
+            frame=self._current,
+            sql=tuple(self._sql),
+            keyed_before=len(self._stages),
+            event_time=None if self._stages else _find_event_time(self._current, self._event_times),
+            partition_column=None if self._stages else self._partition_column(),
+        )
+        where = partial(self._where, "steps", index)
+        if isinstance(step, ProcessStep):
+            self._append(ProcessStage(step, given, where).build())
+        else:
+            self._append(AggregateStage(step, given, where).build())
+
+    def _add_upsert(self, key_columns: tuple[str, ...]) -> None:
+        """What sql makes of the last keyed step's rows, as upserts of that step's key."""
+        last_sql = max(index for index, step in enumerate(self._spec.steps) if isinstance(step, SqlStep))
+        where = self._where("steps", last_sql, "sql")
+        fields = {field.name: field for field in arrow_fields(self._current.schema)}
+        missing = [name for name in key_columns if name not in fields]
+        if missing:
+            msg = (
+                f"{where}: the sql after the last key-by drops its key, so a changed row could not be found again in "
+                f"the output. Select the key columns too. missing={', '.join(missing)}"
+            )
+            raise InvalidJobError(msg)
+        check_keys_kept(self._keyed_rows, self._current, key_columns, where=where)
+        keys = KeySchema(tuple(fields[name] for name in key_columns))
+        rest = [field for name, field in fields.items() if name not in key_columns]
+        self._append(
+            KeyedStage(
+                operator_id="upsert",
+                sql=tuple(self._sql),
+                key_fields=keys.fields,
+                arguments=tuple(quoted(field.name) for field in rest),
+                argument_types=tuple(field.type for field in rest),
+                event_time=None,
+                is_change_log=True,
+                operator=UpsertOperator(keys, tuple(rest)),
+                description="upsert",
+            )
+        )
+
+    def _check_plan(self, plan: str, where: str) -> None:
+        check_stateless(plan, where=where)
+        if self._stages:
+            check_repeatable(plan, where=where)
+
+    def _append(self, stage: KeyedStage) -> None:
+        self._stages.append(stage)
+        self._sql = []
+        self._current = self._keyed_rows = stand_in(self._session, stage.operator.output_fields)
+
+    def _partition_column(self) -> str | None:
+        """The column that tells the partitions of the sources apart, if one is declared."""
+        columns = {column.lower(): column for column in self._current.columns}
+        declared = {
+            name: source.watermark.partition_column
+            for name, source in self._spec.sources.items()
+            if source.watermark.partition_column is not None and name in self._sources_read
+        }
+        for name, wanted in declared.items():
+            where = self._where("sources", name, "watermark", "partition-column")
+            if wanted.lower() not in columns:
+                msg = (
+                    f"{where}: the first keyed step's input has no such column. Correct it, or keep it in the sql "
+                    f"steps before. column={wanted}, columns={', '.join(self._current.columns)}"
+                )
+                raise InvalidJobError(msg)
+            if len({other.lower() for other in declared.values()}) > 1:
+                msg = (
+                    f"{where}: the sources name different columns, and the keyed step reads one. Give them one name "
+                    f"with AS in the sql step, and name that one. columns={', '.join(declared.values())}"
+                )
+                raise InvalidJobError(msg)
+        return next((columns[wanted.lower()] for wanted in declared.values()), None)
+
+
+def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
+    """All stages but the last also give the rows that a change replaces."""
+    return tuple(stage if stage is stages[-1] else stage.giving_previous() for stage in stages)
+
+
+def _event_times(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:
+    found = {}
+    for name, source in spec.sources.items():
+        if source.event_time is None:
+            continue
+        place = where("sources", name, "event-time")
+        columns = {field.name.lower(): field for field in schemas[name]}
+        field = columns.get(source.event_time.lower())
+        if field is None:
+            known = schemas[name].names
+            msg = (
+                f"{place}: there is no column {source.event_time}.{did_you_mean(source.event_time, known)} "
+                f"Columns here: {', '.join(known)}."
+            )
+            raise InvalidJobError(msg)
+        _check_event_time(field.dataType, source.event_time, place)
+        found[name] = field.name
+    return found
+
+
+def _check_event_time(data_type: DataType, column: str, place: str) -> None:
+    if not isinstance(data_type, TimestampType | TimestampNTZType | DateType):
+        msg = (
+            f"{place}: event time must be a timestamp. Give the column the type timestamp in `schema`. "
+            f"column={column}, type={data_type.simpleString()}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | None:
+    """The event-time column of the first keyed step's input, if the sql before it kept one."""
+    wanted = {column.lower() for column in event_times.values()}
+    for field in frame.schema:
+        is_time = isinstance(field.dataType, TimestampType | TimestampNTZType | DateType)
+        if field.name.lower() in wanted and is_time:
+            return str(field.name)
+    return None
+
+
+def _check_columns(frame: DataFrame, where: str) -> None:
+    names = [name.lower() for name in frame.columns]
+    for name in names:
+        if names.count(name) > 1:
+            msg = f"{where}: two columns have one name. Rename one of them with AS. column={name}"
+            raise InvalidJobError(msg)
+        if name.startswith("_"):
+            msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={name}"
+            raise InvalidJobError(msg)
+
+
+def _column_in(text: str) -> str | None:
+    """The column that an expression is, if it is no more than one: `name`, quoted or not."""
+    if text.startswith("`") and text.endswith("`"):
+        return text[1:-1].replace("``", "`")
+    return text if is_column(text) else None
+
+
+def _is_plain_parquet(source: SourceSpec) -> bool:
+    if not isinstance(source, FileSourceSpec):
+        return False
+    return source.format == "parquet" and not source.options and is_plain_folder(source.path)
+
+
+def _strategy(source: SourceSpec) -> Strategy:
+    watermark = source.watermark
+    return Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
+
+
+def _side_sinks(spec: JobSpec) -> dict[str, SinkSpec]:
+    sinks: dict[str, SinkSpec] = {
+        dead_letter_output(name): sink for name, source in spec.sources.items() for sink in source.outputs.values()
+    }
+    for step in spec.steps:
+        if isinstance(step, KeyedAggregateStep) and step.late is not None:
+            sinks[LATE] = step.late
+        if isinstance(step, ProcessStep):
+            sinks |= step.outputs
+            if step.dead_letter is not None:
+                sinks[DEAD_LETTER] = step.dead_letter
+    return sinks

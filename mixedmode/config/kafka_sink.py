@@ -1,0 +1,44 @@
+"""Kafka as a sink, and the options of Kafka's client that sources and sinks set themselves."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from mixedmode.config.document import Path
+from mixedmode.config.fields import Options, Text
+from mixedmode.config.sinks import SinkSpec, WithSchema
+
+_OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topic", "includeheaders": "topic"}
+
+
+class KafkaSinkSpec(SinkSpec):
+    """A topic that the job writes: one record per row, at least once."""
+
+    format: Literal["kafka"] = Field(description="kafka")
+    bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")
+    topic: Text = Field(description="the topic, which has to be there")
+    options: Options = Field(
+        default={}, description="options of Spark's Kafka connector; those of Kafka's producers begin with kafka."
+    )
+
+    @property
+    def place(self) -> str:
+        """See SinkSpec."""
+        return f"kafka {self.topic} at {self.bootstrap_servers}"
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from option_findings(self.options, _OURS_IN_SINKS)
+
+
+class KafkaSideOutputSpec(WithSchema, KafkaSinkSpec):
+    """A topic for the rows of one tag."""
+
+
+def option_findings(options: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """What is wrong with options: those that stand for settings of ours.  ours: {option, in lower case: setting}."""
+    for option in options:
+        setting = ours.get(option.lower())
+        if setting is not None:
+            text = f" has an option that is set by {setting}. Remove it, and see that setting. option={option}"
+            yield ("options",), text

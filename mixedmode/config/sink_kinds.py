@@ -1,0 +1,53 @@
+"""Every kind of sink, as one type of each: which kind a section is of is told by its `format`."""
+
+from typing import Annotated
+
+from pydantic import Discriminator, Tag
+
+from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec
+from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
+from mixedmode.config.kinds import Kinds, kind_among
+from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec
+from mixedmode.config.python import PythonSideOutputSpec, PythonSinkSpec
+from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec
+from mixedmode.config.tables import PostgresSideOutputSpec, PostgresSinkSpec, SqliteSideOutputSpec, SqliteSinkSpec
+
+SINKS: Kinds = {
+    "files": FileSinkSpec,
+    "console": ConsoleSinkSpec,
+    "kafka": KafkaSinkSpec,
+    "postgres": PostgresSinkSpec,
+    "sqlite": SqliteSinkSpec,
+    "lakehouse": TableSinkSpec,
+    "python": PythonSinkSpec,
+}
+SIDE_OUTPUTS: Kinds = {
+    "files": FileSideOutputSpec,
+    "console": ConsoleSideOutputSpec,
+    "kafka": KafkaSideOutputSpec,
+    "postgres": PostgresSideOutputSpec,
+    "sqlite": SqliteSideOutputSpec,
+    "lakehouse": TableSideOutputSpec,
+    "python": PythonSideOutputSpec,
+}
+
+AnySink = Annotated[
+    Annotated[FileSinkSpec, Tag("files")]
+    | Annotated[ConsoleSinkSpec, Tag("console")]
+    | Annotated[KafkaSinkSpec, Tag("kafka")]
+    | Annotated[PostgresSinkSpec, Tag("postgres")]
+    | Annotated[SqliteSinkSpec, Tag("sqlite")]
+    | Annotated[TableSinkSpec, Tag("lakehouse")]
+    | Annotated[PythonSinkSpec, Tag("python")],
+    Discriminator(kind_among(SINKS)),
+]
+AnySideOutput = Annotated[
+    Annotated[FileSideOutputSpec, Tag("files")]
+    | Annotated[ConsoleSideOutputSpec, Tag("console")]
+    | Annotated[KafkaSideOutputSpec, Tag("kafka")]
+    | Annotated[PostgresSideOutputSpec, Tag("postgres")]
+    | Annotated[SqliteSideOutputSpec, Tag("sqlite")]
+    | Annotated[TableSideOutputSpec, Tag("lakehouse")]
+    | Annotated[PythonSideOutputSpec, Tag("python")],
+    Discriminator(kind_among(SIDE_OUTPUTS)),
+]

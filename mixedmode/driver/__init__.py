@@ -1,0 +1,1 @@
+"""A run of a job: its phases, epochs, recovery and rescaling."""

@@ -1,0 +1,134 @@
+"""Records that a source could not decode, as an output of the job: staged and committed with the epoch that has them.
+
+The one idea: an epoch is a range of the source, which stands in Spark's log. So what its rows lack is found by reading
+that range once more, on its own, for what cannot be decoded. The rows themselves carry nothing of it through the steps,
+and a repeat of the epoch finds the same records again. Only a source whose dead letters have an output is read twice.
+
+Invariants (tests/kafka/test_dead_letters.py):
+  I1  a record of a committed epoch is either a row of the source or in its dead letters, and in them once
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.errors import InvalidJobError
+from mixedmode.executor.spark import StageSettings
+from mixedmode.plan.stages import dead_letter_output
+from mixedmode.sources import OpenSource
+from mixedmode.sources.kafka_offsets import (
+    OffsetRanges,
+    Offsets,
+    lines_of,
+    parse_initial_offsets,
+    parse_offsets,
+    ranges_between,
+)
+from mixedmode.spark.folder import SparkFolder
+from mixedmode.spark.frames import spark_schema
+from mixedmode.tasks.reports import REPORT_COLUMN, decode_report
+from mixedmode.tasks.rows import RowsTask
+
+__all__ = ["DEAD_LETTER_FIELDS", "DeadLetters", "ReadsAgain"]
+
+#: columns of the output; `reason` follows the words "the record cannot be decoded, because"
+DEAD_LETTER_FIELDS = (
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", "UTC")),
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("reason", pa.string()),
+)
+_REPORT = spark_schema([pa.field(REPORT_COLUMN, pa.binary())])
+
+
+@runtime_checkable
+class ReadsAgain(Protocol):
+    """A source of records with offsets that can say which of a range it could not decode."""
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether they have an output; else such a record stops the job."""
+
+    def reads(self, offsets: Offsets) -> bool:
+        """Whether a line of Spark's offset log is this source's."""
+
+    def undecodable(self, ranges: OffsetRanges) -> DataFrame:
+        """Those of a range, with the columns of DEAD_LETTER_FIELDS."""
+
+    def batch_ranges(self) -> OffsetRanges:
+        """What `batch` reads."""
+
+
+class DeadLetters:
+    """What the sources of a job could not decode, epoch by epoch."""
+
+    def __init__(self, sources: Mapping[str, OpenSource]) -> None:
+        """`sources` are those of the job, by name; those without dead letters do not matter."""
+        self._sources = {
+            name: source
+            for name, source in sources.items()
+            if isinstance(source, ReadsAgain) and source.has_dead_letters
+        }
+
+    def stage(
+        self, epoch: Epoch, settings: StageSettings, folder: SparkFolder, *, before: str, now: str
+    ) -> tuple[StagedFile, ...]:
+        """Stage those of an epoch: of what `now` has in Spark's log, and `before` ("" for the first epoch) has not."""
+        staged: list[StagedFile] = []
+        for name, source in self._sources.items():
+            end = _of(source, map(parse_offsets, lines_of(now)), name)
+            if end is not None:
+                begin = _of(source, map(parse_offsets, lines_of(before)), name)
+                if begin is None:
+                    begin = _of(source, map(parse_initial_offsets, folder.first_source_entries()), name)
+                assert begin is not None, "Spark notes where a source begins before its first epoch"
+                staged += _stage(name, source, ranges_between(begin, end), epoch, settings)
+        return tuple(staged)
+
+    def stage_batch(self, epoch: Epoch, settings: StageSettings) -> tuple[StagedFile, ...]:
+        """Stage those of a batch run."""
+        found = (_stage(name, source, source.batch_ranges(), epoch, settings) for name, source in self._sources.items())
+        return tuple(file for files in found for file in files)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterTask(RowsTask):
+    """Writes the dead letters of one partition. Called by Spark."""
+
+    def _rows(self, batch: pa.RecordBatch) -> pa.Table:
+        """An output of its own has no column that tells inserts from deletes."""
+        return pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))
+
+
+def _stage(
+    name: str, source: ReadsAgain, ranges: OffsetRanges, epoch: Epoch, settings: StageSettings
+) -> Iterable[StagedFile]:
+    if not ranges.end:
+        return ()
+    output = dead_letter_output(name)
+    task = DeadLetterTask(settings.sinks[output], epoch, settings.generation, DEAD_LETTER_FIELDS, name, output)
+    rows = source.undecodable(ranges).mapInArrow(task, _REPORT).collect()
+    return [file for row in rows for file in decode_report(bytes(row[0])).outputs]
+
+
+def _of(source: ReadsAgain, lines: Iterable[Offsets | None], name: str) -> Offsets | None:
+    """The line that is the source's, None if there is none. Raises InvalidJobError if it may be one of several."""
+    found: list[Offsets] = []
+    for line in lines:
+        if line is not None and source.reads(line) and line not in found:  # a source that is read twice has two lines
+            found.append(line)
+    if len(found) > 1:
+        msg = (
+            "two sources of the job read the same topics, so it cannot be told which of them could not decode a "
+            "record, and nothing was committed. Read the topics by one source, or take `dead-letter` from this one. "
+            f"source={name}"
+        )
+        raise InvalidJobError(msg)
+    return found[0] if found else None

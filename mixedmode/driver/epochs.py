@@ -1,0 +1,353 @@
+"""One epoch, from Spark's micro-batch to the commit and the publication: the body of `foreachBatch`.
+
+    decide what this epoch is -> run its stages -> manifest (THE commit) -> publish outputs -> return to Spark
+
+A failure anywhere before the manifest leaves the epoch to be run again over the same range; after it, the repeat finds
+the manifest and only publishes. What failed outside is repeated within the run as often as the job tolerates in a row.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.decide import (
+    EpochPath,
+    Gap,
+    Mode,
+    Republish,
+    RunEpoch,
+    SkipPublished,
+    decide_epoch,
+    decide_epoch_path,
+)
+from mixedmode.checkpoint.gc import discard_attempts, drop_checkpoint
+from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
+from mixedmode.checkpoint.runs import state_bytes
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
+from mixedmode.clock import Clock
+from mixedmode.config import JobSpec
+from mixedmode.crash_points import reach
+from mixedmode.driver.dead_letters import DeadLetters
+from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer
+from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
+from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings, run_stages
+from mixedmode.plan.stages import JobPlan
+from mixedmode.profile import Profile, add_seconds
+from mixedmode.sinks import Sinks
+from mixedmode.spark.deadline import deadline
+from mixedmode.spark.errors import explained
+from mixedmode.spark.folder import SparkFolder
+from mixedmode.tasks.timing import Timing, source_progress, timing_at
+from mixedmode.time import MIN_TIME_US
+
+
+class StopRequested(Exception):  # noqa: N818 - a request, not an error
+    """The run was asked to stop before this epoch began; Spark hands the epoch over again at the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochContext:
+    """What does not change between the epochs of a run. `stop` is set when the run is to end after the epoch under way;
+    `log_file` is Spark's.
+    """
+
+    spec: JobSpec
+    plan: JobPlan
+    log: CheckpointLog
+    generation: Generation
+    sinks: Sinks
+    mode: Mode
+    clock: Clock
+    observer: Observer
+    stop: threading.Event
+    log_file: str
+    spark_folder: SparkFolder
+    dead_letters: DeadLetters
+
+
+@dataclass(frozen=True, slots=True)
+class EpochInput:
+    """What one epoch is about to do: its rows (None: the input has ended), and how it goes about them."""
+
+    session: SparkSession
+    frame: DataFrame | None
+    epoch: Epoch
+    settings: StageSettings
+    path: EpochPath
+    timing: Timing
+    offsets: str
+
+
+class EpochRunner:
+    """Runs epochs one after the other; remembers the latest manifest, which only it writes."""
+
+    def __init__(self, context: EpochContext, retained: Sequence[Manifest]) -> None:
+        """`retained`: the manifests there are, oldest to newest."""
+        self._context = context
+        self._retained = list(retained)
+        self._started_ms = context.clock.now_ms()
+        self.inputs_taken = 0  # epochs of this start in which there was something new
+
+    @property
+    def latest(self) -> Manifest | None:
+        """The newest manifest."""
+        return self._retained[-1] if self._retained else None
+
+    def run(self, frame: DataFrame, epoch: Epoch, settings: StageSettings, *, is_catching_up: bool) -> None:
+        """Handle one micro-batch that Spark hands over. Raises the errors of ARCHITECTURE.md, section 10."""
+        offsets = self._offsets(epoch)
+        latest = self.latest
+        decision = decide_epoch(
+            epoch,
+            latest=None if latest is None else latest.epoch,
+            offsets=offsets,
+            committed_offsets=self._committed_offsets(epoch),
+        )
+        match decision:
+            case RunEpoch():
+                path = self._path(is_catching_up=is_catching_up)
+                session, timing = frame.sparkSession, self._timing(path)
+                self._run_tolerantly(EpochInput(session, frame, epoch, settings, path, timing, offsets))
+            case Republish():
+                assert latest is not None
+                publish_committed(self._context.sinks, latest)
+            case SkipPublished():
+                pass  # it was published before the epoch after it began
+            case Gap(reason):
+                raise CorruptStateError(reason)
+            case _:
+                assert_never(decision)
+
+    def run_final(self, session: SparkSession, settings: StageSettings) -> None:
+        """The epoch after the last record there will ever be: without input, and everything that waits fires."""
+        latest = self.latest
+        epoch = Epoch(0 if latest is None else latest.epoch + 1)
+        path = EpochPath(is_backlog=False, path="streaming")
+        timing = self._timing(path).at_the_end()
+        self._run_tolerantly(EpochInput(session, None, epoch, settings, path, timing, offsets=""))
+
+    def _run_tolerantly(self, given: EpochInput) -> None:
+        """Run an epoch, again after a failure outside, until more of them came in a row than the job tolerates."""
+        checkpointing = self._context.spec.execution.checkpointing
+        failures = 0
+        while True:
+            try:
+                self._run_and_commit(given, is_repeat=failures > 0)
+                return
+            except (MixedmodeError, PySparkException, Py4JError) as error:
+                failures += 1
+                found = explained(error, log_file=self._context.log_file)
+                is_worth_a_repeat = isinstance(found, RetryableError) and not isinstance(error, Py4JNetworkError)
+                if not is_worth_a_repeat or failures > checkpointing.tolerable_failed_checkpoints:
+                    raise
+                tolerable = checkpointing.tolerable_failed_checkpoints
+                self._context.observer.on_epoch_failed(EpochFailed(given.epoch, failures, tolerable, str(found)))
+                # what failed outside may need a moment; the job commits once an interval in any case
+                if self._context.stop.wait(checkpointing.interval_ms / 1000):
+                    raise
+
+    def _run_and_commit(self, given: EpochInput, *, is_repeat: bool) -> None:
+        """Run, commit and publish an epoch; or what is left of that, if an attempt before this one failed late."""
+        context = self._context
+        started = context.clock.seconds()
+        result: EpochResult | None = None
+        profile = Profile(context.clock.seconds)
+        if not (is_repeat and self._is_committed(given.epoch)):
+            context.observer.on_epoch_started(EpochStarted(given.epoch, given.path.is_backlog, given.path.path))
+            with profile.stage("driver: before the tasks"):
+                context.spark_folder.before_epoch(given.epoch)
+            with profile.stage("driver: tasks"):
+                result = self._run_stages(given)
+            with profile.stage("driver: commit"):
+                manifest = self._manifest(given, result)
+                reach("before-manifest", given.epoch)
+                manifest = self._commit(manifest)
+            self._retained.append(manifest)
+            if manifest.records_in or not context.plan.uses_clock:  # the clock has something new in every epoch
+                self.inputs_taken += 1
+        manifest = self._retained[-1]
+        with profile.stage("driver: publish"):
+            publish_committed(context.sinks, manifest)
+        with profile.stage("driver: drop old checkpoints"):
+            self._drop_old_checkpoints()
+        spent = add_seconds({} if result is None else result.profile, profile.seconds)
+        committed = _committed(manifest, result, seconds=context.clock.seconds() - started, profile=spent)
+        context.observer.on_epoch_committed(committed)
+
+    def _is_committed(self, epoch: Epoch) -> bool:
+        """Whether an attempt of this start has committed it, also if the store failed before it said so."""
+        if self.latest is None or self.latest.epoch < epoch:
+            existing = self._context.log.get(epoch)
+            if existing is None or existing.generation != self._context.generation:
+                return False
+            self._retained.append(existing)
+        return True
+
+    def _run_stages(self, given: EpochInput) -> EpochResult:
+        context, latest = self._context, self.latest
+        state = () if latest is None else latest.operators
+        known = () if latest is None else latest.output_names
+        giving_stored = context.plan.giving_stored([operator.operator_id for operator in state], known)
+        lists = () if latest is None else latest.list_states
+        files = None
+        if context.plan.reads:
+            files = context.spark_folder.files_between("" if latest is None else latest.offsets, given.offsets)
+        task = EpochTask(given.epoch, given.path.path, given.timing, state, giving_stored, lists, files)
+        # a backlog has no checkpoint that could be late: it ends in its only one
+        limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
+        tag = f"mixedmode-{context.generation}-{given.epoch}"
+        try:
+            with deadline(given.session, limit_ms, tag=tag):
+                result = run_stages(given.session, given.frame, context.plan, given.settings, task)
+                return replace(result, outputs=(*result.outputs, *self._dead_letters(given)))
+        except Exception:
+            self._discard(given.epoch)
+            raise
+
+    def _dead_letters(self, given: EpochInput) -> tuple[StagedFile, ...]:
+        before = "" if self.latest is None else self.latest.offsets
+        folder, settings = self._context.spark_folder, given.settings
+        return self._context.dead_letters.stage(given.epoch, settings, folder, before=before, now=given.offsets)
+
+    def _timing(self, path: EpochPath) -> Timing:
+        spec = self._context.spec
+        return timing_at(
+            self._context.plan.strategies,
+            self.latest,
+            self._context.clock.now_ms(),
+            started_ms=self._started_ms,
+            is_partitioned=self._context.plan.is_partitioned,
+            is_backlog=path.is_backlog,
+            fires_all=path.is_backlog and spec.execution.backlog.end_of_key_watermark == "max",
+        )
+
+    def _discard(self, epoch: Epoch) -> None:
+        """What the tasks of an epoch that failed have written: on a full disk, it would only fill it further."""
+        context = self._context
+        with suppress(RetryableError):  # the failure that brought us here is the one to tell of
+            discard_attempts(context.log, sinks=context.sinks.stores, epoch=epoch, own=context.generation)
+
+    def _drop_old_checkpoints(self) -> None:
+        while len(self._retained) > self._context.spec.execution.checkpointing.num_retained:
+            drop_checkpoint(self._context.log, self._retained[0], self._retained[1:])
+            del self._retained[0]  # only now: if the store failed, the repeat of the epoch drops it
+
+    def _path(self, *, is_catching_up: bool) -> EpochPath:
+        """Backlog or live, sorted or streaming. Only what is there when a fresh job starts is its initial backlog."""
+        return decide_epoch_path(
+            self._context.mode,
+            is_initial_backlog=is_catching_up and self.latest is None,
+            watermark_us=None if self.latest is None else self.latest.watermark_us,
+            now_ms=self._context.clock.now_ms(),
+            lag_threshold_ms=self._context.spec.pipeline.backlog.watermark_lag_threshold_ms,
+        )
+
+    def _commit(self, manifest: Manifest) -> Manifest:
+        log = self._context.log
+        outcome = log.commit(manifest, log.check_newest(manifest.epoch, own=self._context.generation))
+        match outcome:
+            case Committed(manifest=committed):
+                self._check_not_overtaken(committed)
+                return committed
+            case AlreadyCommitted(existing=committed):
+                return committed
+            case _:
+                assert_never(outcome)
+
+    def _check_not_overtaken(self, committed: Manifest) -> None:
+        """Raises FencedError if a newer start is past this epoch: stopped for long right before its commit, this start
+        may find the name free again, because that one has dropped its checkpoint. Then nothing of it is published.
+        """
+        epochs = self._context.log.epochs()
+        if epochs and epochs[-1] > committed.epoch:
+            msg = (
+                "a newer start of this job has taken over its checkpoint folder and is past this epoch, so this one "
+                "stops without publishing it. Nothing is lost: the other one goes on. If both were started by mistake, "
+                "stop the one that is not wanted. "
+                f"epoch={committed.epoch}, latest_committed={epochs[-1]}, own_generation={committed.generation}"
+            )
+            raise FencedError(msg)
+
+    def _manifest(self, given: EpochInput, result: EpochResult) -> Manifest:
+        context, settings, timing = self._context, given.settings, given.timing
+        watermark_us = timing.after(result.progress).watermark_us
+        return Manifest(
+            job=context.spec.name,
+            epoch=given.epoch,
+            generation=context.generation,
+            previous=None if self.latest is None else self.latest.epoch,
+            created_ms=context.clock.now_ms(),
+            is_backlog=given.path.is_backlog,
+            path=given.path.path,
+            parallelism=settings.parallelism,
+            max_parallelism=settings.max_parallelism,
+            sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
+            watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
+            clock_ms=timing.clock_ms,
+            is_final=timing.is_final,
+            offsets=given.offsets,
+            operators=result.operators,
+            list_states=result.list_states,
+            outputs=result.outputs,
+            output_names=tuple(context.sinks.by_name),
+            records_in=result.progress.records,
+            records_late=result.progress.late,
+            records_ahead=result.progress.ahead,
+            records_skipped=result.skipped,
+            rows_out=result.rows_out,
+            pairs=result.pairs,
+        )
+
+    def _offsets(self, epoch: Epoch) -> str:
+        text = self._context.spark_folder.offsets(epoch)
+        if text is None:
+            msg = (
+                "Spark's record of what an epoch covers is gone, so the epoch could not be repeated exactly. Something "
+                "deletes files of the checkpoint folder. Find out what it is, then start the job again. "
+                f"file={self._context.log.store.url}/{paths.spark_offsets_path(epoch)}"
+            )
+            raise CorruptStateError(msg)
+        return text.decode()
+
+    def _committed_offsets(self, epoch: Epoch) -> str | None:
+        if self.latest is None or epoch > self.latest.epoch:
+            return None
+        manifest = self.latest if epoch == self.latest.epoch else self._context.log.get(epoch)
+        return None if manifest is None else manifest.offsets
+
+
+def publish_committed(sinks: Sinks, manifest: Manifest) -> None:
+    """Publish the outputs of a committed epoch, for the first time or again."""
+    reach("after-manifest", manifest.epoch)
+    sinks.publish(manifest.epoch, manifest.outputs)
+    reach("after-publish", manifest.epoch)
+
+
+def _committed(
+    manifest: Manifest, result: EpochResult | None, *, seconds: float, profile: Mapping[str, float]
+) -> EpochCommitted:
+    """`result` is None where an earlier attempt committed the epoch and failed after that."""
+    return EpochCommitted(
+        epoch=manifest.epoch,
+        is_backlog=manifest.is_backlog,
+        path=manifest.path,
+        records=manifest.records_in,
+        rows_out=manifest.rows_out,
+        pairs=manifest.pairs,
+        state_bytes=sum(state_bytes(operator.runs) for operator in manifest.operators),
+        spilled_runs=0 if result is None else result.spilled_runs,
+        migration_seconds=0.0 if result is None else result.migration_seconds,
+        watermark_us=manifest.watermark_us,
+        records_late=manifest.records_late,
+        records_ahead=manifest.records_ahead,
+        records_skipped=manifest.records_skipped,
+        seconds=seconds,
+        profile=profile,
+    )

@@ -1,0 +1,194 @@
+"""The phases of a run with checkpoints: catch up, flip, live; each is one streaming query over one checkpoint folder.
+
+Catching up is Spark's AvailableNow: it fixes what is present when it starts, so live traffic cannot push its end away.
+The query after it goes on with the next epoch.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mixedmode.checkpoint.types import Epoch, Manifest
+from mixedmode.config import ModePolicy, SourceSpec
+from mixedmode.driver.autoscaler import Autoscaler, scale_targets
+from mixedmode.driver.epochs import EpochContext, EpochRunner, StopRequested
+from mixedmode.driver.events import Flipped
+from mixedmode.driver.inputs import Inputs
+from mixedmode.driver.rescaling import Rescaling
+from mixedmode.executor.spark import StageSettings
+from mixedmode.sources import Admission
+from mixedmode.spark.session import cores
+
+_POLL_SECONDS = 0.05
+# Without a limit of its own, a backlog on the streaming path takes this much a second of its interval, per subtask.
+STREAMED_BYTES_PER_SECOND = 16 * 1024 * 1024
+STREAMED_RECORDS_PER_SECOND = 100_000
+
+
+class Until(Enum):
+    """When a run of a job with checkpoints ends by itself."""
+
+    STOPPED = "stopped"  # never: it goes on until it is asked to stop
+    IDLE = "idle"  # once everything present is processed
+    DRAINED = "drained"  # the same, and then the input ends for good; bounded sources end so in any case
+
+
+class Phases:
+    """The queries of a run with checkpoints, one after the other."""
+
+    def __init__(self, inputs: Inputs, policy: ModePolicy, runner: EpochRunner, context: EpochContext) -> None:
+        self._inputs = inputs
+        self._policy = policy
+        self._runner = runner
+        self._context = context
+        self._stop = context.stop
+        self._rescaling = Rescaling(context.spec, context.log, context.observer)
+        targets = scale_targets(context.spec, cores(inputs.session))
+        self._autoscaler = None
+        if targets is not None:
+            interval_ms, trigger = policy.live_interval_ms, self._trigger_seconds
+            self._autoscaler = Autoscaler(targets, interval_ms, self._rescaling, context.clock, trigger)
+
+    def run(self, until: Until) -> None:
+        """Catch up; flip; then live until it is stopped, or catch up again until nothing is new."""
+        is_fresh = self._runner.latest is None
+        self._context.observer.on_phase("catching up")
+        self._catch_up(is_first=True)
+        is_stopped, latest = self._stop.is_set(), self._runner.latest
+        if is_fresh and self._policy.mode == "mixed" and not (is_stopped and latest is None):
+            self._context.observer.on_flip(
+                Flipped(
+                    at_ms=self._context.clock.now_ms(),
+                    after_epoch=None if latest is None else latest.epoch,
+                )
+            )
+        if is_stopped:
+            return
+        self._context.observer.on_phase("live")
+        if until is Until.STOPPED:
+            self._go_live()
+            return
+        while self._catch_up(is_first=False) and not self._stop.is_set():
+            pass  # what arrived meanwhile is another pass, until a pass finds nothing
+        if until is Until.DRAINED and not self._stop.is_set():
+            epoch = Epoch(0 if self._runner.latest is None else self._runner.latest.epoch + 1)
+            self._runner.run_final(self._inputs.session, self._settings_of(epoch, is_backlog=False))
+
+    def _catch_up(self, *, is_first: bool) -> bool:
+        """Everything present now, then return; whether there was anything."""
+        before = self._runner.inputs_taken
+        is_backlog = is_first and self._runner.latest is None
+        frame = self._inputs.stream(self._admission)
+
+        def run(batch: DataFrame, epoch: Epoch) -> None:
+            settings = self._settings_of(epoch, is_backlog=is_backlog)
+            self._runner.run(batch, epoch, settings, is_catching_up=is_first)
+
+        self._query(frame, run, trigger={"availableNow": True})
+        return self._runner.inputs_taken > before
+
+    def _go_live(self) -> None:
+        frame = self._inputs.stream(lambda _source: Admission())
+        interval_ms = self._policy.live_interval_ms
+        self._query(frame, self._run_live, trigger={"processingTime": f"{interval_ms} milliseconds"})
+
+    def _run_live(self, batch: DataFrame, epoch: Epoch) -> None:
+        def run() -> Manifest | None:
+            before = self._runner.latest
+            self._runner.run(batch, epoch, self._settings_of(epoch, is_backlog=False), is_catching_up=False)
+            return None if self._runner.latest is before else self._runner.latest
+
+        if self._autoscaler is None:
+            run()
+        else:
+            self._autoscaler.watch(run)
+
+    def _trigger_seconds(self, epoch: Epoch) -> float | None:
+        """How long Spark took for an epoch of the query under way, from looking for input to its own commit."""
+        for query in self._inputs.session.streams.active:
+            for progress in reversed(query.recentProgress):
+                if progress.batchId == epoch and "addBatch" in progress.durationMs:
+                    return float(progress.durationMs["triggerExecution"]) / 1000
+        return None
+
+    def _settings_of(self, epoch: Epoch, *, is_backlog: bool) -> StageSettings:
+        """The settings of an epoch; tells what is other than in the one before."""
+        settings, before = self._settings(is_backlog=is_backlog), self._runner.latest
+        if before is None or epoch > before.epoch:
+            self._rescaling.tell(epoch, self._context.plan, settings, before, is_backlog=is_backlog)
+        return settings
+
+    def _settings(self, *, is_backlog: bool) -> StageSettings:
+        return self._inputs.settings(
+            self._context.sinks.tasks,
+            self._context.log.store.url,
+            self._context.generation,
+            is_backlog=is_backlog,
+            subtasks=self._rescaling.subtasks(is_backlog=is_backlog),
+        )
+
+    def _admission(self, source: SourceSpec) -> Admission:
+        """Mixed mode takes all that is there in one epoch; streaming cuts it into epochs of about the interval."""
+        if self._policy.mode == "mixed":
+            return Admission()
+        if source.limits_per_epoch:
+            return Admission(**source.limits_per_epoch)
+        subtask_ms = self._settings(is_backlog=True).parallelism * self._policy.backlog_interval_ms
+        return Admission(
+            max_bytes=max(1, STREAMED_BYTES_PER_SECOND * subtask_ms // 1000),
+            max_records=max(1, STREAMED_RECORDS_PER_SECOND * subtask_ms // 1000),
+        )
+
+    def _check_not_stopped(self) -> None:
+        if self._stop.is_set():
+            raise StopRequested
+
+    def _query(self, frame: DataFrame, run: Callable[[DataFrame, Epoch], None], *, trigger: dict[str, Any]) -> None:
+        """Run one streaming query to its end, or until a stop is asked for and its epoch is done."""
+        failure: list[BaseException] = []
+        is_stopped = False
+
+        def epoch(batch: DataFrame, batch_id: int) -> None:
+            try:
+                self._check_not_stopped()
+                run(batch, Epoch(batch_id))
+            except BaseException as error:
+                failure.append(error)  # Spark would bring it back as text
+                raise
+
+        query = (
+            frame.writeStream.foreachBatch(epoch)
+            .queryName(self._context.spec.name)
+            .option("checkpointLocation", self._context.spark_folder.location)
+            .trigger(**trigger)
+            .start()
+        )
+        try:
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # a float is fine
+                if self._stop.is_set() and not query.status["isTriggerActive"]:
+                    is_stopped = True
+                    query.stop()
+        except PySparkException as error:
+            failure.append(error)  # the second one, if the first is ours
+        _wait_until_gone(frame.sparkSession, query)
+        if failure and not _is_stop(failure[0], is_stopped=is_stopped):
+            raise failure[0]
+
+
+def _wait_until_gone(session: SparkSession, query: StreamingQuery) -> None:
+    """Spark says that a query has ended a moment before it allows the next one over the same checkpoint folder."""
+    with suppress(PySparkException, Py4JError):  # Spark itself may be gone
+        while any(active.id == query.id for active in session.streams.active):
+            time.sleep(_POLL_SECONDS)
+
+
+def _is_stop(failure: BaseException, *, is_stopped: bool) -> bool:
+    """Whether a query ended because it was asked to: before an epoch, or while Spark was just beginning one."""
+    return isinstance(failure, StopRequested) or (is_stopped and isinstance(failure, PySparkException | Py4JError))

@@ -1,0 +1,43 @@
+"""The plan of a job, without running it."""
+
+from dataclasses import dataclass
+
+from mixedmode.analysis.job import analyse
+from mixedmode.config import FileSinkSpec, JobSpec
+from mixedmode.driver.run import output_schemas
+from mixedmode.errors import InvalidJobError
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stages import MAIN, JobPlan
+from mixedmode.sinks.file_sink import columns_problem, file_layout
+from mixedmode.sinks.files import SinkTask
+from mixedmode.spark.session import cores, open_session
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """A plan, and how many subtasks can run at once where it would run."""
+
+    plan: JobPlan
+    cores: int
+
+
+def plan_job(spec: JobSpec, where: Where) -> PlannedJob:
+    """Checks everything that can be checked before data is read. Raises InvalidJobError with the place."""
+    session = open_session(spec)
+    plan = analyse(session, spec, where).plan
+    _check_files(spec, plan, where)
+    return PlannedJob(plan, cores(session))
+
+
+def _check_files(spec: JobSpec, plan: JobPlan, where: Where) -> None:
+    """Raises InvalidJobError for columns that an output of files cannot have; a run finds that when it prepares it."""
+    places = {id(sink): path for path, sink in spec.sinks.items()}
+    outputs = {MAIN: spec.sink, **plan.side_sinks}
+    for name, schema in output_schemas(plan).items():
+        sink = outputs[name]
+        if isinstance(sink, FileSinkSpec):
+            task = SinkTask(sink.path, sink.format, file_layout(sink))
+            problem = columns_problem(task, schema.fields, schema.key_columns)
+            if problem is not None:
+                msg = f"{where(*places[id(sink)])}: {problem}"
+                raise InvalidJobError(msg)

@@ -1,0 +1,130 @@
+"""The parallelism of each epoch: what the job file says, or what was asked for since.
+
+The one idea: an epoch reads the state of the one before it by key groups, so each may have another number of subtasks.
+The driver looks at the requests before every epoch; nothing is restarted, and nothing but the next epoch is slower.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import assert_never
+
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.rescale import InForce, Outdated, RescaleRequest, Subtasks, amended, decide_parallelism
+from mixedmode.checkpoint.rescale_log import RescaleLog
+from mixedmode.checkpoint.types import Epoch, Manifest
+from mixedmode.config import JobSpec
+from mixedmode.driver.events import Observer, Rescaled, StepRescaled
+from mixedmode.driver.rescale_requests import configured_subtasks
+from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.executor.spark import StageSettings
+from mixedmode.plan.stages import JobPlan
+
+_BY_HAND = "asked for with `mixedmode rescale`"
+_BACKLOG_OVER = "the backlog is over"
+_BY_FILE = "the job file says so"
+
+
+class Rescaling:
+    """What is asked for, as it is before each epoch of a run."""
+
+    def __init__(self, spec: JobSpec, log: CheckpointLog, observer: Observer) -> None:
+        """Looks at the requests for the first time: those that it finds were made before this start."""
+        self._configured = self._subtasks = configured_subtasks(spec)
+        self._requests = RescaleLog(log.store)
+        self._observer = observer
+        self._seen: int | None = None
+        self._was_backlog = False
+        self.request: RescaleRequest | None = None  # the one that counts
+        self._look(is_made_meanwhile=False)
+
+    def subtasks(self, *, is_backlog: bool) -> Subtasks:
+        """What the next epoch is to have. One small listing of the checkpoint folder, if nothing is new.
+
+        is_backlog: the backlog of a job that has just begun. It has what the job file says, and so has a repeat of it.
+        """
+        if is_backlog:
+            return self._configured
+        with suppress(RetryableError):  # the store will be asked again before the next epoch
+            self._look(is_made_meanwhile=True)
+        return self._subtasks
+
+    def ask(self, parallelism: int, *, reason: str, now_ms: int) -> None:
+        """The autoscaler's request, for the epochs from now on, unless a person has asked for something meanwhile."""
+
+        def make(newest: RescaleRequest | None) -> RescaleRequest | None:
+            if newest is not None and newest.is_pinned:
+                return None
+            return amended(
+                newest,
+                configured=self._configured,
+                asked=Subtasks(parallelism),
+                created_ms=now_ms,
+                is_automatic=True,
+                reason=f"the autoscaler found: {reason}",
+            )
+
+        self._requests.add(make)
+
+    def tell(
+        self, epoch: Epoch, plan: JobPlan, settings: StageSettings, before: Manifest | None, *, is_backlog: bool
+    ) -> None:
+        """Tell the observer how the steps differ in this epoch from the one `before` it, and why.
+
+        is_backlog: the epoch has the parallelism of the backlog, which no request is about.
+        """
+        known = {} if before is None else _parallelism_in(before)
+        changes = []
+        for operator_id in [*(stage.operator_id for stage in plan.maps), *(stage.operator_id for stage in plan.stages)]:
+            then, now = known.get(operator_id), settings.parallelism_of(operator_id)
+            changes += [StepRescaled(operator_id, then, now)] if then is not None and then != now else []
+        if changes:
+            self._observer.on_rescaled(Rescaled(epoch, tuple(changes), self._reason()))
+        self._was_backlog = is_backlog
+
+    def _reason(self) -> str:
+        """Why the subtasks are other ones than in the epoch before."""
+        if self.request is None or self._subtasks == self._configured:
+            return _BACKLOG_OVER if self._was_backlog else _BY_FILE
+        return self.request.reason if self.request.is_automatic else _BY_HAND
+
+    def _look(self, *, is_made_meanwhile: bool) -> None:
+        numbers = self._requests.numbers()
+        newest = numbers[-1] if numbers else None
+        if newest == self._seen:
+            return
+        self._seen = newest
+        request = self._read(numbers)
+        decision = decide_parallelism(self._configured, request, is_made_meanwhile=is_made_meanwhile)
+        match decision:
+            case InForce(subtasks):
+                self.request = request
+                self._subtasks = subtasks
+                if request is not None and len(numbers) > 1:
+                    self._requests.drop(up_to=request.number - 1)
+            case Outdated(subtasks, reason):
+                assert request is not None
+                self.request = None
+                self._subtasks = subtasks
+                self._observer.on_rescale_ignored(reason)
+                self._requests.drop(up_to=request.number)
+                self._seen = max((number for number in numbers if number > request.number), default=None)
+            case _:
+                assert_never(decision)
+
+    def _read(self, numbers: Sequence[int]) -> RescaleRequest | None:
+        """The newest request that can be read; the one in use is among them, as it is kept until a newer one is."""
+        for number in reversed(numbers):
+            try:
+                request = self._requests.get(number)
+            except CorruptStateError as error:
+                self._observer.on_rescale_ignored(str(error))
+                continue
+            if request is not None:
+                return request
+        return None
+
+
+def _parallelism_in(manifest: Manifest) -> dict[str, int]:
+    """{step: how many subtasks it had}, of the steps that have left something."""
+    known = {one.operator_id: one.parallelism or manifest.parallelism for one in manifest.operators}
+    return known | {one.operator_id: len(one.lists) for one in manifest.list_states}

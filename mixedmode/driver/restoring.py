@@ -1,0 +1,189 @@
+"""A savepoint restored to a job: what the job is now is Spark's to say, what is in its output folders is the sinks'.
+
+The order is: verify the savepoint, decide, look at the outputs; then write; and create the manifest last. Nothing is
+written, and no output is touched, before all questions have been answered.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.job import analyse
+from mixedmode.checkpoint.decide import Refused
+from mixedmode.checkpoint.decide_restore import Program, Restorable, decide_restore
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.restore import (
+    Restoration,
+    check_moved,
+    commit_restored,
+    copy_restored,
+    is_restored,
+    restored_manifest,
+)
+from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_manifest, verify_savepoint
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
+from mixedmode.config import JobSpec, resolve_mode
+from mixedmode.driver.run import check_state, open_sinks, output_schemas
+from mixedmode.errors import InvalidJobError
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stages import MAIN, JobPlan
+from mixedmode.sinks import Sinks
+from mixedmode.spark.session import open_session
+
+__all__ = ["RestoredJob", "restore_savepoint"]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredJob:
+    """What a restore did. Outputs by name, "" being the main one.
+
+    dropped_outputs: of the savepoint, that the job does not have. giving_stored: steps that give their whole table in
+    the first epoch, for what is new behind them. files_taken_back: of outputs that go on, later than the savepoint.
+    was_done: the same had been restored before.
+    """
+
+    savepoint: Savepoint
+    steps: Restorable
+    outputs: tuple[str, ...]
+    new_outputs: tuple[str, ...]
+    dropped_outputs: tuple[str, ...]
+    giving_stored: frozenset[str]
+    files_taken_back: int
+    was_done: bool
+
+
+def restore_savepoint(
+    place: str,
+    spec: JobSpec,
+    where: Where,
+    *,
+    allow_dropped: bool = False,
+    moved: Mapping[str, str] | None = None,
+    session: SparkSession | None = None,
+) -> RestoredJob:
+    """Fill the job's empty checkpoint folder from a savepoint (folder or URL); the job's next start goes on from it.
+
+    moved: folders of input files that have been moved since, {as it was: as it is}. Repeatable: after a failure or a
+    crash, do it again. Raises InvalidJobError if the job cannot go on from it, and CorruptStateError if it is damaged;
+    nothing has been written then.
+    """
+    folder = spec.execution.checkpointing.dir
+    if folder is None or resolve_mode(spec).mode == "batch":
+        msg = (
+            "a savepoint is restored to a job with checkpoints, and a batch job has none. Set execution.runtime-mode "
+            f"to mixed or streaming, and execution.checkpointing.dir. name={spec.name}"
+        )
+        raise InvalidJobError(msg)
+    source, log = ObjectStore(place), CheckpointLog(ObjectStore(folder))
+    savepoint = read_savepoint(source)
+    verify_savepoint(source, savepoint)
+    stored = savepoint_manifest(source, savepoint)
+    session = session or open_session(spec)
+    plan = analyse(session, spec, where).plan
+    sinks = open_sinks(session, spec, plan, log.store.url, Generation(0))
+    identity = JobIdentity(spec.name, spec.pipeline.max_parallelism, plan.fingerprints)
+    steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)
+    outputs = _going_on(sinks, stored, changes_main=steps.changes_output)
+    manifest = restored_manifest(stored, identity, steps, outputs=outputs)
+    check_state(plan, manifest)
+    _check_outputs(sinks, plan, manifest)
+    given = Restoration(source, savepoint, identity, manifest, dict(moved or {}))
+    check_moved(given)
+    was_done, taken_back = is_restored(log, given), 0
+    if not was_done:
+        _check_begin_anew(sinks, manifest)
+        generation = copy_restored(log, given)
+        taken_back = sinks.take_back(savepoint.epoch)
+        commit_restored(log, given, generation)
+    return RestoredJob(
+        savepoint=savepoint,
+        steps=steps,
+        outputs=outputs,
+        new_outputs=tuple(name for name in sinks.by_name if name not in outputs),
+        dropped_outputs=tuple(name for name in stored.output_names if name not in sinks.by_name),
+        giving_stored=plan.giving_stored([operator.operator_id for operator in manifest.operators], outputs),
+        files_taken_back=taken_back,
+        was_done=was_done,
+    )
+
+
+def _program(identity: JobIdentity, plan: JobPlan, sinks: Sinks, before: JobIdentity, stored: Manifest) -> Program:
+    with_state = {operator.operator_id for operator in stored.operators}
+    with_state |= {state.operator_id for state in stored.list_states}
+    stateless = {stage.operator_id for stage in plan.stages if not stage.operator.states}
+    return Program(
+        identity=identity,
+        stateless=stateless | (before.operators.keys() - with_state),
+        can_give_stored={stage.operator_id for stage in plan.stages if stage.can_give_stored},
+        is_output_new=_is_new(sinks, MAIN),
+    )
+
+
+def _decided(program: Program, savepoint: Savepoint, *, allow_dropped: bool) -> Restorable:
+    decision = decide_restore(program, savepoint.job, allow_dropped=allow_dropped)
+    match decision:
+        case Restorable():
+            return decision
+        case Refused(reason):
+            raise InvalidJobError(reason)
+        case _:
+            assert_never(decision)
+
+
+def _is_new(sinks: Sinks, name: str) -> bool:
+    """Whether an output begins anew if it has to: the console may always, a folder if nothing was written to it."""
+    sink = sinks.by_name[name]
+    return sink.is_memoryless or sink.is_new()
+
+
+def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[str, ...]:
+    """The outputs of the savepoint that are gone on with."""
+    return tuple(
+        name
+        for name in stored.output_names
+        if name in sinks.by_name
+        and not (name == MAIN and changes_main)
+        and (sinks.by_name[name].is_memoryless or not _is_new(sinks, name))
+    )
+
+
+def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
+    """Raises InvalidJobError unless the folders of outputs that go on hold what the job has written so far."""
+    schemas = output_schemas(plan)
+    for name in manifest.output_names:
+        sinks.by_name[name].prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=False)
+    _check_published(sinks, manifest, [n for n in manifest.output_names if not sinks.by_name[n].is_memoryless])
+
+
+def _check_begin_anew(sinks: Sinks, manifest: Manifest) -> None:
+    """Raises InvalidJobError if an output begins anew in a folder in which something would stay of another run."""
+    for name in sinks.by_name.keys() - set(manifest.output_names):
+        oldest = sinks.by_name[name].oldest_published()
+        if oldest is not None and oldest <= manifest.epoch:
+            msg = (
+                "an output begins anew, because it is not the one that the savepoint's job wrote to, and its folder "
+                "holds the output of an earlier run; the two would be mixed. Nothing was restored. Give this output a "
+                f"new path. folder={sinks.by_name[name].store.url}"
+            )
+            raise InvalidJobError(msg)
+
+
+def _check_published(sinks: Sinks, manifest: Manifest, names: Collection[str]) -> None:
+    """Raises InvalidJobError unless what is published of the savepoint's epoch is what its manifest names."""
+    for name in names:
+        sink = sinks.by_name[name]
+        files = [file for file in manifest.outputs if file.sink == name]
+        problems = [problem for file in files if (problem := sink.problem(file, reads=True)) is not None]
+        problems += [(path, "is not the savepoint's") for path in sink.published_otherwise(manifest.epoch, files)]
+        if problems:
+            path, why = problems[0]
+            msg = (
+                "an output folder holds the output of a job of this name, but not what it had written when the "
+                "savepoint was taken, so later files in it may not be this job's, and are not taken back. Set the path "
+                "of the output that the savepoint's job wrote to, or a new one. "
+                f"folder={sink.store.url}, file={path}, problem={why}, epoch={manifest.epoch}"
+            )
+            raise InvalidJobError(msg)

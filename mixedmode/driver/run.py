@@ -1,0 +1,271 @@
+"""A run of a job: session, plan, the checks at its start; then one batch epoch, or the phases of a job that goes on.
+
+batch      read everything once, one epoch, no checkpoint
+otherwise  claim a generation, see what is committed, publish it once more, and go through the phases (phases.py)
+"""
+
+import tempfile
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import assert_never
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.job import Analysis, analyse
+from mixedmode.analysis.map_steps import check_items, check_subtasks
+from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
+from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
+from mixedmode.clock import Clock, SystemClock
+from mixedmode.config import JobSpec, ModePolicy, resolve_mode
+from mixedmode.crash_points import arm
+from mixedmode.driver.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
+from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
+from mixedmode.driver.events import EpochCommitted, EpochStarted, Observer, PublishedLate, Silent
+from mixedmode.driver.inputs import Inputs
+from mixedmode.driver.phases import Phases, Until
+from mixedmode.driver.recovery import find_checkpoint, leave_damaged
+from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError
+from mixedmode.executor.spark import EpochTask, run_stages
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stages import LATE, MAIN, JobPlan, dead_letter_output
+from mixedmode.secrets import has_secrets
+from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
+from mixedmode.spark.errors import explained
+from mixedmode.spark.folder import SparkFolder
+from mixedmode.spark.session import LOG_FILE, open_session
+from mixedmode.tasks.timing import timing_at
+
+__all__ = ["RunOptions", "Until", "run_job"]
+
+_NO_GENERATION = Generation(0)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How to run a job, beside what the job says. `stop` may be set from another thread or a signal handler."""
+
+    until: Until = Until.STOPPED
+    observer: Observer = Silent()  # noqa: RUF009 - holds nothing
+    clock: Clock = SystemClock()  # noqa: RUF009 - holds nothing
+    stop: threading.Event | None = None
+    session: SparkSession | None = None
+
+
+def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
+    """Run a job until it ends or is stopped.
+
+    Returns when the input ended, when `until` says so, or after the epoch in which `stop` was set. Raises
+    InvalidJobError before anything is committed, or another kind that says what to do next; starting again resumes.
+    """
+    arm()
+    log_folder = _log_folder(spec)
+    options.observer.on_phase("starting")
+    try:
+        session = options.session or open_session(spec, log_folder=log_folder)
+        analysis = analyse(session, spec, where)
+        run = _Run(session, spec, analysis, options)
+        if run.policy.mode == "batch":
+            run.run_batch()
+        else:
+            run.run_with_checkpoints()
+        options.observer.on_phase("ended")
+    except (PySparkException, Py4JError, MixedmodeError) as error:
+        found = explained(error, log_file=str(log_folder / LOG_FILE))
+        if found is error:
+            raise
+        raise found from (None if has_secrets(str(error)) else error)
+
+
+class _Run:
+    """One start of a job."""
+
+    def __init__(self, session: SparkSession, spec: JobSpec, analysis: Analysis, options: RunOptions) -> None:
+        self._session = session
+        self._spec = spec
+        self._plan: JobPlan = analysis.plan
+        self._inputs = Inputs(session, spec, analysis.plan, analysis.sources)
+        self._dead_letters = DeadLetters(analysis.sources)
+        self._options = options
+        self.policy: ModePolicy = resolve_mode(spec)
+
+    def run_batch(self) -> None:
+        """Everything present, once: no state is kept, nothing is checkpointed, a failure starts over."""
+        with tempfile.TemporaryDirectory(prefix="mixedmode-batch-") as folder:
+            sinks = self._open_sinks(folder, _NO_GENERATION)
+            sinks.prepare(output_schemas(self._plan), known=())
+            settings = self._inputs.settings(sinks.tasks, None, _NO_GENERATION, is_backlog=True)
+            observer, clock = self._options.observer, self._options.clock
+            started = clock.seconds()
+            observer.on_epoch_started(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+            now_ms = clock.now_ms()
+            timing = timing_at(
+                self._plan.strategies,
+                None,
+                now_ms,
+                started_ms=now_ms,
+                is_partitioned=self._plan.is_partitioned,
+                is_backlog=True,
+                fires_all=True,
+            )
+            task = EpochTask(Epoch(0), "sorted", timing.at_the_end())
+            result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
+            sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
+            observer.on_epoch_committed(
+                EpochCommitted(
+                    epoch=Epoch(0),
+                    is_backlog=True,
+                    path="sorted",
+                    records=result.progress.records,
+                    rows_out=result.rows_out,
+                    pairs=0,
+                    state_bytes=0,
+                    spilled_runs=result.spilled_runs,
+                    migration_seconds=0.0,
+                    watermark_us=None,
+                    records_late=0,
+                    records_ahead=result.progress.ahead,
+                    records_skipped=result.skipped,
+                    seconds=clock.seconds() - started,
+                    profile=result.profile,
+                )
+            )
+
+    def run_with_checkpoints(self) -> None:
+        """Catch up, flip, live; see the module."""
+        folder = self._spec.execution.checkpointing.dir
+        assert folder is not None, "only batch mode has no checkpoint folder"
+        store = ObjectStore(folder)
+        log = CheckpointLog(store)
+        generation = log.claim_generation()
+        sinks = self._open_sinks(store.url, generation)
+        retained = self._check_start(log, sinks, generation)
+        if retained:
+            is_late = sinks.has_staged(retained[-1].outputs)
+            publish_committed(sinks, retained[-1])
+            if is_late:
+                self._options.observer.on_published_late(PublishedLate(retained[-1].epoch))
+        collect_orphans(log, sinks=sinks.stores)
+        if retained and retained[-1].is_final:
+            self._options.observer.on_phase("over")
+            return
+        with SparkFolder(log, generation) as spark_folder:
+            spark_folder.fetch()
+            context = EpochContext(
+                spec=self._spec,
+                plan=self._plan,
+                log=log,
+                generation=generation,
+                sinks=sinks,
+                mode=self.policy.mode,
+                clock=self._options.clock,
+                observer=self._options.observer,
+                stop=self._options.stop or threading.Event(),
+                log_file=str(_log_folder(self._spec) / LOG_FILE),
+                spark_folder=spark_folder,
+                dead_letters=self._dead_letters,
+            )
+            phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
+            is_bounded = all(source.bounded for source in self._spec.sources.values())
+            phases.run(Until.DRAINED if is_bounded else self._options.until)
+
+    def _open_sinks(self, base: str, generation: Generation) -> Sinks:
+        replaces = self.policy.mode == "batch"
+        return open_sinks(self._session, self._spec, self._plan, base, generation, replaces=replaces)
+
+    def _check_start(self, log: CheckpointLog, sinks: Sinks, generation: Generation) -> list[Manifest]:
+        """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one.
+
+        First that it is this job, and that these are its outputs; then what of it is whole; only then is anything that
+        is damaged left behind (recovery.py).
+        """
+        wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, self._plan.fingerprints)
+        epochs = log.epochs()
+        # one after the other, newest first: nearly always, only one is read
+        newest = next((one for epoch in reversed(epochs) for one in readable_manifests(log, [epoch])[0]), None)
+        decision = decide_start(
+            wanted,
+            log.read_identity(),
+            latest=epochs[-1] if epochs else None,
+            is_final=newest is not None and newest.is_final,
+        )
+        match decision:
+            case Fresh() | Resume() | Over():
+                pass
+            case Refused(reason):
+                raise InvalidJobError(reason)
+            case Damaged(reason):
+                raise CorruptStateError(reason)
+            case _:
+                assert_never(decision)
+        if newest is not None:  # otherwise the outputs there may be are of checkpoints that are all damaged
+            # and so may be an output that was begun by checkpoints of which the manifests cannot be read any more
+            others = sinks.by_name.keys() - set(newest.output_names)
+            known = (*newest.output_names, *sinks.begun_after(newest.epoch, others))
+            sinks.prepare(output_schemas(self._plan), known=known)
+        found = find_checkpoint(log, sinks, reads=self._spec.execution.checkpointing.verify == "checksums")
+        if found.whole is None:
+            self._inputs.check_beginnings()
+            log.create_identity(wanted)
+            sinks.prepare(output_schemas(self._plan), known=())
+            return []
+        check_state(self._plan, found.whole)
+        settings = self._inputs.settings({}, None, _NO_GENERATION, is_backlog=False)
+        check_subtasks(self._plan, found.whole.list_states, settings.parallelism_of)
+        return leave_damaged(log, sinks, found, generation, self._options.observer)
+
+
+def open_sinks(
+    session: SparkSession, spec: JobSpec, plan: JobPlan, base: str, generation: Generation, *, replaces: bool = False
+) -> Sinks:
+    """The outputs of a job.  base: where those wait that are no folders of files; replaces: it is a batch run."""
+    context = SinkContext(
+        job=spec.name,
+        name=MAIN,
+        generation=generation,
+        base=base,
+        replaces=replaces,
+        session=session,
+        show=print_rows,
+    )
+    outputs = {MAIN: spec.sink, **plan.side_sinks}
+    return Sinks({name: open_sink(sink, replace(context, name=name)) for name, sink in outputs.items()})
+
+
+def check_state(plan: JobPlan, latest: Manifest) -> None:
+    """Raises InvalidJobError when a function cannot read what an earlier version of it has stored."""
+    stored = {operator.operator_id: operator.state_schema for operator in latest.operators}
+    for stage in plan.stages:
+        problems = stage.unreadable(stored.get(stage.operator_id, {}))
+        if problems:
+            msg = (
+                f"the state of step {stage.operator_id!r} was stored with other types, and this version of the "
+                f"function cannot read it: {'; '.join(problems)}. Put the types back (a new field needs a "
+                "default), or give the job a new execution.checkpointing.dir and output (it then starts from the "
+                f"beginning of its sources). latest_epoch={latest.epoch}"
+            )
+            raise InvalidJobError(msg)
+    check_items(plan, latest.list_states)
+
+
+def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
+    """{name of an output: its columns}, "" for the main one. Pure."""
+    schemas = {MAIN: OutputSchema(plan.output_fields, plan.key_columns)}
+    for stage in plan.stages:
+        if stage.late_fields:
+            schemas[LATE] = OutputSchema(stage.late_fields)
+        schemas |= {tag: OutputSchema(fields) for tag, fields in stage.operator.side_outputs.items()}
+    return schemas | {dead_letter_output(name): OutputSchema(DEAD_LETTER_FIELDS) for name in plan.dead_letters}
+
+
+def _log_folder(spec: JobSpec) -> Path:
+    """Spark's log lies beside the checkpoints, or in the system's folder for temporary files."""
+    folder = spec.execution.checkpointing.dir
+    if folder is None or "://" in folder:
+        return Path(tempfile.gettempdir())
+    return Path(folder) / "logs"

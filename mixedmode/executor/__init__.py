@@ -1,0 +1,1 @@
+"""Runs one epoch of a plan."""

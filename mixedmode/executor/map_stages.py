@@ -1,0 +1,116 @@
+"""The map stages of an epoch: what Spark is asked to do for them, and the lists that go into the manifest.
+
+    rows -> [deal] => [map subtask] -> rows, kept for what follows -> sql -> ... -> columns of the first keyed stage
+
+The one idea: a map stage is one action, that of its reports. It changes what the job remembers, so it runs once in an
+epoch: its rows are kept until the epoch is over, and whatever follows reads those.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+
+from mixedmode.checkpoint.types import Epoch, ListState
+from mixedmode.errors import InvalidJobError
+from mixedmode.executor.rows_between import may_compute_twice, rows_of
+from mixedmode.plan.stages import MapStage
+from mixedmode.spark.frames import apply_sql, spark_schema
+from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_problem
+from mixedmode.tasks.map_task import MapTask
+from mixedmode.tasks.rebalance import DEALT_DDL, ORDER, Rebalance
+from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
+from mixedmode.tasks.timing import Timing
+
+__all__ = ["MapEpoch", "Mapped", "run_maps"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapEpoch:
+    """What the map stages are told of an epoch.
+
+    `before` are the lists that the epoch before left; `keeps` is false in batch mode, which keeps nothing.
+    """
+
+    epoch: Epoch
+    timing: Timing
+    before: Sequence[ListState]
+    keeps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What the last map stage gives, the lists after the epoch, and the frames to unpersist when it is over."""
+
+    rows: DataFrame
+    list_states: tuple[ListState, ...]
+    held: tuple[DataFrame, ...]
+
+
+def run_maps(
+    session: SparkSession,
+    frame: DataFrame,
+    stages: Sequence[MapStage],
+    parallelism: Mapping[str, int],
+    given: MapEpoch,
+) -> Mapped:
+    """Run the map stages, one after the other.
+
+    frame: the rows of the first, after its sql; parallelism: by operator id. Raises what a subtask raised, and
+    InvalidJobError for lists that are too large, or that cannot be handed to so many subtasks.
+    """
+    before = {state.operator_id: state.lists for state in given.before}
+    states, held = [], list[DataFrame]()
+    try:
+        for number, stage in enumerate(stages):
+            rows = frame if number == 0 else apply_sql(session, frame, stage.sql)
+            task = _map_task(stage, before.get(stage.operator_id, ()), parallelism[stage.operator_id], given)
+            task = replace(task, tells_attempt=may_compute_twice(session))
+            output = _mapped(rows, task).persist()
+            held.append(output)
+            reports = _reports(output, len(task.lists))
+            lists = tuple(report.items for report in reports)
+            if stage.keeps_list and given.keeps:
+                check_size(stage.operator_id, lists, stage.redistribution)
+                states.append(ListState(stage.operator_id, stage.redistribution, lists))
+            frame = rows_of(output, reports)
+    except BaseException:
+        release(held)
+        raise
+    return Mapped(frame, tuple(states), tuple(held))
+
+
+def release(held: Sequence[DataFrame]) -> None:
+    """Forget the rows that were kept."""
+    for frame in held:
+        frame.unpersist()
+
+
+def _map_task(stage: MapStage, lists: Lists, parallelism: int, given: MapEpoch) -> MapTask:
+    problem = rescaling_problem(stage.operator_id, lists, stage.redistribution, parallelism)
+    if problem is not None:
+        raise InvalidJobError(problem)
+    return MapTask(
+        operator=stage.operator,
+        epoch=given.epoch,
+        is_backlog=given.timing.is_backlog,
+        clock_ms=given.timing.clock_ms,
+        watermark_us=given.timing.before.watermark_us,
+        lists=redistribute(lists, stage.redistribution, parallelism),
+    )
+
+
+def _mapped(rows: DataFrame, task: MapTask) -> DataFrame:
+    parallelism = len(task.lists)
+    dealt = rows.mapInArrow(Rebalance(task.epoch, parallelism), DEALT_DDL)
+    in_order = dealt.repartitionById(parallelism, F.col("subtask")).sortWithinPartitions(*ORDER)
+    return in_order.mapInArrow(task, spark_schema(list(task.output_schema)))
+
+
+def _reports(output: DataFrame, parallelism: int) -> list[SubtaskReport]:
+    """The report of each subtask; computes all rows. Raises the error that a subtask sent instead."""
+    rows = output.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN).collect()
+    reports = sorted((decode_report(bytes(row[0])) for row in rows), key=lambda report: report.subtask)
+    assert [report.subtask for report in reports] == list(range(parallelism)), reports
+    return reports

@@ -1,0 +1,33 @@
+"""Reading the rows that one stage of an epoch hands to the next: those of attempts that count (tasks/inner_rows.py).
+
+Invariants (tests/executor/test_rows_between.py):
+  I1  rows_of returns the rows of the attempts that count, or fails
+"""
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+
+from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, COMPUTED_TWICE
+from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
+
+
+def may_compute_twice(session: SparkSession) -> bool:
+    """Whether rows that Spark keeps can get lost, or be there twice."""
+    master = session.sparkContext.master or ""
+    return master != "local" and not master.startswith("local[")
+
+
+def rows_of(output: DataFrame, reports: Iterable[SubtaskReport]) -> DataFrame:
+    """The rows of a stage's frame, without the reports; reading one of an attempt not in `reports` fails."""
+    rows = output.where(F.col(REPORT_COLUMN).isNull())
+    if ATTEMPT_FIELD.name in output.columns:
+        counts = F.col(ATTEMPT_FIELD.name).isin([report.attempt for report in reports])
+        rows = rows.where(F.when(counts, F.lit(True)).otherwise(F.raise_error(COMPUTED_TWICE).cast("boolean")))
+    return rows.drop(REPORT_COLUMN, ATTEMPT_FIELD.name)
+
+
+def is_computed_twice(error: BaseException) -> bool:
+    """Whether rows between two steps came from another computation than the one that counts."""
+    return COMPUTED_TWICE in str(error)

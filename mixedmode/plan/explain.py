@@ -1,0 +1,170 @@
+"""`mixedmode explain`: the plan in words, for a person who wants to know what will happen before it does."""
+
+from collections.abc import Iterator, Sequence
+
+from mixedmode.config import JobSpec, ModePolicy, SourceSpec, format_duration_ms, resolve_mode
+from mixedmode.keys import group_range
+from mixedmode.plan.explain_steps import combined, goes_by_time, map_lines, side_rows, state_text, step_lines
+from mixedmode.plan.stages import JobPlan, KeyedStage, SqlText
+
+_SUBTASKS_SHOWN = 8
+
+
+def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
+    """Several lines; ends without a newline. `cores` is the parallelism of a job that sets none."""
+    policy = resolve_mode(spec)
+    live = spec.parallelism or min(cores, spec.pipeline.max_parallelism)
+    lines = [f"{spec.name}: {policy.mode} mode", *_sources(spec, plan)]
+    for number, step in enumerate(plan.maps, 1):
+        own = spec.step_parallelism.get(step.operator_id) or live
+        in_backlog = spec.execution.backlog.parallelism or own
+        lines += [f"map {number}: {step.operator_id}", *_sql(step.sql)]
+        lines += map_lines(step, in_backlog if policy.mode == "batch" else own, in_backlog)
+    if not plan.stages:
+        lines += [f"  sql  {_one_line(step.text)}" for step in plan.sql]
+        none = "no keyed step" if plan.maps else "no keyed step, no exchange, no state"
+        lines.append(f"  rows go straight to the sink: {none}")
+    for number, stage in enumerate(plan.stages, 1):
+        lines += [f"stage {number}: {stage.operator_id}", *_exchange(spec, stage, policy, live)]
+        lines += [*step_lines(stage, plan.side_sinks), *_result(stage, spec, policy)]
+    lines += _sink(spec, plan)
+    lines += ["committed", *_commits(policy, plan)]
+    return "\n".join(lines)
+
+
+def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
+    for name, source in spec.sources.items():
+        yield f"source {name}: {source.place}"
+        if plan.reads:
+            columns = ", ".join(dict.fromkeys(column.source for column in plan.reads))
+            yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
+        column = plan.event_times.get(name)
+        if column is None:
+            yield "  event time  none"
+        elif name in plan.strategies:
+            bound = format_duration_ms(source.watermark.out_of_orderness_ms)
+            yield f"  event time  {column}, watermark {bound} behind the newest"
+            yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
+        else:
+            who = "a step before the keyed one" if plan.maps else "a sql step"
+            why = f"{who} drops the column" if plan.stages else "there is no keyed step"
+            why = why if name in plan.sources_read else "no step reads the source"
+            yield f"  event time  {column}, but no watermark: {why}"
+
+
+def _watermark(source: SourceSpec, *, is_used: bool) -> Iterator[str]:
+    """What else decides about the watermark of a source, where something goes by it or it was set."""
+    watermark = source.watermark
+    if not is_used and not watermark.model_fields_set - {"out_of_orderness_ms"}:
+        return
+    parts = []
+    if watermark.partition_column is not None:
+        parts.append(f"the least over the values of {watermark.partition_column}")
+    if watermark.idle_timeout_ms is None:
+        parts.append("while silent, it holds the job's back")
+    else:
+        parts.append(f"silent for {format_duration_ms(watermark.idle_timeout_ms)}, it holds nothing back")
+    if watermark.max_ahead_ms is None:
+        parts.append("times ahead of the clock move it")
+    else:
+        ahead = format_duration_ms(watermark.max_ahead_ms)
+        parts.append(f"times more than {ahead} ahead of the clock do not move it")
+    yield f"  watermark   {'; '.join(parts)}"
+
+
+def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int) -> Iterator[str]:
+    """What is in front of the operator: sql, and how rows get to the subtask of their key."""
+    max_parallelism, own = spec.pipeline.max_parallelism, spec.step_parallelism.get(stage.operator_id)
+    live = own or of_job
+    backlog = spec.execution.backlog.parallelism or live
+    yield from _sql(stage.sql)
+    keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_fields)
+    to = f"by key ({keys})" if keys else "without a key, so all to one subtask"
+    yield f"  exchange    {to}, Arrow blocks{combined(stage)}, {max_parallelism} key groups"
+    yield f"  key groups  {_key_groups(backlog if policy.mode == 'batch' else live, max_parallelism)}"
+    if policy.mode != "batch" and backlog != live:
+        yield f"              in backlog {_key_groups(backlog, max_parallelism)}"
+    autoscaler = spec.execution.autoscaler
+    if autoscaler.enabled and own is None:
+        most = autoscaler.max_parallelism or "as many as cores"
+        yield f"              once live, the autoscaler chooses: {autoscaler.min_parallelism} to {most} subtasks"
+
+
+def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[str]:
+    """What the operator gives and keeps, and along which path."""
+    computed = [field for field in stage.operator.output_fields if field not in stage.key_fields]
+    if not stage.operator.output_key:  # a function says itself what all of the columns are
+        computed = list(stage.operator.output_fields)
+    yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in computed)}"
+    if not stage.operator.states:
+        yield "  state       none: rows taken back and rows added become one upsert per key"
+        return
+    yield f"  state       {state_text(stage)}"
+    yield from _paths(policy)
+    if goes_by_time(stage):
+        yield f"  fires       {_firing(spec, policy)}"
+
+
+def _firing(spec: JobSpec, policy: ModePolicy) -> str:
+    if policy.mode == "batch":
+        return "everything, at the end of the input"
+    if policy.mode == "streaming":
+        return "as the watermark moves; everything when the input ends"
+    if spec.execution.backlog.end_of_key_watermark == "max":
+        return "everything in the backlog; live as the watermark moves"
+    return "in the backlog up to its greatest watermark; the rest live, as the watermark moves"
+
+
+def _paths(policy: ModePolicy) -> Iterator[str]:
+    if policy.mode == "batch":
+        yield "  batch       sorted path, single-key backend, state dropped at the end"
+        return
+    if policy.mode == "mixed":
+        yield "  backlog     sorted path, single-key backend; (key, state) pairs move to RocksDB as sorted runs"
+    else:
+        yield "  backlog     streaming path, RocksDB state"
+    yield "  live        streaming path, RocksDB state"
+
+
+def _key_groups(parallelism: int, max_parallelism: int) -> str:
+    ranges = [group_range(s, parallelism=parallelism, max_parallelism=max_parallelism) for s in range(parallelism)]
+    shown = [f"subtask {s} [{r.start}, {r.end})" for s, r in enumerate(ranges[:_SUBTASKS_SHOWN])]
+    more = f" and {parallelism - _SUBTASKS_SHOWN} more subtasks" if parallelism > _SUBTASKS_SHOWN else ""
+    return ", ".join(shown) + more
+
+
+def _sink(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
+    if plan.stages and plan.sql:
+        yield "after the last stage"
+        yield from _sql(plan.sql)
+    yield f"sink: {spec.sink.place}"
+    if plan.key_columns:
+        yield f"  upserts     one row per changed key ({', '.join(plan.key_columns)}) and epoch, with _op and _epoch"
+    else:
+        yield "  rows        each with _op and _epoch"
+    for name, sink in plan.side_sinks.items():
+        yield f"sink {name}: {sink.place}"
+        yield f"  rows        {side_rows(plan.stages, name)}; each with _epoch"
+
+
+def _commits(policy: ModePolicy, plan: JobPlan) -> Iterator[str]:
+    if policy.mode == "batch":
+        yield "  nothing until the end; the output appears when all of it is there; a failure starts over"
+        return
+    every = format_duration_ms(policy.live_interval_ms)
+    if policy.mode == "mixed":
+        yield "  backlog     nothing before the flip; one manifest at the flip: state runs, offsets, outputs"
+    else:
+        yield f"  backlog     one manifest per epoch, each of about {format_duration_ms(policy.backlog_interval_ms)}"
+    yield f"  live        one manifest every {every} in which there is something new"
+    if plan.uses_clock:
+        yield "  clock       counts as new once a second, because something here goes by it"
+    yield "  outputs are published after their manifest, under names that a repeat of the epoch gives again"
+
+
+def _sql(steps: Sequence[SqlText]) -> Iterator[str]:
+    return (f"  sql         {_one_line(step.text)}" for step in steps)
+
+
+def _one_line(sql: str) -> str:
+    return " ".join(sql.split())

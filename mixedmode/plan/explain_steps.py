@@ -1,0 +1,148 @@
+"""What the operator of a keyed stage does, in words: windows, lateness, functions, state. For `explain`.
+
+The one idea: each kind of operator has its lines in one place here, so that `explain.py` does not ask what it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mixedmode.config import SinkSpec, format_duration_ms
+from mixedmode.plan.stages import DEAD_LETTER, LATE, KeyedStage, MapStage
+from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
+from operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from operators.process import ProcessOperator
+from operators.process.descriptions import shown
+from operators.window import CountWindowAggregateOperator, SessionAggregateOperator, TimeWindowAggregateOperator
+
+TimedOperator = TimeWindowAggregateOperator | SessionAggregateOperator
+
+_ON_ERROR = {
+    "fail": "the job stops, and nothing of the epoch is committed",
+    "skip": "what failed is counted and left out",
+    "dead-letter": "what failed is left out, and goes to the sink dead-letter",
+}
+
+
+_HANDED_ON = {
+    "split": "one list per subtask; when their number changes, the items are dealt out anew (split)",
+    "union": "one list per subtask; each subtask is given the items of all (union)",
+    None: "one list per subtask, which nobody else may have: their number must not change",
+}
+
+
+def map_lines(stage: MapStage, subtasks: int, backlog: int) -> Iterator[str]:
+    """All of a map stage but its sql."""
+    differs = f", {backlog} in backlog" if backlog != subtasks else ""
+    yield f"  exchange    dealt out to {subtasks} subtasks{differs}, Arrow blocks"
+    yield f"  function    {stage.operator.function.label}, rows in no certain order"
+    yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in stage.operator.output_fields)}"
+    yield f"  state       {_HANDED_ON[stage.redistribution] if stage.keeps_list else 'none'}"
+
+
+def goes_by_time(stage: KeyedStage) -> bool:
+    """Whether the watermark decides what the stage gives, and when."""
+    return isinstance(stage.operator, TimedOperator | ProcessOperator)
+
+
+def combined(stage: KeyedStage) -> str:
+    """What of the input is made one row before the shuffle, as the end of a phrase; empty for nothing."""
+    match stage.operator:
+        case AggregateOperator():
+            per = "key"
+        case TimeWindowAggregateOperator():
+            per = "key and window"
+        case SessionAggregateOperator():
+            per = "key and session"
+        case _:
+            return ""
+    return f", combined per {per} before the shuffle"
+
+
+def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
+    """Windows, or the function; nothing for a plain aggregate."""
+    operator = stage.operator
+    match operator:
+        case TimeWindowAggregateOperator():
+            yield f"  windows     {_windows(operator.windows)}; given when the watermark reaches their end"
+            yield from _lateness(operator, side_sinks)
+        case SessionAggregateOperator():
+            gap = _duration(operator.gap_us)
+            yield f"  windows     sessions, gap {gap}; given when the watermark is past their end"
+            yield from _lateness(operator, side_sinks)
+        case CountWindowAggregateOperator():
+            yield f"  windows     every {operator.count} records of a key; given when full, whatever the watermark"
+        case ProcessOperator():
+            yield f"  function    {operator.function.label}, the records of a key in order of event time"
+            yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
+
+
+def state_text(stage: KeyedStage) -> str:
+    """What is kept, and for what."""
+    operator = stage.operator
+    match operator:
+        case MultisetAggregateOperator():
+            return "every row of a key with its multiplicity, because these aggregates cannot take a row back"
+        case ProcessOperator():
+            declared: Any = operator.state_schema()["states"]
+            states = [_state(name, state) for name, state in declared.items()]
+            return "; ".join([*states, "timers"])
+        case TimeWindowAggregateOperator():
+            per = "key and window"
+        case SessionAggregateOperator():
+            per = "key and session"
+        case _:
+            per = "key"
+    count = len(operator.states[0].fields)
+    return f"{count} column{'s' if count > 1 else ''} per {per}"
+
+
+def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
+    """What the rows of an output beside the main one are."""
+    if name == LATE:
+        return "records that came too late for all of their windows"
+    if name == DEAD_LETTER:
+        return "records on which the function failed, and the error"
+    if name.endswith(f"-{DEAD_LETTER}"):
+        return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"
+    fields = next(stage.operator.side_outputs[name] for stage in stages if name in stage.operator.side_outputs)
+    return ", ".join(f"{field.name} {field.type}" for field in fields)
+
+
+def _windows(windows: TimeWindows) -> str:
+    assert isinstance(windows, Tumbling | Sliding | Cumulating), windows
+    size = _duration(windows.size_us)
+    match windows:
+        case Tumbling():
+            text = f"tumbling, {size}"
+        case Sliding():
+            text = f"sliding, {size} every {_duration(windows.slide_us)}"
+        case Cumulating():
+            text = f"cumulating, up to {size} by {_duration(windows.step_us)}"
+    if windows.offset_us:
+        text += f", offset {_duration(windows.offset_us)}"
+    return text if windows.time_zone is None else f"{text}, days of {windows.time_zone}"
+
+
+def _lateness(operator: TimedOperator, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
+    fate = "go to the sink late" if LATE in side_sinks else "are counted and dropped"
+    if operator.allowed_lateness_us:
+        lateness = _duration(operator.allowed_lateness_us)
+        yield f"  late        up to {lateness} after its end a record changes a window; later ones {fate}"
+    else:
+        yield f"  late        records of windows that were given {fate}"
+    if operator.early_every_ms is not None:
+        every = format_duration_ms(operator.early_every_ms)
+        yield f"  early       open windows that have changed are given every {every} while live"
+
+
+def _state(name: str, state: Mapping[str, Any]) -> str:
+    kind = "" if state["kind"] in {"value", "list"} else f"{state['kind']} "
+    held = shown(state["type"])
+    if state["kind"] == "map":
+        held = f"[{shown(state['key'])}, {held}]"
+    lives = "" if state["ttl_ms"] is None else f" for {format_duration_ms(state['ttl_ms'])}"
+    return f"{name} {kind}{held}{lives}"
+
+
+def _duration(span_us: int) -> str:
+    return format_duration_ms(span_us // 1000)

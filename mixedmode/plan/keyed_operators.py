@@ -1,0 +1,131 @@
+"""From a keyed aggregate step to its operator, once the columns of its input are known. Pure: no Spark.
+
+Spark tells a job the types (mixedmode/analysis/keyed_steps.py), a schema tells them to a test (mixedmode/testing).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mixedmode.config import AggregateCall, KeyedAggregateStep, WindowSpec
+from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec
+from mixedmode.durations import format_duration_ms
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema
+from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
+from operators.aggregate import (
+    AggregateFunction,
+    AggregateOperator,
+    Aggregator,
+    Column,
+    MultisetAggregateOperator,
+    aggregate_function,
+    aggregator_for,
+)
+from operators.interface import KeyedOperator
+from operators.window import CountWindowAggregateOperator, SessionAggregateOperator, TimeWindowAggregateOperator
+
+Where = Callable[..., str]  #: names a place in the step, for a message
+
+
+@dataclass(frozen=True, slots=True)
+class StepColumns:
+    """What a step's operator reads: key columns, () for un-keyed input, and {expression: type} of its arguments.
+
+    The arguments of a batch are in the order of `arguments`.
+    """
+
+    keys: tuple[pa.Field, ...]
+    arguments: Mapping[str, pa.DataType]
+    has_event_time: bool
+    is_change_log: bool
+
+
+def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
+    """The SQL texts that a step's calls are over, each once."""
+    return tuple(dict.fromkeys(text for call in step.aggregate.values() for text in call.expressions))
+
+
+def aggregate_operator(step: KeyedAggregateStep, given: StepColumns, where: Where) -> KeyedOperator:
+    """The operator of a step. Raises InvalidJobError when a type does not suit, or the event time is missing."""
+    columns = {text: Column(number, data_type) for number, (text, data_type) in enumerate(given.arguments.items())}
+    functions = {
+        name: _function(name, call, columns, has_event_time=given.has_event_time, where=where)
+        for name, call in step.aggregate.items()
+    }
+    aggregator = aggregator_for(functions, arguments=len(columns), counts_rows=given.is_change_log)
+    schema = KeySchema(given.keys) if given.keys else None
+    if step.window is not None:
+        if not given.has_event_time:
+            raise InvalidJobError(_no_event_time(where("window")))
+        return _windowed(step, step.window, aggregator, schema)
+    assert schema is not None, "the config takes no aggregate without a key and without a window"
+    if given.is_change_log and not aggregator.is_invertible:
+        types = tuple(given.arguments.values())
+        return MultisetAggregateOperator(aggregator, schema, types, needs_previous=False)
+    return AggregateOperator(aggregator, schema, is_change_log=given.is_change_log, needs_previous=False)
+
+
+def description(step: KeyedAggregateStep, given: StepColumns, operator: KeyedOperator) -> str:
+    """The identity of a step's state, readable in an error message."""
+    columns = ", ".join(f"{field.name} {field.type}" for field in given.keys)
+    over = f"key-by ({columns}) over ({', '.join(given.arguments)})"
+    if isinstance(operator, MultisetAggregateOperator):
+        return f"{over} keeping rows"
+    registers = "; ".join(str(register) for register in operator.aggregator.registers)  # type: ignore[attr-defined]
+    window = "" if step.window is None else f" in windows {step.window.kind!r}"
+    late = f" for {format_duration_ms(step.allowed_lateness_ms)} after their end" if step.allowed_lateness_ms else ""
+    early = " with early results" if step.early_results_every_ms is not None else ""
+    return f"{over}{window}{late}{early} keeping {registers}"
+
+
+def time_windows(window: WindowSpec) -> TimeWindows:
+    """The windows of a spec whose bounds do not depend on the records."""
+    kind = window.kind
+    assert not isinstance(kind, GlobalSpec | SessionSpec), kind
+    size_us, offset_us = 1000 * kind.size_ms, 1000 * kind.offset_ms
+    if isinstance(kind, SlidingSpec):
+        return Sliding(size_us, 1000 * kind.slide_ms, offset_us, kind.time_zone)
+    if isinstance(kind, CumulatingSpec):
+        return Cumulating(size_us, 1000 * kind.step_ms, offset_us, kind.time_zone)
+    return Tumbling(size_us, offset_us, kind.time_zone)
+
+
+def _windowed(
+    step: KeyedAggregateStep, window: WindowSpec, aggregator: Aggregator, schema: KeySchema | None
+) -> KeyedOperator:
+    kind = window.kind
+    if isinstance(kind, GlobalSpec):
+        return CountWindowAggregateOperator(aggregator, schema, kind.count)
+    lateness_us, early_ms = 1000 * step.allowed_lateness_ms, step.early_results_every_ms
+    if isinstance(kind, SessionSpec):
+        return SessionAggregateOperator(
+            aggregator, schema, 1000 * kind.gap_ms, lateness_us, early_ms, needs_previous=False
+        )
+    return TimeWindowAggregateOperator(
+        aggregator, schema, time_windows(window), lateness_us, early_ms, needs_previous=False
+    )
+
+
+def _function(
+    name: str, call: AggregateCall, columns: Mapping[str, Column], *, has_event_time: bool, where: Where
+) -> AggregateFunction:
+    argument = None if call.argument is None else columns[call.argument]
+    return aggregate_function(
+        "count_distinct" if call.is_distinct else call.function,
+        None if argument is None else argument.index,
+        None if argument is None else argument.data_type,
+        has_event_time=has_event_time,
+        where=where("aggregate", name),
+        by=None if call.by is None else columns[call.by],
+        parameters=call.parameters,
+        condition=None if call.condition is None else columns[call.condition],
+    )
+
+
+def _no_event_time(where: str) -> str:
+    return (
+        f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "
+        "keep that column in the steps before this one."
+    )

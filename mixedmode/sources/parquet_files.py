@@ -1,0 +1,173 @@
+"""Parquet files read by tasks themselves, where nothing from Spark SQL is needed (tasks/direct.py).
+
+Spark still finds the files, fixes what an epoch covers and remembers it; only the records do not travel from Spark's
+JVM to Python. Each map task reads the columns that the stage needs, row group by row group.
+
+What Spark would do with a file is done here too: column names are found without regard to case, a column that a file
+lacks is NULL, and a type that does not widen to the declared one is refused; unless the source's `schema-drift` says
+otherwise (config/drift.py). A source with such a setting is read by the same functions where its rows go to Spark
+(sources/drift.py).
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode.config.drift import WRONG_TYPE, Drift
+from mixedmode.errors import InvalidJobError
+from mixedmode.plan.stages import ReadColumn
+
+SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
+BATCH_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Part `part` of `parts` of a file: the row groups g with g * parts // row_groups == part."""
+
+    path: str
+    part: int
+    parts: int
+
+
+def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[FileSlice, ...]]:
+    """Files (path or URI, bytes) cut into slices and dealt out to at most `tasks` tasks, about equal in bytes. Pure.
+
+    Every part of every file is in exactly one task; no task is empty.
+    """
+    slices = [
+        (max(1, length) / parts, FileSlice(local_path(path), part, parts))  # also an empty one makes its task fuller
+        for path, length in files
+        for parts in (max(1, -(-length // SLICE_BYTES)),)
+        for part in range(parts)
+    ]
+    # row groups do not divide evenly, and the first part has more of them: so each task gets as many first parts
+    slices.sort(key=lambda item: (item[1].part, -item[0], item[1].path))
+    loads = [(0.0, task) for task in range(min(tasks, len(slices)))]
+    dealt: list[list[FileSlice]] = [[] for _ in loads]
+    for weight, piece in slices:
+        load, task = heapq.heappop(loads)
+        dealt[task].append(piece)
+        heapq.heappush(loads, (load + weight, task))
+    return [tuple(pieces) for pieces in dealt]
+
+
+def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
+    """All of the files (path or URI, bytes) as the slices of one task."""
+    return (tuple(FileSlice(local_path(path), 0, 1) for path, _ in files),)
+
+
+def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
+    """The rows of whole local files as batches of `columns`. Raises InvalidJobError for a file that does not fit."""
+    return read_slices([FileSlice(path, 0, 1) for path in paths], columns)
+
+
+def file_bytes(uri: str) -> int:
+    """The size of a file; 0 if it is gone, which whoever reads it finds out."""
+    try:
+        return Path(local_path(uri)).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
+    """The rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not fit them."""
+    drift = columns[0].drift if columns else Drift()
+    for piece in slices:
+        with _opened(piece.path) as file:
+            drift.check_names(file.schema_arrow.names, file=piece.path)
+            instants = {c.name.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
+            groups = [
+                group
+                for group in range(file.num_row_groups)
+                if group * piece.parts // file.num_row_groups == piece.part
+            ]
+            names = {name.lower(): name for name in file.schema_arrow.names}
+            wanted = list(dict.fromkeys(names[c.source.lower()] for c in columns if c.source.lower() in names))
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
+                yield _renamed(batch, columns, instants, piece.path)
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
+    except (pa.ArrowInvalid, OSError) as error:
+        msg = (
+            "a source file cannot be read as Parquet, and nothing was committed. Remove or repair it; files must "
+            f"appear whole, under a name that does not begin with _ or a dot. file={path}, cause={error}"
+        )
+        raise InvalidJobError(msg) from error
+
+
+def _is_int96(column: pq.ColumnSchema) -> bool:
+    """The form of a timestamp that Spark writes by default: always an instant, though Arrow shows no time zone."""
+    return bool(column.physical_type == "INT96")
+
+
+def _renamed(batch: pa.RecordBatch, columns: Sequence[ReadColumn], instants: set[str], path: str) -> pa.RecordBatch:
+    found = {name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    arrays = []
+    for column in columns:
+        array = found.get(column.source.lower())
+        if array is None:
+            array = pa.nulls(batch.num_rows, column.data_type)
+        elif column.source.lower() in instants:
+            array = array.view(pa.timestamp("us", "UTC"))
+        arrays.append(_widened(array, column, path))
+    return pa.record_batch(arrays, names=[column.name for column in columns])
+
+
+def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == column.data_type:
+        return array
+    if not _widens(array.type, column.data_type):
+        if column.drift.wrong_type == "nulls":
+            return pa.nulls(len(array), column.data_type)
+        msg = (
+            f"{WRONG_TYPE} file={path}, column={column.source}, type_in_file={array.type}, "
+            f"type_in_schema={column.data_type}"
+        )
+        raise InvalidJobError(msg)
+    if pa.types.is_timestamp(array.type):  # a wall clock reads as UTC, as Spark reads it
+        return array.cast(pa.timestamp("us", array.type.tz)).view(column.data_type)
+    return array.cast(column.data_type)
+
+
+def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of one type is the same value in the other."""
+    if pa.types.is_null(stored):
+        return True
+    if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(wanted):
+        return bool(stored.bit_width <= wanted.bit_width)
+    if pa.types.is_float32(stored) and pa.types.is_float64(wanted):
+        return True
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
+        return (stored.tz is None or wanted.tz is not None) and stored.unit in {"ms", "us"}
+    texts = (pa.types.is_string, pa.types.is_large_string)
+    if any(is_text(stored) for is_text in texts):
+        return any(is_text(wanted) for is_text in texts)
+    if pa.types.is_binary(stored) or pa.types.is_large_binary(stored):
+        return bool(pa.types.is_binary(wanted))
+    if pa.types.is_decimal(stored) and pa.types.is_decimal(wanted):
+        return bool(stored.scale == wanted.scale and stored.precision <= wanted.precision)
+    return False
+
+
+def local_path(path: str) -> str:
+    """A path from Spark's `file:/...` URI, percent signs decoded; a plain path as it is."""
+    return unquote(urlsplit(path).path) if path.startswith("file:") else path
+
+
+def is_plain_folder(path: str) -> bool:
+    """Whether a source's path is local, and none of its folders is a partition (`day=1`), whose columns no file has."""
+    if "://" in path:
+        return False
+    root = Path(path)
+    return not root.is_dir() or not any("=" in child.name for child in root.iterdir() if child.is_dir())

@@ -1,0 +1,1 @@
+"""Spark itself: session, packages, frames, error texts, and its own checkpoint folder."""

@@ -1,0 +1,146 @@
+"""The one place that reads Spark's exceptions and says what they mean for the person at the screen."""
+
+import re
+from collections.abc import Sequence
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.secrets import has_secrets, hidden
+from mixedmode.spark.custom_errors import own_problem
+from mixedmode.spark.kafka_errors import kafka_problem
+from mixedmode.spark.lakehouse_errors import lakehouse_problem
+
+_PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
+_SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+# SQL's class of errors for values: division by zero, a cast that fails, a number that is too large for its type
+_DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
+_MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
+# what Spark says of its own log, where a start compares no checksums, which tell of it before Spark is started
+_DAMAGED_LOG = re.compile(
+    r"batch \d+ doesn't exist|\S+ doesn't exist \(latestId: \d+|Incomplete log file|Log file was malformed"
+    r"|the metadata file is missing|terminated with exception: [^\n]*\n at \[Source: |Error reading stream metadata"
+)
+_WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
+_OTHER_SOURCES = re.compile(
+    r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
+)
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ((?:(?!\n\tat ).)*?) SQLSTATE: P0001", re.DOTALL)
+_FILE = re.compile(r"Encountered error while reading file (\S+?)\.? ")
+
+
+def spark_text(error: BaseException) -> str:
+    """Spark's own words in one line: no plan, no stack trace, no state code."""
+    text = str(error)
+    text = _PLAN_DUMP.split(text, maxsplit=1)[0].split("\n\tat ")[0].split("\n\nJVM stacktrace")[0]
+    text = _CONDITION.sub("", _SQLSTATE.sub("", text).strip())
+    return re.sub(r"\s+", " ", text).strip(" ;")
+
+
+def condition(error: BaseException) -> str:
+    """Spark's error condition, such as TABLE_OR_VIEW_NOT_FOUND; empty when there is none."""
+    return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+
+
+def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
+    """What a failure of a Spark job or query means, as one of our kinds, without secrets. Details are in the log."""
+    found = error if isinstance(error, MixedmodeError) else _meaning(error, log_file)
+    return type(found)(hidden(str(found))) if has_secrets(str(found)) else found
+
+
+def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
+    text = str(error)
+    if isinstance(error, Py4JNetworkError):
+        msg = (
+            "Spark's process is gone: it was killed, or ran out of memory. Nothing of its epoch was committed. "
+            "Give it more with `spark: {driver.memory: 4g}` if that was it, and start the job again: it resumes."
+        )
+        return RetryableError(f"{msg} log={log_file}")
+    of_kafka = kafka_problem(text)
+    if of_kafka is not None:
+        return type(of_kafka)(f"{of_kafka}, log={log_file}")
+    of_lakehouse = lakehouse_problem(text)
+    if of_lakehouse is not None:
+        return type(of_lakehouse)(f"{of_lakehouse}, log={log_file}")
+    own = own_problem(text)
+    if own is not None:
+        return type(own)(f"{own}, log={log_file}")
+    wrong_input = _wrong_input(text)
+    if wrong_input is not None:
+        return InvalidJobError(f"{wrong_input}, log={log_file}")
+    damaged_log = _DAMAGED_LOG.search(text)
+    if damaged_log is not None:
+        msg = (
+            "Spark cannot read its own log, a part of the checkpoint folder (spark/): an entry is damaged or gone. "
+            "Nothing was committed. Start the job again with execution.checkpointing.verify: checksums (which is the "
+            "default): it names the entry, and mends it or goes back to the newest checkpoint that is whole. "
+        )
+        return CorruptStateError(f"{msg}cause={spark_text(error)[:300]}, log={log_file}")
+    if isinstance(error, ParseException | AnalysisException):
+        return InvalidJobError(f"Spark refuses the plan of this job. cause={spark_text(error)}")
+    if "No space left on device" in text:
+        msg = (
+            "the disk is full, so the epoch could not be written. Free some space and start the job again; it resumes."
+        )
+        return RetryableError(f"{msg} log={log_file}")
+    cause = _innermost(text)
+    msg = (
+        "a task failed, and nothing of its epoch was committed. Look at the cause; when "
+        f"it is repaired, start the job again: it resumes. cause={cause}, log={log_file}"
+    )
+    return RetryableError(msg)
+
+
+def _wrong_input(text: str) -> str | None:
+    """What is wrong with the data, the SQL or the sources, if that is what stopped a query; without the log."""
+    file = _found(_FILE, text)
+    if "MALFORMED_RECORD" in text or "BadRecordException" in text:
+        return (
+            "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
+            "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
+            f"become NULL. file={file}, record={_found(_MALFORMED, text)}"
+        )
+    raised = _RAISED.search(text)
+    if raised is not None:  # by raise_error: our own words, or the job's
+        return re.sub(r"\s+", " ", raised[1]).strip()
+    wrong_file = _WRONG_FILE.search(text)
+    if wrong_file is not None:
+        return (
+            "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove "
+            f"the file, or correct `schema`. file={file}, cause={wrong_file[0].rstrip('.')}"
+        )
+    other_sources = _OTHER_SOURCES.search(text)
+    if other_sources is not None:
+        return (
+            "the sources of the job are not those that its checkpoint has read: one was added, removed, or moved to "
+            "another path, and Spark cannot go on from that. Put `sources` back, or give the job a new "
+            "execution.checkpointing.dir and output (it then starts from the beginning of its sources). "
+            f"cause={other_sources[0]}"
+        )
+    if _DATA_ERROR.search(text):
+        return (
+            "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, "
+            f"or filter such records out in a sql step. cause={_found(_DATA_ERROR, text)}"
+        )
+    return None
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return "see the log" if match is None else re.sub(r"\s+", " ", match[1]).strip(" .")[:300]
+
+
+def _innermost(text: str) -> str:
+    """The last line of the innermost Python or Java exception in a text full of stack traces."""
+    causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Error|Exception)\b: .*)$", text, flags=re.MULTILINE)
+    return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]
+
+
+def refused(where: str, error: PySparkException, *, readable: Sequence[str] = ()) -> InvalidJobError:
+    """SQL that Spark refuses, as an error of the job at `where`; `readable` are the names that it may read."""
+    hint = ""
+    if condition(error).startswith("TABLE_OR_VIEW_NOT_FOUND") and readable:
+        hint = f" This step can read: {', '.join(readable)}."
+    return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")

@@ -1,0 +1,143 @@
+"""Spark's own checkpoint of a job whose checkpoints are in an object store: a local folder, and its copy in the store.
+
+The one idea: Spark writes to a folder of this start on the driver's disk, and what it has written is copied to the
+store before it counts: an epoch runs only once the store holds what the epoch covers. So a start on another machine
+repeats it over the same range, and Spark itself needs no access to the store. Where the checkpoint folder is a local
+one, Spark writes into it directly, and there is nothing to copy.
+
+    fetch            at the start of a run: the local folder becomes what the store has
+    before_epoch(n)  sources/*, commits/n-1, then offsets/n to the store, create-once; what Spark has purged, out of it
+
+Entries of Spark's logs never change, so one that is in the store with another content was written by another start.
+Checksum files (`.<name>.crc`) stay local: Spark does without them.
+
+Invariants (tests/spark/test_folder.py):
+  I1  after before_epoch(n), a start that fetches gives Spark everything that it had at that moment
+  I2  whenever offsets/n is in the store, so is everything that it refers to, also after a crash at any request
+  I3  of two starts that would cover different ranges with one epoch, at most one gets past before_epoch
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.spark_log import files_in_entries, only_source_log_end, source_log_ends
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.errors import FencedError
+
+
+class SparkFolder:
+    """Where Spark writes its checkpoint. A context manager: the local folder is removed at the end of the run."""
+
+    def __init__(self, log: CheckpointLog, generation: Generation) -> None:
+        """`generation` is this start of the job, which stores nothing any more once there is a newer one."""
+        self._log = log
+        self._generation = generation
+        self._scratch: Path | None = None
+        root = log.store.local_root
+        if root is None:
+            root = self._scratch = Path(tempfile.mkdtemp(prefix="mixedmode-spark-"))
+        #: for Spark's option `checkpointLocation`; the scheme says that it is no path of the cluster's file system
+        self.location = f"file://{root}/{paths.SPARK}"
+        self._local = ObjectStore(root)
+        self._stored: set[str] = set()  # entries that both the store and, unless Spark purged them, the folder have
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def offsets(self, epoch: Epoch) -> bytes | None:
+        """Spark's record of the range that an epoch covers; None if there is none."""
+        return self._local.get(paths.spark_offsets_path(epoch))
+
+    def files_between(self, before: str, offsets: str) -> tuple[str, ...] | None:
+        """URIs of the files that `offsets` have and `before` have not; None where that cannot be told from the log.
+
+        before, offsets: the texts of two of Spark's offset log entries; "" for before the first one. It is told where
+        the query reads one source, once, and the source's entries in between are there.
+        """
+        end = only_source_log_end(offsets)
+        if end is None:
+            return None
+        numbers = range(source_log_ends(before).get(0, -1) + 1, end + 1)
+        entries = [self._entry(number) for number in numbers]
+        found = [entry for entry in entries if entry is not None]
+        return files_in_entries(found, numbers) if len(found) == len(entries) else None
+
+    def first_source_entries(self) -> list[bytes]:
+        """Where each source has begun, for sources that note that once and count no entries."""
+        parsed = ((paths.parse_spark_path(path), path) for path, _ in self._local.list(paths.SPARK))
+        first = [path for file, path in parsed if file and file.source is not None and file.number == 0]
+        entries = (self._local.get(path) for path in first if not path.endswith(".crc"))
+        return [entry for entry in entries if entry is not None]
+
+    def _entry(self, number: int) -> bytes | None:
+        """An entry of the one source's log."""
+        plain = self._local.get(paths.spark_source_path(0, number))
+        return plain or self._local.get(paths.spark_source_path(0, number, is_compact=True))
+
+    def fetch(self) -> None:
+        """Make the local folder what the store has. Called before Spark starts, and after the store's was cut back."""
+        if self._scratch is None:
+            return
+        shutil.rmtree(self._scratch / paths.SPARK, ignore_errors=True)
+        self._stored = _entries(self._log.store)
+        self._log.store.at_once(self._fetch, self._stored)
+
+    def before_epoch(self, epoch: Epoch) -> None:
+        """Bring what Spark has written to the store.  Called before the epoch runs; may be repeated.
+
+        Raises FencedError if a newer start of the job has taken over, or if one has recorded another range.
+        """
+        if self._scratch is None:
+            return
+        # this also keeps an older start that wakes up from adding to a log that a newer one has cut back
+        self._log.check_newest(epoch, own=self._generation)
+        present = _entries(self._local)
+        new = present - self._stored
+        offsets = {path for path in new if _is_offsets(path)}
+        for paths_at_once in (new - offsets, offsets):  # offsets last: they refer to the others
+            self._log.store.at_once(self._store, paths_at_once)
+        self._stored |= present
+        purged = self._stored - present
+        self._log.store.delete(sorted(purged))
+        self._stored -= purged
+
+    def _fetch(self, path: str) -> None:
+        data = self._log.store.get(path)
+        if data is not None:  # purged since it was listed
+            self._local.put(path, data)
+
+    def _store(self, path: str) -> None:
+        data = self._local.get(path)
+        if data is None or self._log.store.put_new(path, data) or self._log.store.get(path) == data:
+            return
+        msg = (
+            "another start of the job has recorded something else for this epoch, so this one stops before it runs it. "
+            "Nothing is lost: the other one goes on. If none is running any more, start the job again; it goes on with "
+            f"what was recorded. file={self._log.store.url}/{path}"
+        )
+        raise FencedError(msg)
+
+
+def _entries(store: ObjectStore) -> set[str]:
+    """What belongs to Spark's log, without checksums and files that are being written."""
+    return {path for path, _ in store.list(paths.SPARK) if _is_entry(path)}
+
+
+def _is_entry(path: str) -> bool:
+    file = paths.parse_spark_path(path)
+    return path == paths.SPARK_METADATA or (file is not None and not file.is_checksum)
+
+
+def _is_offsets(path: str) -> bool:
+    file = paths.parse_spark_path(path)
+    return file is not None and file.log == "offsets"

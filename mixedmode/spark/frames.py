@@ -1,0 +1,61 @@
+"""Small things that every part of a plan does with Spark's frames."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import StructType
+
+from mixedmode.plan.stages import SqlText
+
+# Spark 4.1 knows timestamps in UTC only, and has no word for it
+IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+
+
+@contextlib.contextmanager
+def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+    """`frames` as temporary views of those names while the block runs."""
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    try:
+        yield
+    finally:
+        for name in frames:
+            session.catalog.dropTempView(name)
+
+
+def apply_sql(session: SparkSession, frame: DataFrame, steps: Sequence[SqlText]) -> DataFrame:
+    """What the sql steps make of a frame."""
+    for step in steps:
+        with views(session, dict.fromkeys(step.input_names, frame)):
+            frame = session.sql(step.text)
+    return frame
+
+
+def spark_schema(fields: Sequence[pa.Field]) -> StructType:
+    """Arrow fields as a Spark schema."""
+    schema = StructType()
+    for field in fields:
+        schema = schema.add(field.name, from_arrow_type(field.type))
+    return schema
+
+
+def arrow_fields(schema: StructType) -> list[pa.Field]:
+    """Spark's columns as Arrow fields; timestamps in UTC."""
+    return [pa.field(field.name, to_arrow_type(field.dataType, **IN_UTC)) for field in schema]
+
+
+def quoted(name: str) -> str:
+    """A column name as SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:
+    """A streaming frame with these columns, for analysis only."""
+    schema = spark_schema(fields)
+    columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {quoted(field.name)}" for field in schema]
+    return session.readStream.format("rate").load().selectExpr(*columns)

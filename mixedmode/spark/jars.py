@@ -1,0 +1,243 @@
+"""Jars by their Maven coordinates, fetched once into a cache folder.
+
+The one idea: a set of jars is a folder, which appears under its name only when it is whole. PySpark brings Ivy, which
+resolves dependencies; its default settings know where to look, so no host is written here.
+
+The cache is $MIXEDMODE_CACHE, else mixedmode below the user's cache folder; sets lie in its folder `artifacts`. To
+run where nothing can be fetched, copy that folder from a machine that could. A set that cannot be had is remembered
+for RETRY_AFTER_S, so that not every start waits for a network that is not there.
+
+Invariants (tests/spark/test_jars.py):
+  I1  a set's folder holds all of its jars, or does not exist; several processes may ask for it at once
+  I2  what PySpark brings itself is not among the jars: a second version of it would be loaded beside the first
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from mixedmode.errors import RetryableError
+
+__all__ = [
+    "Jars",
+    "delta_jars",
+    "fetch",
+    "iceberg_jars",
+    "java_command",
+    "kafka_broker",
+    "kafka_connector",
+    "spark_avro",
+]
+
+RETRY_AFTER_S = 600
+FETCH_TIMEOUT_S = 300  # the largest set is 50 MB
+CONNECT_TIMEOUT_MS = 10_000
+REASON_LENGTH_MAX = 500
+
+_SPARK = "org.apache.spark"
+_CONNECTOR = f"{_SPARK}:spark-sql-kafka-0-10_2.13"
+#: Not every release of Spark has all of its Kafka modules where Ivy looks. These connectors run on Spark 4.1, and on
+#: 4.2 and 4.3; the token provider that they name is not to be had, and an older one serves as well.
+_CONNECTORS_KNOWN_TO_WORK = {"4.1": "4.1.3", "later": "4.2.0"}
+_AVRO_KNOWN_TO_WORK = "4.1.1"  # on Spark 4.1 to 4.3
+_TOKEN_PROVIDER_KNOWN_TO_WORK = f"{_SPARK}:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1"
+
+
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """Jars that are resolved together. Coordinates are `organisation:module:version`."""
+
+    coordinates: tuple[str, ...]
+    overrides: tuple[str, ...] = ()  # versions that count wherever the module is asked for
+    for_spark: bool = True  # leave out what PySpark has
+
+
+def kafka_broker() -> list[Path]:
+    """A Kafka broker, with a log; 45 MB. It runs in a process of its own, so it brings all that it needs."""
+    # Kafka's modules name no logging backend; this one fits the slf4j that they name
+    jars = Jars(
+        ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"), for_spark=False
+    )
+    return fetch("kafka-broker-4.3.1", [jars])
+
+
+def kafka_connector() -> list[Path]:
+    """Spark's Kafka connector, for `spark.jars`. The version of PySpark itself, else one that is known to work; which
+    of them it is, is decided once: remove the set's folder from the cache to have it decided again.
+    """
+    own = Jars((f"{_CONNECTOR}:{version('pyspark')}",))
+    line = version("pyspark").rpartition(".")[0]
+    works = _CONNECTORS_KNOWN_TO_WORK.get(line, _CONNECTORS_KNOWN_TO_WORK["later"])
+    known = Jars((f"{_CONNECTOR}:{works}",), overrides=(_TOKEN_PROVIDER_KNOWN_TO_WORK,))
+    return fetch(_for_this_spark("kafka-connector"), [own, known])
+
+
+def spark_avro() -> list[Path]:
+    """Spark's Avro module, for `spark.jars`. The version of PySpark itself, else one that is known to work."""
+    own, known = (Jars((f"{_SPARK}:spark-avro_2.13:{of}",)) for of in (version("pyspark"), _AVRO_KNOWN_TO_WORK))
+    jars = fetch(_for_this_spark("avro"), [own, known])
+    return [jar for jar in jars if jar.name.startswith("spark-avro")]
+
+
+def delta_jars() -> list[Path]:
+    """Delta Lake for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
+    jars = fetch(_for_this_spark("delta-4.4.0"), [Jars(("io.delta:delta-spark_4.1_2.13:4.4.0",))])
+    return [jar for jar in jars if jar.name.startswith(("delta-", "unitycatalog-"))]
+
+
+def iceberg_jars() -> list[Path]:
+    """Iceberg for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
+    coordinates = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+    return fetch(_for_this_spark("iceberg-1.12.0"), [Jars((coordinates,))])
+
+
+def fetch(name: str, choices: Sequence[Jars], *, cache: Path | None = None) -> list[Path]:
+    """The jars of the set `name`, sorted by name: those of the cache, else of the first choice that can be had.
+    Raises RetryableError if none can be had.
+    """
+    artifacts = (cache or _cache_folder()) / "artifacts"
+    folder = artifacts / name
+    if not folder.is_dir():
+        artifacts.mkdir(parents=True, exist_ok=True)
+        with _locked(artifacts / f"{name}.lock"):
+            if not folder.is_dir():  # another process may have fetched it while this one waited
+                _fetch_first(folder, choices)
+    return sorted(folder.glob("*.jar"))
+
+
+def java_command() -> str:
+    """The java that Spark would start. Raises RetryableError if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if command is None:
+        msg = (
+            "there is no java on this machine: JAVA_HOME is not set, and PATH has none. "
+            "Install a JDK, 17 or later; `mixedmode doctor` names the command"
+        )
+        raise RetryableError(msg)
+    return command
+
+
+def _fetch_first(folder: Path, choices: Sequence[Jars]) -> None:
+    failure = folder.with_name(f"{folder.name}.failure")
+    reason = _recent_failure(failure)
+    if reason is None:
+        for jars in choices:
+            reason = _try(jars, folder)
+            if reason is None:
+                failure.unlink(missing_ok=True)
+                return
+        failure.write_text(reason or "", encoding="utf-8")
+    wanted = ", ".join(choices[-1].coordinates)
+    msg = (
+        "jars could not be fetched, so what needs them cannot run. See whether this machine reaches Maven Central, or "
+        f"copy the folder below from a machine that could fetch it. The next try is {RETRY_AFTER_S // 60} minutes "
+        f"after the last one, or when {failure.name} beside it is removed. "
+        f"jars={wanted}, folder={folder}, reason={reason}"
+    )
+    raise RetryableError(msg)
+
+
+def _recent_failure(failure: Path) -> str | None:
+    try:
+        is_recent = time.time() - failure.stat().st_mtime < RETRY_AFTER_S
+        return failure.read_text(encoding="utf-8") if is_recent else None
+    except FileNotFoundError:
+        return None
+
+
+def _try(jars: Jars, folder: Path) -> str | None:
+    """Fetch them and put them in place; else the reason why not."""
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch_name:
+        scratch = Path(scratch_name)
+        (scratch / "ivy.xml").write_text(_ivy_file(jars), encoding="utf-8")
+        command = [
+            java_command(),
+            # without these a network that swallows packets is waited for, for minutes
+            f"-Dsun.net.client.defaultConnectTimeout={CONNECT_TIMEOUT_MS}",
+            f"-Dsun.net.client.defaultReadTimeout={CONNECT_TIMEOUT_MS}",
+            # else Ivy's own folder is the user's home, where another tool may have left what is not whole
+            f"-Divy.default.ivy.user.dir={scratch / 'user'}",
+            *("-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-ivy", str(scratch / "ivy.xml"), "-confs", "default"),
+            *("-cache", str(scratch / "cache"), "-types", "jar", "bundle"),
+            *("-retrieve", str(scratch / "jars" / "[artifact]-[revision].[ext]")),
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)  # noqa: S603  the java of this machine
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)[:REASON_LENGTH_MAX]
+        if done.returncode != 0:
+            return _reason(done.stdout + done.stderr)
+        (scratch / "jars").replace(folder)
+    return None
+
+
+def _reason(printed: str) -> str:
+    """What Ivy says was missing, without the places where it looked."""
+    said = re.findall(
+        r"^\s*(?:::\s*)?(\S+[;!][^:\n]*: [^\n]+|.*(?:Exception|timed out|Error)[^\n]*)$", printed, re.MULTILINE
+    )
+    return "; ".join(dict.fromkeys(line.strip() for line in said or printed.splitlines()[-3:]))[:REASON_LENGTH_MAX]
+
+
+def _ivy_file(jars: Jars) -> str:
+    """What Ivy shall resolve."""
+    lines = ['<ivy-module version="2.0">', '<info organisation="mixedmode" module="jars"/>']
+    lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
+    for coordinate in jars.coordinates:
+        organisation, module, revision = map(quoteattr, coordinate.split(":"))
+        lines.append(f'<dependency org={organisation} name={module} rev={revision} conf="default->master,runtime"/>')
+    lines += [f"<exclude module={quoteattr(module)}/>" for module in (_spark_modules() if jars.for_spark else ())]
+    for coordinate in jars.overrides:
+        organisation, module, revision = map(quoteattr, coordinate.split(":"))
+        lines.append(f"<override org={organisation} module={module} rev={revision}/>")
+    return "\n".join([*lines, "</dependencies>", "</ivy-module>"])
+
+
+def _spark_modules() -> list[str]:
+    """Modules that PySpark has as jars, by their file names: `lz4-java-1.11.0.jar` is `lz4-java`."""
+    names = (re.match(r"(.+)-\d.*\.jar", jar.name) for jar in _pyspark_jars().glob("*.jar"))
+    return sorted({name.group(1) for name in names if name})
+
+
+def _pyspark_jars() -> Path:
+    # found without importing it, which takes longer than all else here
+    spec = find_spec("pyspark")
+    assert spec is not None, "PySpark is a dependency of mixedmode"
+    assert spec.origin is not None, spec
+    return Path(spec.origin).parent / "jars"
+
+
+def _ivy_jar() -> Path:
+    return next(_pyspark_jars().glob("ivy-*.jar"))
+
+
+def _for_this_spark(name: str) -> str:
+    """Which jars are left out depends on PySpark."""
+    return f"{name}-spark-{version('pyspark')}"
+
+
+def _cache_folder() -> Path:
+    chosen = os.environ.get("MIXEDMODE_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mixedmode"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """While this lasts, no other process is in it with the same file. The lock ends with the process."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,100 @@
+"""What a job's connectors need of Spark: packages and settings, which hold unless the job's `spark` section has others.
+
+The one idea: who gives `jars` or `jars.packages`, if only empty, says what Spark loads, and nothing is added to it: so
+a cluster without a network has the jars in place, and says `jars.packages: ""`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from mixedmode.config import JobSpec
+from mixedmode.config.fields import Section
+from mixedmode.errors import InvalidJobError
+from mixedmode.spark.jars import kafka_connector, spark_avro
+
+_JARS, _PACKAGES, _EXTENSIONS = "spark.jars", "spark.jars.packages", "spark.sql.extensions"
+_JOINED = {_JARS, _PACKAGES, _EXTENSIONS}  # several connectors may each have their own; the others are settings of one
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """A connector that is no part of Spark.
+
+    packages: {minor version of Spark: the Maven coordinates that run on it}. settings: of Spark, by full key.
+    jars: gives jars that run on this Spark instead, where no one set of coordinates does (jars.py).
+    """
+
+    name: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    jars: Callable[[], Sequence[Path]] | None = None
+
+
+#: by the format of the source or sink, or of the values in it
+_CONNECTORS: Mapping[str, Connector] = {
+    "kafka": Connector("Spark's Kafka connector", jars=kafka_connector),
+    "avro": Connector("Spark's Avro module", jars=spark_avro),
+    "delta": Connector(
+        "Delta Lake",
+        {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
+        {
+            _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            # Delta would read each table's log with 50 tasks, which an epoch would wait for
+            "spark.databricks.delta.snapshotPartitions": "2",
+        },
+    ),
+    "iceberg": Connector(
+        "Apache Iceberg",
+        {"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"},
+        {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+    ),
+}
+
+
+def connector_settings(spec: JobSpec, *, spark_version: str = pyspark.__version__) -> dict[str, str]:
+    """Settings for a session in which all sources and sinks of a job can be opened; those of the job go over them.
+
+    Jars are fetched the first time. Raises InvalidJobError if a connector has no build for this Spark, and the job
+    brings none itself; RetryableError if its jars cannot be had.
+    """
+    formats = {str(section.format) for section in _sections(spec) if hasattr(section, "format")}
+    settings: dict[str, str] = {}
+    for connector in (_CONNECTORS[name] for name in sorted(formats & _CONNECTORS.keys())):
+        own = dict(connector.settings)
+        if not {_JARS, _PACKAGES} & spec.spark.keys():
+            if connector.jars is None:
+                own[_PACKAGES] = _package(connector, spark_version)
+            else:
+                own[_JARS] = ",".join(map(str, connector.jars()))
+        for key, value in own.items():
+            settings[key] = f"{settings[key]},{value}" if key in _JOINED and key in settings else value
+    return settings
+
+
+def _package(connector: Connector, spark_version: str) -> str:
+    package = connector.packages.get(".".join(spark_version.split(".")[:2]))
+    if package is None:
+        versions = ", ".join(connector.packages)
+        newest = list(connector.packages)[-1]
+        msg = (
+            f"there is no build of {connector.name} for this version of Spark, and the job has a source or sink of "
+            f"that kind. Install a version that has one: pip install 'pyspark=={newest}.*'. If you have a build, name "
+            f"it in `spark: {{jars: ...}}`. pyspark={spark_version}, versions with a build={versions}"
+        )
+        raise InvalidJobError(msg)
+    return package
+
+
+def _sections(spec: JobSpec) -> Iterator[Section]:
+    """Every source and sink of a job, and the sections within them."""
+    yield from _with_inner([*spec.sources.values(), *spec.sinks.values()])
+
+
+def _with_inner(sections: Iterable[Section]) -> Iterator[Section]:
+    for section in sections:
+        yield section
+        yield from _with_inner(value for _, value in section if isinstance(value, Section))

@@ -1,0 +1,149 @@
+"""The Spark session of a job: what the job file says, over settings that an embedded Spark needs to be itself.
+
+What a job sets wins over the defaults here.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from mixedmode.config import JobSpec
+from mixedmode.crash_points import VARIABLES
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.spark.packages import connector_settings
+
+#: defaults; the job's own `spark` section goes over them
+_DEFAULTS = {
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # few, large input slices: combining before the exchange pays in proportion to the slice it sees
+    "spark.sql.files.maxPartitionBytes": "256m",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # of which a buffer, doubled as it grows, still comes from the pool of Arrow for Java: what is larger than 4 MiB is
+    # asked of the system each time, page by page
+    "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
+    # the plans of an epoch are fixed; planning them again between stages only costs time
+    "spark.sql.adaptive.enabled": "false",
+    # plans are read for what a sql step does (sql_checks.py), so none of their columns may be left out
+    "spark.sql.debug.maxToStringFields": "10000",
+    # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes. An
+    # epoch waits for two of those; renaming is as atomic here, as the folder is always a local one
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # the daemon of Python workers is kept, so a live epoch does not start interpreters
+    "spark.python.worker.reuse": "true",
+    # and it has loaded what tasks import, for the first worker and for those that follow one which was idle for long
+    "spark.python.daemon.module": "mixedmode.spark.daemon",
+}
+#: ten times what Java's defaults are: its optimising compiler takes a large part of two cores in the first minutes of a
+#: session, for code that runs too rarely to pay it back; a loop over rows reaches these within its first batches
+_COMPILE_LATER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+LOG_FILE = "spark.log"
+_PYTHON = "spark.pyspark.python"
+_SPARK_EPOCHS_KEPT = 100  # Spark's default
+_SPARK_EPOCHS_MORE = 20  # two compactions of its list of files, which is compacted every 10 entries
+#: PySpark prints a refused query with its stack trace to standard error before it raises what we make one message of
+_SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSession:
+    """A session for the job, or the one that this process has already (Spark allows one).
+
+    Spark's own log goes to `log_folder`/spark.log, so that the screen shows what a person needs.
+    """
+    master = spec.spark["spark.master"]
+    # workers would otherwise start whatever python3 is on their PATH
+    if master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif _PYTHON in spec.spark:  # which Spark itself heeds in its own launcher only
+        os.environ["PYSPARK_PYTHON"] = spec.spark[_PYTHON]
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name in _SECOND_VOICES:
+        PySparkLogger.getLogger(name).disabled = True
+    builder = SparkSession.builder.appName(spec.name)
+    own = {**_DEFAULTS, **_java_options(log_folder), **_retention(spec), **_of_tasks(), **connector_settings(spec)}
+    for key, value in {**own, **spec.spark}.items():
+        builder = builder.config(key, value)
+    with _own_interrupt_handler():
+        try:
+            return builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            raise _did_not_start({**own, **spec.spark}, error) from error
+
+
+def _did_not_start(settings: Mapping[str, str], error: PySparkRuntimeError) -> MixedmodeError:
+    """Spark has printed why: mostly, that packages of the job cannot be had."""
+    packages = settings.get("spark.jars.packages")
+    if error.getCondition() != "JAVA_GATEWAY_EXITED" or not packages:
+        return RetryableError(f"Spark does not start. What it printed says why. cause={error}")
+    msg = (
+        "Spark does not start; what it printed says why. If it could not get its packages: see whether this machine "
+        "reaches a Maven repository that has them (spark.jars.repositories names more), set spark.jars.packages to a "
+        "version that is there, or name jars on this machine in spark.jars; docs/kafka.md says how to get them. "
+        f"spark.jars.packages={packages}"
+    )
+    return InvalidJobError(msg)
+
+
+def _of_tasks() -> dict[str, str]:
+    """What tests have set for tasks, wherever they run."""
+    return {f"spark.executorEnv.{name}": os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def _retention(spec: JobSpec) -> dict[str, str]:
+    """Spark keeps as much of its own log as going back to the oldest retained checkpoint needs, and its default."""
+    epochs = max(_SPARK_EPOCHS_KEPT, spec.execution.checkpointing.num_retained + _SPARK_EPOCHS_MORE)
+    return {"spark.sql.streaming.minBatchesToRetain": str(epochs)}
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """PySpark takes Ctrl-C over, to cancel all its jobs; what it means is for the caller to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _java_options(log_folder: Path | None) -> dict[str, str]:
+    folder = log_folder or Path(tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    configuration = files("mixedmode.spark") / "log4j2.properties"
+    logs = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")
+    options = (*logs, *_COMPILE_LATER)
+    return {"spark.driver.extraJavaOptions": " ".join(map(_quoted_option, options))}
+
+
+def _quoted_option(option: str) -> str:
+    """A Java option as Spark's launcher reads it, spaces and quotes in a folder's name included."""
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def cores(session: SparkSession) -> int:
+    """How many subtasks can run at once."""
+    return session.sparkContext.defaultParallelism

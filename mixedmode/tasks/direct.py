@@ -1,0 +1,29 @@
+"""The map side of a keyed stage over Parquet files that its tasks read themselves."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mixedmode.plan.stages import ReadColumn
+from mixedmode.sources.parquet_files import FileSlice, read_slices
+from mixedmode.tasks.exchange import MapSide
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMapSide:
+    """The map side over files. Called by Spark with the number of the task, which says what slices are its."""
+
+    map_side: MapSide
+    columns: tuple[ReadColumn, ...]
+    tasks: tuple[tuple[FileSlice, ...], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Blocks of the rows of the task's slices."""
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                yield from self.blocks(task)
+
+    def blocks(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Blocks of the rows of one task's slices."""
+        return self.map_side(read_slices(self.tasks[task], self.columns))

@@ -1,0 +1,181 @@
+"""The exchange before a keyed stage: columns in blocks, not rows.
+
+Map side: take as large a slice of the input as memory allows, let the operator fold it, tell its rows apart by subtask,
+and ship those of each as Arrow IPC blocks: a row of a (subtask, kind, block) frame that Spark moves to the partition of
+that number. What the task has seen of the sources goes to every subtask: it takes all of it to know how far the
+watermark comes in this epoch.
+
+Everything here runs in Spark's Python workers and touches no Spark API.
+"""
+
+import json
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys import distinct_part, group_codes
+from mixedmode.plan.stages import KeyedStage
+from mixedmode.profile import Profile
+from mixedmode.sort import joined, slices
+from mixedmode.tasks.blocks import blocks_of, cell_of
+from mixedmode.tasks.failures import report_failures
+from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
+from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.timing import Timing
+from mixedmode.time import Seen, within_reach
+from operators.aggregate import argument_name
+from operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
+from operators.running import checked_event_times, pieces_by_subtask
+
+KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
+ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
+SOURCE_COLUMN = "_source"  # number of the record's source, where there are several
+PARTITION_COLUMN = "_partition"
+
+#: the frame that Spark shuffles
+BLOCK_SCHEMA = pa.schema(
+    [pa.field("subtask", pa.int32()), pa.field("kind", pa.string()), pa.field("block", pa.binary())]
+)
+BLOCK_DDL = "subtask int, kind string, block binary"
+
+
+class BlockKind(StrEnum):
+    """What is in a block."""
+
+    ROWS = "rows"  # keyed, for the operator
+    LATE = "late"  # records of the input that are too late for every window
+    PROGRESS = "progress"  # what the map task has seen of the sources
+    PROFILE = "profile"  # where its time went
+    FAILURE = "failure"  # an error instead of anything else
+
+
+@dataclass(frozen=True, slots=True)
+class MapSide:
+    """What a map task needs to know. Called by Spark with the task's record batches. `sources` are by their number."""
+
+    stage: KeyedStage
+    sources: tuple[str, ...]
+    parallelism: int
+    max_parallelism: int
+    slice_bytes: int
+    timing: Timing
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Blocks of one map task: none for an empty input. Every block goes to the subtask that owns its key groups."""
+        return report_failures(self._blocks(batches), _failure_batch)
+
+    def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        progress, profile = Progress(), Profile()
+        tables = gathered(batches, self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
+        for rows in profile.each("read input", tables):
+            with profile.stage("fold"):
+                fold_bytes = self._fold_bytes(rows)
+            for piece in slices(rows, fold_bytes):
+                seen = yield from self._fold(piece, profile)
+                progress = progress.merged(seen)
+            del rows, piece  # it is as large as memory allows, and so is the next one
+        if progress.records:
+            for subtask in range(self.parallelism):
+                yield _block(subtask, BlockKind.PROGRESS, progress.encode())
+            yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
+
+    def _fold_bytes(self, rows: pa.Table) -> int:
+        """How much of a slice is folded at once."""
+        whole_bytes: int = rows.nbytes
+        if whole_bytes <= self.slice_bytes // SLICE_PIECES_MAX or not self.stage.key_fields:
+            return whole_bytes
+        part = 1.0  # an operator that does not combine rows folds each to one of its own
+        if self.stage.operator.combine is not None:
+            part = distinct_part(self._keys(rows))
+        return -(-whole_bytes // decide_pieces(part))
+
+    def _fold(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
+        """Blocks of one slice; returns what it says of the sources."""
+        with profile.stage("fold"):
+            batch = self._batch(rows)
+            folded = self.stage.operator.fold(
+                batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
+            )
+            seen = self._seen(rows, batch, folded)
+        yield from profile.each("make blocks", self._ship(folded.table))
+        if self.stage.late_fields and len(folded.late_rows):
+            late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
+            names = [field.name for field in self.stage.late_fields]
+            for piece in blocks_of(late.take(pa.array(folded.late_rows)).rename_columns(names)):
+                yield _block(0, BlockKind.LATE, piece)
+        return seen
+
+    def _batch(self, rows: pa.Table) -> Batch:
+        stage, times_us = self.stage, None
+        if stage.event_time is not None:
+            times_us = checked_event_times(_cast(rows, TIME_COLUMN, pa.int64()), column=stage.event_time)
+        return Batch(
+            keys=self._keys(rows),
+            arguments=[_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)],
+            times_us=times_us,
+            weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_change_log else None,
+        )
+
+    def _keys(self, rows: pa.Table) -> list[pa.Array]:
+        return [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
+
+    def _seen(self, rows: pa.Table, batch: Batch, folded: Folded) -> Progress:
+        """What this slice says of each split. A record too far ahead of the clock is counted, and moves nothing."""
+        if self.stage.is_change_log:
+            return Progress(records=rows.num_rows)
+        splits, codes = self._splits(rows)
+        records = [rows.num_rows] if codes is None else np.bincount(codes, minlength=len(splits)).tolist()
+        newest: list[int | None] = [None] * len(splits)
+        ahead = 0
+        if batch.times_us is not None:
+            for number, (source, _) in enumerate(splits):
+                own = batch.times_us if codes is None else batch.times_us[codes == number]
+                strategy = self.timing.strategies.get(source)
+                if strategy is not None:
+                    reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
+                    ahead += len(own) - int(reach.sum())
+                    newest[number] = int(own[reach].max()) if reach.any() else None
+        seen = {split: Seen(records[i], newest[i]) for i, split in enumerate(splits)}
+        return Progress(rows.num_rows, len(folded.late_rows), ahead, seen)
+
+    def _splits(self, rows: pa.Table) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32] | None]:
+        """The splits in a slice, and the number of each record's split (n,); None if records do not tell theirs."""
+        columns = [name for name in (SOURCE_COLUMN, PARTITION_COLUMN) if name in rows.column_names]
+        if not columns:
+            return [(self.sources[0], "")], None
+        groups = group_codes([_cast(rows, name, rows.schema.field(name).type) for name in columns])
+        distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
+        return [(self.sources[one.get(SOURCE_COLUMN, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct], (
+            groups.codes
+        )
+
+    def _ship(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """One batch per block."""
+        pieces = pieces_by_subtask(table, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
+        for subtask, rows in enumerate(pieces):
+            for piece in blocks_of(rows):
+                yield _block(subtask, BlockKind.ROWS, piece)
+
+
+def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
+    """The rows of a map task in tables of about `slice_bytes`, none of them empty. See `joined`."""
+    parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
+    return joined(parts, slice_bytes, row_bytes_min=row_bytes_min)
+
+
+def _cast(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array:
+    column = rows.column(name)
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return array if array.type == data_type else array.cast(data_type)
+
+
+def _block(subtask: int, kind: BlockKind, block: pa.Buffer | bytes) -> pa.RecordBatch:
+    return pa.record_batch([[subtask], [kind.value], cell_of(block)], schema=BLOCK_SCHEMA)
+
+
+def _failure_batch(failure: bytes) -> pa.RecordBatch:
+    return _block(0, BlockKind.FAILURE, failure)

@@ -1,0 +1,81 @@
+"""One subtask of a map stage in one epoch: rows and the list that it has kept in; rows and a report with its list out.
+
+Runs in Spark's Python workers. Nothing is written here: the list goes into the driver's manifest with the report.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.crash_points import TaskPlace, reach_in_task
+from mixedmode.state.lists import Lists, check_size
+from mixedmode.tasks.blocks import decode_block
+from mixedmode.tasks.failures import report_failures
+from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, subtask_number, with_report_column
+from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
+from operators.map import KeptList, MapContext, MapOperator
+
+__all__ = ["MapTask"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapTask:
+    """Everything that a subtask needs in one epoch. Called by Spark.
+
+    `lists`: for each subtask, what the epoch before left for it; so many subtasks there are.
+    """
+
+    operator: MapOperator
+    epoch: Epoch
+    is_backlog: bool
+    clock_ms: int
+    watermark_us: int
+    lists: Lists
+    tells_attempt: bool = False
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The rows, and the report in the last column."""
+        rows = [field.with_nullable(True) for field in self.operator.output_fields]  # a report has none of them
+        return pa.schema([*rows, *([ATTEMPT_FIELD] * self.tells_attempt), pa.field(REPORT_COLUMN, pa.binary())])
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called once per partition, also for an empty one."""
+        return report_failures(self._run(batches), self._report_batch)
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+
+        context = TaskContext.get()
+        assert context is not None, "a subtask runs inside a Spark task"
+        subtask = subtask_number(context.partitionId(), len(self.lists))
+        given = MapContext(
+            operator_id=self.operator.operator_id,
+            subtask=subtask,
+            parallelism=len(self.lists),
+            epoch=self.epoch,
+            is_backlog=self.is_backlog,
+            processing_time=self.clock_ms * 1000,
+            current_watermark=self.watermark_us,
+        )
+        kept: tuple[str, ...] = ()
+        for output in self.operator.run(self._tables(batches), given, self.lists[subtask]):
+            if isinstance(output, KeptList):
+                kept = output.items
+            else:
+                yield from with_report_column(output, self.output_schema, context.taskAttemptId()).to_batches()
+        check_size(self.operator.operator_id, (kept,), None)  # before it travels
+        reach_in_task("aggregate", TaskPlace(self.epoch, self.operator.operator_id, subtask, context.attemptNumber()))
+        yield self._report_batch(SubtaskReport(subtask, items=kept, attempt=context.taskAttemptId()).encode())
+
+    def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        schema = pa.schema(list(self.operator.record_fields))
+        for batch in batches:
+            for block in batch.column("block"):
+                yield decode_block(block.as_buffer()).cast(schema)
+
+    def _report_batch(self, report: bytes) -> pa.RecordBatch:
+        empty = [pa.nulls(1, field.type) for field in self.output_schema if field.name != REPORT_COLUMN]
+        return pa.record_batch([*empty, pa.array([report], pa.binary())], schema=self.output_schema)

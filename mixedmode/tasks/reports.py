@@ -1,0 +1,67 @@
+"""What a subtask tells the driver: names, sizes, counts and checksums of what it wrote, as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from mixedmode.checkpoint.runs import Replacement
+from mixedmode.checkpoint.types import RunFile, StagedFile
+from mixedmode.keys import KeyGroupRange
+from mixedmode.tasks.failures import decode_failure
+from mixedmode.tasks.progress import Progress
+
+REPORT_COLUMN = "_report"
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskReport:
+    """What one subtask did. `progress` is of the whole epoch, the same in every subtask of a stage.
+
+    `migration_seconds` is the time that writing and storing the state's new runs took. `runs` are new; `merged` says
+    which older ones were merged, and into what. `rows_out` counts the rows of the main output, `skipped` the
+    records on which a function failed and that were left out. `items` are the list that a map stage keeps. `attempt` is
+    Spark's id of the task attempt. `profile`: seconds of work by stage; subtask 0's holds those of all map tasks, too.
+    """
+
+    subtask: int
+    progress: Progress = Progress()  # noqa: RUF009 - frozen
+    pairs: int = 0
+    rows_out: int = 0
+    skipped: int = 0
+    spilled_runs: int = 0
+    migration_seconds: float = 0.0
+    runs: tuple[RunFile, ...] = ()
+    merged: tuple[Replacement, ...] = ()
+    outputs: tuple[StagedFile, ...] = ()
+    items: tuple[str, ...] = ()
+    attempt: int = 0
+    profile: Mapping[str, float] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """JSON; see `decode_report`."""
+        report = asdict(self) | {"progress": self.progress.encode().decode()}
+        return json.dumps({"report": report}).encode()
+
+
+def decode_report(data: bytes) -> SubtaskReport:
+    """The report of a subtask. Raises the error that the subtask sent instead."""
+    parts = json.loads(data)
+    if "report" not in parts:
+        raise decode_failure(data)
+    report = parts["report"]
+    report["progress"] = Progress.decode(report["progress"].encode())
+    report["runs"] = tuple(_run(run) for run in report["runs"])
+    report["merged"] = tuple(_replacement(one) for one in report["merged"])
+    report["outputs"] = tuple(StagedFile(**output) for output in report["outputs"])
+    report["items"] = tuple(report["items"])
+    return SubtaskReport(**report)
+
+
+def _run(run: dict[str, Any]) -> RunFile:
+    return RunFile(**{**run, "merged_from": tuple(run["merged_from"])})
+
+
+def _replacement(one: dict[str, Any]) -> Replacement:
+    run = None if one["run"] is None else _run(one["run"])
+    return Replacement(KeyGroupRange(**one["groups"]), tuple(one["replaced"]), run)

@@ -1,0 +1,66 @@
+"""Jobs without a keyed step: rows go straight to the sink's staging folder, one file per epoch and partition."""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.crash_points import TaskPlace, reach_in_task
+from mixedmode.sinks.files import OutputWriter, SinkTask
+from mixedmode.sort import joined
+from mixedmode.tasks.failures import report_failures
+from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
+from mixedmode.time import Seen
+from operators.interface import AppendedRows
+
+#: written at once, which makes a row group of a Parquet file; Spark's batches are smaller
+WRITE_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTask:
+    """Writes the rows of one partition. Called by Spark. `source` is the name under which its records are counted,
+    `output` that of the output, "" for the main one.
+    """
+
+    sink: SinkTask
+    epoch: Epoch
+    generation: Generation
+    fields: tuple[pa.Field, ...]
+    source: str
+    output: str = ""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One report."""
+        return report_failures(self._run(batches), _report_batch)
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+
+        context = TaskContext.get()
+        assert context is not None, "rows are written inside a Spark task"
+        with ExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix="mixedmode-rows-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            writer = OutputWriter(self.sink, self.epoch, context.partitionId(), folder, self.output)
+            records = 0
+            for rows in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):
+                records += rows.num_rows
+                writer.write(AppendedRows(rows.cast(pa.schema(list(self.fields)))).upserts())
+            outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
+            reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", context.partitionId(), context.attemptNumber()))
+            progress = Progress(records, splits={(self.source, ""): Seen(records, None)})
+            report = SubtaskReport(context.partitionId(), progress, rows_out=records, outputs=outputs)
+            yield _report_batch(report.encode())
+
+
+def _report_batch(report: bytes) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([report], pa.binary())], names=[REPORT_COLUMN])

@@ -1,0 +1,191 @@
+"""One subtask of a keyed stage in one epoch: blocks in; runs, staged outputs and a report out.
+
+Runs in Spark's Python workers. A subtask returns names, sizes, counts and checksums only; what it wrote does not exist
+until the driver's manifest names it, so an attempt that dies leaves nothing but garbage for the collector.
+"""
+
+import json
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
+from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import group_range
+from mixedmode.plan.stages import LATE, MAIN, KeyedStage
+from mixedmode.profile import Profile, add_seconds
+from mixedmode.sinks.files import OutputWriter, SinkTask
+from mixedmode.state import ProfiledBackend
+from mixedmode.tasks.blocks import decode_block
+from mixedmode.tasks.exchange import BlockKind
+from mixedmode.tasks.failures import decode_failure, report_failures
+from mixedmode.tasks.inner_rows import subtask_number, with_report_column
+from mixedmode.tasks.memory import MemoryShares
+from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
+from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
+from mixedmode.tasks.timing import Timing
+from operators.interface import Changes, SideRows, SubtaskContext
+from operators.process import SKIPPED_TAG
+from operators.running import outputs_of, sorter_for
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskTask:
+    """Everything that a subtask needs in one epoch. `state` is None in batch mode.
+
+    `sinks` are by the name of the output; an inner stage has none for its main output, whose rows go to the next one.
+    `waits_for_end`: the operator says that it gives no rows yet. `output_schema` is the inner stage's frame: its rows,
+    and the report in the last column.
+    """
+
+    stage: KeyedStage
+    epoch: Epoch
+    generation: Generation
+    path: PathTaken
+    timing: Timing
+    parallelism: int
+    max_parallelism: int
+    memory: MemoryShares
+    state: StateTask | None
+    sinks: Mapping[str, SinkTask]
+    waits_for_end: bool
+    output_schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Called by Spark once per partition, also for an empty one."""
+        return report_failures(self._run(batches), self._report_batch)
+
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+
+        context = TaskContext.get()
+        assert context is not None, "a subtask runs inside a Spark task"
+        with ExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix="mixedmode-subtask-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            number = subtask_number(context.partitionId(), self.parallelism)
+            place = TaskPlace(self.epoch, self.stage.operator_id, number, context.attemptNumber())
+            run = _SubtaskRun(self, place, context.taskAttemptId(), folder, stack)
+            for table in run.tables(batches):
+                yield from table.to_batches()
+            yield self._report_batch(run.report().encode())
+
+    def _report_batch(self, report: bytes) -> pa.RecordBatch:
+        empty = [pa.nulls(1, field.type) for field in self.output_schema if field.name != REPORT_COLUMN]
+        return pa.record_batch([*empty, pa.array([report], pa.binary())], schema=self.output_schema)
+
+
+class _SubtaskRun:
+    """The steps of one subtask, in order: receive, sort, process, store."""
+
+    def __init__(self, task: SubtaskTask, place: TaskPlace, attempt_id: int, folder: Path, stack: ExitStack) -> None:
+        self._task = task
+        self._place = place
+        self._attempt_id = attempt_id
+        self._subtask = subtask = place.subtask
+        self._unique = uuid.uuid4().hex[:16]
+        self._progress, self._profile = Progress(), Profile()
+        self._map_seconds: dict[str, float] = {}
+        self._rows_out = self._skipped = 0
+        self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
+        operator = task.stage.operator
+        attempt = Attempt(task.stage.operator_id, task.epoch, task.generation, subtask, self._groups, self._unique)
+        self._state = TaskState(task.state, operator.states, attempt, task.memory, folder)
+        stack.callback(self._state.close)
+        self._outputs = {
+            name: OutputWriter(sink, task.epoch, subtask, folder, name) for name, sink in task.sinks.items()
+        }
+        self._sorter = stack.enter_context(
+            sorter_for(operator, budget_bytes=task.memory.sort_bytes, spill_dir=folder / "sort")
+        )
+
+    def tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Everything but the report. Yields the rows of an inner stage; the last stage's rows go to its output file."""
+        self._receive(batches)
+        self._reach("sort")
+        operator = self._task.stage.operator
+        with self._profile.stage("open state"):
+            backend = self._state.open(self._task.path)
+        context = SubtaskContext(
+            ProfiledBackend(backend, self._profile), self._task.timing.epoch_time(self._progress), self._groups
+        )
+        for output in outputs_of(operator, self._sorter, context, self._profile):
+            if isinstance(output, SideRows) and output.tag == SKIPPED_TAG:
+                self._skipped += output.rows.num_rows
+            elif isinstance(output, SideRows):
+                self._outputs[output.tag].write(output.rows)
+            elif self._task.waits_for_end:
+                self._check_waits(output)
+            elif MAIN in self._outputs:
+                with self._profile.stage("write output"):
+                    rows = output.upserts()
+                    self._outputs[MAIN].write(rows)
+                self._rows_out += rows.num_rows
+            else:
+                rows = output.change_log()
+                self._rows_out += rows.num_rows
+                yield with_report_column(rows, self._task.output_schema, self._attempt_id)
+            self._reach("aggregate")
+
+    def _reach(self, name: CrashPoint) -> None:
+        reach_in_task(name, self._place)
+
+    def _check_waits(self, output: Changes) -> None:
+        rows = output.change_log().num_rows
+        if rows:
+            msg = (
+                "a step says that it gives nothing before the end of its input, and gave rows before it, so the steps "
+                "after it would never see them. Give them in a timer that fires at the end, or remove "
+                f"output_only_after_end_of_stream. step={self._task.stage.operator_id}, rows={rows}"
+            )
+            raise InvalidJobError(msg)
+
+    def report(self) -> SubtaskReport:
+        """Stores runs and outputs, and says what they are."""
+        with self._profile.stage("store state"):
+            runs = self._state.store()
+        unique = paths.attempt(self._task.generation, self._unique)
+        with self._profile.stage("store output"):
+            outputs = tuple(file for writer in self._outputs.values() for file in writer.finish(unique))
+        self._reach("runs-stored")
+        return SubtaskReport(
+            subtask=self._subtask,
+            progress=self._progress,
+            pairs=sum(run.entries for run in runs),
+            rows_out=self._rows_out,
+            skipped=self._skipped,
+            spilled_runs=self._sorter.stats.spilled_runs,
+            migration_seconds=self._state.migration_seconds,
+            runs=runs,
+            merged=self._state.merged,
+            outputs=outputs,
+            attempt=self._attempt_id,
+            profile=add_seconds(self._map_seconds, self._profile.seconds),
+        )
+
+    def _receive(self, batches: Iterator[pa.RecordBatch]) -> None:
+        for batch in self._profile.each("wait for blocks", batches):
+            for row in range(batch.num_rows):  # a row is a block of some megabytes
+                subtask, kind, block = (column[row] for column in batch.columns)
+                match BlockKind(kind.as_py()):
+                    case BlockKind.FAILURE:
+                        raise decode_failure(block.as_py())
+                    case BlockKind.PROFILE:
+                        self._map_seconds = add_seconds(self._map_seconds, json.loads(block.as_py()))
+                    case BlockKind.PROGRESS:
+                        self._progress = self._progress.merged(Progress.decode(block.as_py()))
+                    case BlockKind.LATE:
+                        self._outputs[LATE].write(decode_block(block.as_buffer()))
+                    case BlockKind.ROWS:
+                        assert subtask.as_py() == self._subtask, (subtask, self._subtask)
+                        with self._profile.stage("collect blocks"):
+                            self._sorter.add(decode_block(block.as_buffer()))

@@ -1,0 +1,231 @@
+"""The state of one keyed stage in one subtask and epoch: what it reads from, and how its new runs are stored.
+
+A run is stored under a name of the attempt that wrote it; until the driver's manifest names it, it does not exist.
+
+Runs are views (checkpoint/runs.py): whichever range of key groups a run was written for, what counts here is what it
+holds of this subtask's. Invariants (tests/tasks/test_task_state.py):
+  I1  at every parallelism, in every order of epochs, merges and rescales, the backend reads what was last written
+"""
+
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.checksum import file_checksum
+from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Generation, PathTaken, RunFile
+from mixedmode.crash_points import reach
+from mixedmode.errors import CorruptStateError
+from mixedmode.keys import KeyGroupRange
+from mixedmode.state import KeyedStateBackend, SingleKeyBackend, StateDescriptor
+from mixedmode.state.merging import FAN_IN, decide_merge
+from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
+from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
+from mixedmode.state.rocksdb.replica import WantedRun, building, columns_of, replica_name
+from mixedmode.tasks.memory import MemoryShares
+
+
+@dataclass(frozen=True, slots=True)
+class StateTask:
+    """Where a stage's state is, and the committed runs that hold it, oldest to newest. `fan_in`: of decide_merge."""
+
+    checkpoint_url: str
+    runs: tuple[RunFile, ...]
+    fan_in: int = FAN_IN
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Which attempt at which part of the job this is; `unique` tells it from all others."""
+
+    operator_id: str
+    epoch: Epoch
+    generation: Generation
+    subtask: int
+    groups: KeyGroupRange
+    unique: str
+
+
+class TaskState:
+    """Opens the backend, then stores what was written to it. `task` is None in batch mode, which keeps no state."""
+
+    def __init__(
+        self,
+        task: StateTask | None,
+        states: tuple[StateDescriptor, ...],
+        attempt: Attempt,
+        memory: MemoryShares,
+        folder: Path,
+    ) -> None:
+        self._task = task
+        self._states = states
+        self._attempt = attempt
+        self._memory = memory
+        self._folder = folder
+        self._stack = ExitStack()
+        self._runs = self._stack.enter_context(RunWriter(folder / "runs", columns_bytes=memory.columns_bytes))
+        self._columns: dict[str, Path] = {}  #: of the runs that were stored, by their path
+        self.merged: tuple[Replacement, ...] = ()  # of older runs
+        self.migration_seconds = 0.0  # spent in writing and storing new runs
+        self.merge_seconds = 0.0  # spent in merging older ones
+
+    def close(self) -> None:
+        """Give back the replica, and forget runs that were not stored."""
+        self._stack.close()
+
+    def open(self, path: PathTaken) -> KeyedStateBackend:
+        """The single-key backend where no state precedes sorted input, RocksDB everywhere else."""
+        task = self._task
+        if task is None or not self._states:
+            return SingleKeyBackend(None)
+        if path == "sorted" and not task.runs:
+            return SingleKeyBackend(self._runs)
+        groups = self._attempt.groups
+        seen = runs_seen(task.runs, groups)
+        fetching = _Fetching(ObjectStore(task.checkpoint_url), self._folder)
+        self.merged = self._merge(task, seen, fetching)
+        replica = open_replica(
+            self._replica_folder(task),
+            [fetching.wanted(run) for run in seen],
+            attempt=self._attempt.unique,
+            cache_bytes=self._memory.cache_bytes,
+        )
+        self._stack.callback(replica.close)
+        entries = dict.fromkeys((descriptor.state_id for descriptor in self._states), 0.0)
+        for run in seen:
+            entries[run.run.state_id] += run.entries / (groups.end - groups.start)
+        return RocksDBBackend(replica, self._runs, entries)
+
+    def store(self) -> tuple[RunFile, ...]:
+        """The runs that were written, stored."""
+        if self._task is None:
+            return ()
+        started = time.perf_counter()
+        store = ObjectStore(self._task.checkpoint_url)
+        runs = tuple(self._store_run(run, store) for run in self._runs.finish())
+        self._keep_columns(self._replica_folder(self._task))
+        self.migration_seconds = self._runs.seconds + time.perf_counter() - started
+        return runs
+
+    def _keep_columns(self, replica: Path) -> None:
+        # Not before the replica of this epoch is open, which removes the columns of runs that it does not want.
+        with building(replica):
+            for name, columns in self._columns.items():
+                columns_of(replica).keep(name, columns)
+
+    def _replica_folder(self, task: StateTask) -> Path:
+        job = uuid.uuid5(uuid.NAMESPACE_URL, task.checkpoint_url).hex[:16]
+        name = replica_name(self._attempt.operator_id, self._attempt.groups)
+        return Path(tempfile.gettempdir()) / f"mixedmode-{os.getuid()}" / "replicas" / job / name
+
+    def _store_run(self, run: LocalRun, store: ObjectStore, *, merged_from: Sequence[str] = ()) -> RunFile:
+        attempt = self._attempt
+        kind = "m" if merged_from else "s"
+        unique = paths.attempt(attempt.generation, f"{attempt.unique}{kind}{run.state_id}")
+        path = paths.run_path(attempt.operator_id, attempt.epoch, attempt.subtask, unique)
+        store.put_file(run.path, path)
+        if run.columns is not None:
+            self._columns[path] = run.columns
+        return RunFile(
+            path=path,
+            state_id=run.state_id,
+            bytes=run.path.stat().st_size,
+            entries=run.entries,
+            key_group_start=attempt.groups.start,
+            key_group_end=attempt.groups.end,
+            checksum=file_checksum(run.path),
+            merged_from=tuple(merged_from),
+        )
+
+    def _merge(self, task: StateTask, seen: Sequence[SeenRun], fetching: "_Fetching") -> tuple[Replacement, ...]:
+        """The newest runs of each state, within these key groups, merged where enough of them have gathered."""
+        started = time.perf_counter()
+        merged = []
+        for descriptor in self._states:
+            runs = [run for run in seen if run.run.state_id == descriptor.state_id]
+            start = decide_merge([run.entries for run in runs], fan_in=task.fan_in)
+            if start is not None:
+                merged.append(self._merge_into_one(task, runs[start:], fetching, is_over_others=start > 0))
+        self.merge_seconds = time.perf_counter() - started
+        return tuple(merged)
+
+    def _merge_into_one(
+        self, task: StateTask, runs: Sequence[SeenRun], fetching: "_Fetching", *, is_over_others: bool
+    ) -> Replacement:
+        state_id, names = runs[0].run.state_id, tuple(run.name for run in runs)
+        # whoever has these key groups wrote what is in this folder, so all entries of those runs count
+        columns = columns_of(self._replica_folder(task)).find(names, bytes_max=self._memory.cache_bytes)
+        folder = self._folder / f"merge-{state_id}"
+        with RunWriter(self._folder / f"merged-{state_id}", columns_bytes=self._memory.columns_bytes) as writer:
+            if columns is None:
+                wanted, groups = [fetching.wanted(run) for run in runs], self._attempt.groups
+                merged = merge_runs(
+                    folder, wanted, state_id=state_id, groups=groups, keeps_tombstones=is_over_others, writer=writer
+                )
+            else:
+                merged = merge_columns(columns, state_id=state_id, keeps_tombstones=is_over_others, writer=writer)
+            stored = None if merged is None else self._store_run(merged, fetching.store, merged_from=names)
+            if merged is not None:
+                merged.path.unlink()
+        reach("merge", self._attempt.epoch)
+        shutil.rmtree(folder, ignore_errors=True)
+        return Replacement(self._attempt.groups, names, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetching:
+    """Where committed runs come from, and a folder for copies that have to be cut."""
+
+    store: ObjectStore
+    scratch: Path
+
+    def wanted(self, seen: SeenRun) -> WantedRun:
+        """A run as a replica or a merge takes it."""
+        return WantedRun(seen.name, _Fetch(self.store, self.scratch, seen), seen.merged_from, seen.run.state_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    """Brings a committed run to a local path, verified; of one that is cut what counts, and no file if nothing does."""
+
+    store: ObjectStore
+    scratch: Path
+    seen: SeenRun
+
+    def __call__(self, local_path: Path) -> None:
+        if not self.seen.is_cut:
+            self._fetch_whole(local_path)
+            return
+        folder = Path(tempfile.mkdtemp(prefix="cut-", dir=self.scratch))
+        with RunWriter(folder / "run") as writer:
+            cut = merge_runs(
+                folder,
+                [WantedRun(self.seen.name, self._fetch_whole)],
+                state_id=self.seen.run.state_id,
+                groups=self.seen.groups,
+                keeps_tombstones=True,
+                writer=writer,
+            )
+            if cut is not None:
+                shutil.move(cut.path, local_path)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _fetch_whole(self, local_path: Path) -> None:
+        run = self.seen.run
+        found = self.store.fetch_file(run.path, local_path)
+        if not found or local_path.stat().st_size != run.bytes or file_checksum(local_path) != run.checksum:
+            msg = (
+                "a committed run of the state is missing or damaged, so the state cannot be read. Nothing of this "
+                "epoch was committed. Start the job again with execution.checkpointing.verify: checksums (which is the "
+                "default): it goes back to the newest checkpoint that is whole. "
+                f"run={self.store.url}/{run.path}, is_there={found}, bytes_committed={run.bytes}"
+            )
+            raise CorruptStateError(msg)

@@ -1,0 +1,131 @@
+"""What an epoch knows about time before it has seen its records, and what it knows after.
+
+The one idea: the driver ships the first, the records bring the second, and one pure function makes of both what fires.
+Subtasks call it to know their watermark, and the driver calls it again to write the same one into the manifest.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mixedmode.checkpoint.types import Manifest, SourceProgress
+from mixedmode.tasks.progress import Progress
+from mixedmode.time import (
+    MAX_TIME_US,
+    MIN_TIME_US,
+    EpochTime,
+    SplitProgress,
+    Strategy,
+    WatermarkState,
+    advance,
+    source_watermarks,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """An epoch's place in time at its start. See EpochTime for the clocks; `strategies` are by source.
+
+    `fires_all`: nothing waits for the watermark: in batch, after the end of the input, and in a backlog with
+    `end-of-key-watermark: max`. `is_final`: in the first two.
+    """
+
+    before: WatermarkState
+    strategies: Mapping[str, Strategy]
+    clock_ms: int
+    clock_before_ms: int | None
+    is_backlog: bool
+    was_backlog: bool | None
+    fires_all: bool
+    is_final: bool = False
+
+    def after(self, progress: Progress) -> WatermarkState:
+        """The watermarks once the epoch's own records are in."""
+        seen = {split: one for split, one in progress.splits.items() if split[0] in self.strategies}
+        return advance(self.before, seen, self.strategies, self.clock_ms)
+
+    def epoch_time(self, progress: Progress) -> EpochTime:
+        """What operators are told."""
+        return EpochTime(
+            late_us=self.before.watermark_us,
+            firing_us=MAX_TIME_US if self.fires_all else self.after(progress).watermark_us,
+            clock_ms=self.clock_ms,
+            clock_before_ms=self.clock_before_ms,
+            is_backlog=self.is_backlog,
+            was_backlog=self.was_backlog,
+            is_final=self.is_final,
+        )
+
+    def at_the_end(self) -> "Timing":
+        """The same epoch, as the last one."""
+        return replace(self, fires_all=True, is_final=True)
+
+
+def timing_at(
+    strategies: Mapping[str, Strategy],
+    latest: Manifest | None,
+    clock_ms: int,
+    *,
+    started_ms: int,
+    is_partitioned: bool,
+    is_backlog: bool,
+    fires_all: bool,
+) -> Timing:
+    """The timing of the epoch after `latest`.
+
+    started_ms: the clock at this start of the job. is_partitioned: whether records tell the partition they come from.
+    """
+    return Timing(
+        before=_watermarks(strategies, latest, started_ms, is_partitioned=is_partitioned),
+        strategies=strategies,
+        clock_ms=clock_ms,
+        clock_before_ms=None if latest is None or latest.is_backlog else latest.clock_ms,
+        is_backlog=is_backlog,
+        was_backlog=None if latest is None else latest.is_backlog,
+        fires_all=fires_all,
+    )
+
+
+def source_progress(
+    sources: Sequence[str], timing: Timing, progress: Progress, latest: Manifest | None
+) -> dict[str, SourceProgress]:
+    """How far each of `sources` is after an epoch, for its manifest, also one without a record so far."""
+    after = timing.after(progress)
+    own = source_watermarks(after, timing.strategies, timing.clock_ms)
+    before = {} if latest is None else latest.sources
+    found = {}
+    for name in sources:
+        splits = {partition: split for (source, partition), split in after.splits.items() if source == name}
+        times = [split.max_time_us for split in splits.values() if split.max_time_us is not None]
+        watermark_us = own.get(name)
+        found[name] = SourceProgress(
+            records=progress.records_of(name) + (before[name].records if name in before else 0),
+            max_event_time_us=max(times, default=None),
+            watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
+            splits=splits,
+        )
+    return found
+
+
+def _watermarks(
+    strategies: Mapping[str, Strategy], latest: Manifest | None, started_ms: int, *, is_partitioned: bool
+) -> WatermarkState:
+    """What the epoch before left. No split is idle before it was silent while the job ran, also one that is new."""
+    state = WatermarkState.initial(strategies, started_ms)
+    if latest is None:
+        return state
+    splits = dict(state.splits)
+    for name, source in latest.sources.items():
+        known = _still_told_apart(source.splits, is_partitioned=is_partitioned)
+        if name in strategies and known:
+            del splits[name, ""]
+            for partition, split in known.items():
+                splits[name, partition] = SplitProgress(split.max_time_us, max(split.active_ms, started_ms))
+    known_us = MIN_TIME_US if latest.watermark_us is None else latest.watermark_us
+    return WatermarkState(splits, known_us if strategies else MIN_TIME_US)
+
+
+def _still_told_apart(splits: Mapping[str, SplitProgress], *, is_partitioned: bool) -> Mapping[str, SplitProgress]:
+    """The splits that will have records: one from before `partition-column` came or went would wait for ever."""
+    if is_partitioned:
+        return {} if splits.keys() == {""} else splits
+    return {"": splits[""]} if "" in splits else {}

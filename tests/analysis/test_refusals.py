@@ -1,0 +1,395 @@
+"""Jobs that are refused before they run: one message with the place, what is wrong, and what to do."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.job import analyse
+from mixedmode.config.sources import SourceSpec
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+from tests.harness import SPARK, write_parquet, write_text
+
+pytestmark = pytest.mark.spark
+
+DDL = "k string, v bigint, at timestamp, l array<bigint>"
+_SUGGESTIONS = re.compile(r"\[(`[^]]*`)]")
+STATEFUL = (
+    "steps[0].sql: a sql step sees one epoch at a time, so this would give another answer live than in batch. "
+    "Use key-by and aggregate for what goes over many records. found="
+)
+NO_QUERY = (
+    "steps[0].sql: a sql step is a SELECT over a source or over the step before it, and this one reads neither. "
+    "Name one of them after FROM."
+)
+KEY_TYPE = (
+    "a column of this type cannot be part of a key, because it has no defined byte order here. Cast it in a `sql` step "
+    "to an integer, boolean, string, binary, date, timestamp (microseconds), decimal (up to 38 digits) or "
+    "floating-point type. "
+)
+ARGUMENT_TYPE = (
+    "max does not take values of this type. Cast the argument in a sql step, for example CAST(x AS STRING), or name a "
+    "field of it. "
+)
+KEY_CHANGED = (
+    "steps[1].sql: the sql after the last key-by changes its key, so rows of several keys could end as one, and which "
+    "one would depend on the epoch. Select the key columns as they are (no expression, no UNION), or put a key-by "
+    "after the sql. changed="
+)
+UNREPEATABLE = (
+    "after a keyed step, sql must give the same row for the same input at any time, because a changed row is taken "
+    "back by computing it again. Compute this before the first key-by. found="
+)
+NO_TIME = (
+    "first goes by event time, and this step's input has none. Set `event-time` on the source, and keep that column in "
+    "the sql steps before this one; the result of a keyed step has no event time."
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("refusals")
+
+
+def job(folder: Path, source: SourceSpec | None = None, **more: SourceSpec) -> Job:
+    (folder / "in").mkdir(exist_ok=True)
+    source = source or Source.parquet(folder / "in", schema=DDL, event_time="at")
+    return Job(
+        "refused", sources={"t": source, **more}, mode="mixed", checkpoint_dir=folder / "checkpoints", spark=SPARK
+    )
+
+
+def refusal(spark: SparkSession, steps: Job) -> str:
+    """The message about a job, with what Spark suggests in the order of the alphabet."""
+    complete = steps.write(Sink.parquet("out"))
+    with pytest.raises(InvalidJobError) as caught:
+        analyse(spark, complete.spec, complete.where)
+    return _SUGGESTIONS.sub(lambda found: f"[{', '.join(sorted(found[1].split(', ')))}]", str(caught.value))
+
+
+def is_accepted(spark: SparkSession, steps: Job) -> bool:
+    complete = steps.write(Sink.parquet("out"))
+    return bool(analyse(spark, complete.spec, complete.where).plan.output_fields)
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("SELECT k, count(*) AS n FROM t GROUP BY k", "aggregate"),
+        ("SELECT sum(v) AS k FROM t", "aggregate"),
+        ("SELECT DISTINCT k FROM t", "distinct"),
+        ("SELECT k FROM t UNION SELECT k FROM t", "distinct"),
+        ("SELECT k, row_number() OVER (PARTITION BY k ORDER BY v) AS r FROM t", "window"),
+        ("SELECT * FROM t ORDER BY v", "sort"),
+        ("SELECT * FROM t SORT BY v", "sort"),
+        ("SELECT * FROM t LIMIT 1", "globallimit"),
+        ("SELECT * FROM t OFFSET 1", "offset"),
+        ("SELECT k FROM t INTERSECT SELECT k FROM t", "intersect"),
+        ("SELECT k FROM t EXCEPT SELECT k FROM t", "except"),
+        ("SELECT * FROM t TABLESAMPLE (50 PERCENT)", "sample"),
+        ("SELECT a.k FROM t a JOIN t b ON a.k = b.k", "join of two sources"),
+        ("SELECT a.k FROM t a LEFT SEMI JOIN t b ON a.k = b.k", "join of two sources"),
+    ],
+)
+def test_sql_over_many_records_is_refused(spark: SparkSession, folder: Path, sql: str, found: str) -> None:
+    assert refusal(spark, job(folder).sql(sql)) == STATEFUL + found
+
+
+def test_sql_over_many_records_is_refused_in_batch_too(spark: SparkSession, folder: Path) -> None:
+    source = Source.parquet(folder / "in", schema=DDL, bounded=True)
+    steps = Job("refused", sources={"t": source}, mode="batch", spark=SPARK).sql("SELECT DISTINCT k FROM t")
+    assert refusal(spark, steps) == STATEFUL + "distinct"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, v + 1 AS w FROM t WHERE v > 0",
+        "WITH x AS (SELECT * FROM t) SELECT k FROM x",
+        "FROM t SELECT k",
+        "TABLE t",
+        "-- a comment\nSELECT k FROM t;",
+        "SELECT k FROM t UNION ALL SELECT upper(k) FROM t",
+        "SELECT t.k, name FROM t JOIN (VALUES ('a', 'Anna')) AS names(k, name) ON t.k = names.k",
+        "SELECT t.k, name FROM t LEFT JOIN (VALUES ('a', 'Anna')) AS names(k, name) ON t.k = names.k",
+        "SELECT k, explode(l) AS x FROM t",
+        "SELECT k, rand() AS r, current_timestamp() AS now FROM t",
+        "SELECT * FROM t DISTRIBUTE BY k",
+    ],
+)
+def test_sql_over_one_record_at_a_time_is_accepted(spark: SparkSession, folder: Path, sql: str) -> None:
+    assert is_accepted(spark, job(folder).sql(sql))
+
+
+@pytest.mark.parametrize(
+    ("sql", "cause"),
+    [
+        ("SELEC k FROM t", "Syntax error at or near 'SELEC'. (line 1, pos 0)"),
+        (
+            "SELECT kk FROM t",
+            (
+                "A column, variable, or function parameter with name `kk` cannot be resolved. Did you mean one of the "
+                "following? [`at`, `k`, `l`, `v`].; line 1 pos 7"
+            ),
+        ),
+        (
+            "SELECT k FROM t; SELECT k FROM t",
+            "Syntax error at or near 'SELECT': extra input 'SELECT'. (line 1, pos 17)",
+        ),
+    ],
+)
+def test_sql_that_spark_refuses_is_told_in_its_words(spark: SparkSession, folder: Path, sql: str, cause: str) -> None:
+    assert refusal(spark, job(folder).sql(sql)) == f"steps[0].sql: Spark refuses this SQL. cause={cause}"
+
+
+def test_a_table_that_a_step_cannot_read_is_told_with_those_that_it_can(spark: SparkSession, folder: Path) -> None:
+    first = job(folder).sql("SELECT * FROM tt")
+    prefix = (
+        "steps[0].sql: Spark refuses this SQL. This step can read: t. cause=The table or view `tt` cannot be found."
+    )
+    assert refusal(spark, first).startswith(prefix)
+    named = job(folder).sql("SELECT * FROM t", name="all_of_it").sql("SELECT * FROM t")
+    prefix = (
+        "steps[1].sql: Spark refuses this SQL. This step can read: previous, all_of_it. cause=The table or view `t`"
+    )
+    assert refusal(spark, named).startswith(prefix)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 'a' AS k",
+        "SELECT k FROM VALUES ('a') AS x(k)",
+        "SHOW TABLES",
+        "SET spark.sql.ansi.enabled = false",
+        "CREATE TABLE refused_table (a INT) USING parquet",
+        "CREATE OR REPLACE TEMPORARY VIEW refused_view AS SELECT 1 AS a",
+    ],
+)
+def test_what_is_no_query_over_the_input_is_refused_and_not_run(spark: SparkSession, folder: Path, sql: str) -> None:
+    assert refusal(spark, job(folder).sql(sql)) == NO_QUERY
+    assert not spark.catalog.tableExists("refused_table")
+    assert not spark.catalog.tableExists("refused_view")
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+
+
+def test_columns_of_one_name_and_reserved_names_are_refused(spark: SparkSession, folder: Path) -> None:
+    twice = job(folder).sql("SELECT k, v AS a, v + 1 AS A FROM t")
+    assert refusal(spark, twice) == "steps[0].sql: two columns have one name. Rename one of them with AS. column=a"
+    reserved = job(folder).sql("SELECT k, v AS _v FROM t")
+    assert refusal(spark, reserved) == (
+        "steps[0].sql: names that start with _ are kept for columns such as _op. Rename it with AS. column=_v"
+    )
+
+
+Build = Callable[[Job], Job]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda j: j.key_by("kk").aggregate(n="count(*)"),
+            "steps[0].key-by: there is no column kk. Did you mean k? Columns here: k, v, at, l.",
+        ),
+        (
+            lambda j: j.key_by("l").aggregate(n="count(*)"),
+            f"steps[0].key-by: {KEY_TYPE}column=l, type=list<element: int64>",
+        ),
+        (
+            lambda j: j.sql("SELECT NULL AS z FROM t").key_by("z").aggregate(n="count(*)"),
+            f"steps[1].key-by: {KEY_TYPE}column=z, type=null",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="sum(vv)"),
+            (
+                "steps[0].aggregate.n: Spark refuses this SQL. cause=A column, variable, or function parameter with "
+                "name `vv` cannot be resolved. Did you mean one of the following? [`at`, `k`, `l`, `v`].; line 1 pos 0"
+            ),
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="sum(k)"),
+            (
+                "steps[0].aggregate.n: sum needs a number, and its argument is not one. Cast it in a sql step, for "
+                "example CAST(x AS DOUBLE). type=string"
+            ),
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="bool_and(v)"),
+            "steps[0].aggregate.n: bool_and needs a boolean, and its argument is not one. type=int64",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="max(l)"),
+            f"steps[0].aggregate.n: {ARGUMENT_TYPE}type=list<element: int64>",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="max(at - at)"),
+            f"steps[0].aggregate.n: {ARGUMENT_TYPE}type=duration[us]",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="max(sum(v))"),
+            STATEFUL.replace("steps[0].sql", "steps[0].aggregate.n") + "aggregate",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="max(explode(l))"),
+            (
+                "steps[0].aggregate.n: an argument is one value of a record, and this gives several or none. Put it in "
+                "a sql step before the key-by, and aggregate the column that it gives there."
+            ),
+        ),
+        (lambda j: j.sql("SELECT k, v FROM t").key_by("k").aggregate(n="first(v)"), f"steps[1].aggregate.n: {NO_TIME}"),
+        (
+            lambda j: j.key_by("k").aggregate(n="max(v)").key_by("n").aggregate(m="first(k)"),
+            f"steps[1].aggregate.m: {NO_TIME}",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT n FROM previous"),
+            (
+                "steps[1].sql: the sql after the last key-by drops its key, so a changed row could not be found again "
+                "in the output. Select the key columns too. missing=k"
+            ),
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT upper(k) AS k, n FROM previous"),
+            f"{KEY_CHANGED}k",
+        ),
+        (
+            lambda j: j.key_by("k", "v").aggregate(n="count(*)").sql("SELECT v AS k, v, n FROM previous"),
+            f"{KEY_CHANGED}k",
+        ),
+        (
+            lambda j: (
+                j.key_by("k", "v")
+                .aggregate(n="count(*)")
+                .sql("SELECT * FROM previous UNION ALL SELECT k, v + 1, n FROM previous")
+            ),
+            f"{KEY_CHANGED}k, v",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT k, n, rand() AS r FROM previous"),
+            f"steps[1].sql: {UNREPEATABLE}rand",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT k, now() AS r FROM previous"),
+            f"steps[1].sql: {UNREPEATABLE}now",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="max(v)").key_by("n").aggregate(m="max(uuid())"),
+            f"steps[1].aggregate.m: {UNREPEATABLE}uuid",
+        ),
+    ],
+)
+def test_a_keyed_step_that_cannot_be_right_is_refused(
+    spark: SparkSession, folder: Path, build: Build, message: str
+) -> None:
+    assert refusal(spark, build(job(folder))) == message
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT n * 2 AS twice, k FROM previous WHERE n > 1"),
+        lambda j: j.key_by("K", "V").aggregate(n="count(*)").sql("SELECT * FROM previous"),
+        lambda j: j.key_by("k").aggregate(n="count(*)").sql("WITH x AS (SELECT * FROM previous) SELECT x.k, n FROM x"),
+        lambda j: (
+            j.key_by("k").aggregate(n="count(*)").sql("SELECT * FROM previous").sql("SELECT k, -n AS n FROM previous")
+        ),
+        lambda j: j.key_by("k").aggregate(s="sum(CASE WHEN v > 0 THEN v * 2 ELSE 0 END)", c="count(l)"),
+        lambda j: j.sql("SELECT *, rand() AS r FROM t").key_by("k").aggregate(r="max(r)"),
+    ],
+)
+def test_a_keyed_step_with_sql_around_it_is_accepted(spark: SparkSession, folder: Path, build: Build) -> None:
+    assert is_accepted(spark, build(job(folder)))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "cause"),
+    [
+        ("k strin, v bigint", 'Unsupported data type "STRIN". (line 1, pos 2)'),
+        ("k string v bigint", "Syntax error at or near 'v'. (line 1, pos 9)"),
+    ],
+)
+def test_a_schema_that_is_no_ddl_is_refused(spark: SparkSession, folder: Path, ddl: str, cause: str) -> None:
+    steps = job(folder, Source.json(folder / "in", schema=ddl)).key_by("k").aggregate(n="count(*)")
+    assert refusal(spark, steps) == (
+        "sources.t: the schema is not valid Spark DDL. Write columns as `name type, name type`. cause=" + cause
+    )
+
+
+def test_a_missing_path_is_refused(spark: SparkSession, folder: Path) -> None:
+    steps = job(folder, Source.parquet(folder / "nowhere", schema=DDL)).key_by("k").aggregate(n="count(*)")
+    assert refusal(spark, steps) == (
+        f"sources.t: there is no such file or directory. Create it, or correct the path. path={folder / 'nowhere'}"
+    )
+
+
+def test_columns_that_cannot_be_read_from_files_are_refused(spark: SparkSession, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    steps = job(folder, Source.parquet(folder / "empty")).key_by("k").aggregate(n="count(*)")
+    assert refusal(spark, steps) == (
+        "sources.t: the columns cannot be read from the files, because there are none yet or they are not what the "
+        "format says. Add `schema` to the source, or put a file there. cause=Unable to infer schema for Parquet. It "
+        "must be specified manually."
+    )
+
+
+def test_an_event_time_that_is_not_there_or_is_no_time_is_refused(spark: SparkSession, folder: Path) -> None:
+    missing = job(folder, Source.parquet(folder / "in", schema=DDL, event_time="att"))
+    assert refusal(spark, missing.sql("SELECT * FROM t")) == (
+        "sources.t.event-time: there is no column att. Did you mean at? Columns here: k, v, at, l."
+    )
+    number = job(folder, Source.parquet(folder / "in", schema=DDL, event_time="v"))
+    assert refusal(spark, number.sql("SELECT * FROM t")) == (
+        "sources.t.event-time: event time must be a timestamp. Give the column the type timestamp in `schema`. "
+        "column=v, type=bigint"
+    )
+
+
+def test_columns_are_read_from_parquet_files_without_a_schema(spark: SparkSession, folder: Path) -> None:
+    write_parquet(folder / "typed", "a.parquet", pa.table({"k": ["a"], "n": [1]}))
+    assert is_accepted(spark, job(folder, Source.parquet(folder / "typed")).key_by("k").aggregate(s="sum(n)"))
+
+
+def test_a_job_file_is_named_with_its_line(spark: SparkSession, folder: Path) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    file = write_text(
+        folder,
+        "job.yaml",
+        f"""\
+name: lines
+execution: {{runtime-mode: mixed, checkpointing.dir: ./checkpoints}}
+sources:
+  t: {{format: json, path: in, schema: "{DDL}"}}
+steps:
+  - sql: SELECT k, v FROM t
+  - key-by: [k]
+    aggregate:
+      n: count(*)
+      s: sum(k)
+sink: {{format: console}}
+""",
+    )
+    loaded = Job.from_yaml(file)
+    with pytest.raises(InvalidJobError) as caught:
+        analyse(spark, loaded.spec, loaded.where)
+    assert str(caught.value) == (
+        f"{file}:10: steps[1].aggregate.s: sum needs a number, and its argument is not one. Cast it in a sql step, for "
+        "example CAST(x AS DOUBLE). type=string"
+    )
+
+
+def test_nothing_is_left_behind_in_the_session(spark: SparkSession, folder: Path) -> None:
+    refusal(spark, job(folder).sql("SELECT DISTINCT k FROM t"))
+    assert is_accepted(spark, job(folder).sql("SELECT * FROM t").key_by("k").aggregate(n="count(*)"))
+    assert not spark.catalog.listTables()
+
+
+def test_a_refused_query_is_not_printed_by_spark_itself(
+    spark: SparkSession, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    refusal(spark, job(folder).sql("SELECT kk FROM t"))
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,250 @@
+"""The plan in words: what `explain` says of windows, watermarks, process functions and outputs. No Spark: the plan is
+built here from the step and the columns that Spark would find (tests/cli/test_commands.py has it from a job file).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mixedmode.config import KeyedAggregateStep, ProcessStep
+from mixedmode.job import Job, SideOutput, Sink, Source
+from mixedmode.keys import KeySchema
+from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
+from mixedmode.plan.stages import DEAD_LETTER, LATE, JobPlan, KeyedStage, SqlText
+from mixedmode.process import Context, KeyedProcessFunction, ListState, MapState, Record, ReducingState, Ttl, ValueState
+from mixedmode.time import Strategy
+from operators.process import FunctionReference, ProcessOperator
+
+COLUMNS: Mapping[str, pa.DataType] = {"k": pa.string(), "v": pa.int64(), "at": pa.timestamp("us", "UTC")}
+FIELDS = tuple(pa.field(name, data_type) for name, data_type in COLUMNS.items())
+NOT_BELIEVED = "times more than 1d ahead of the clock do not move it"
+
+
+class Visits(KeyedProcessFunction):
+    """One state of each kind that is told in its own way."""
+
+    count = ValueState(int, default=0)
+    pages = ListState(str)
+    longest = ReducingState(float, reduce=max)
+    by_page = MapState(str, int, ttl=Ttl("7d"))
+
+    def process_element(self, record: Record, context: Context) -> Iterator[Record]:
+        yield {"k": record["k"], "n": self.count.value}
+
+
+def job(*, mode: str = "mixed", source: Mapping[str, Any] | None = None, **settings: Any) -> Job:
+    given = {"event_time": "at", "out_of_orderness": "1h", **(source or {})}
+    defaults: dict[str, Any] = {"mode": mode, "checkpoint_dir": "/c", "parallelism": 1, "max_parallelism": 4}
+    return Job("visits", sources={"clicks": Source.parquet("/in", **given)}, **{**defaults, **settings})
+
+
+def stage_of(step: KeyedAggregateStep | ProcessStep) -> KeyedStage:
+    """The stage as analysis would make it of input with COLUMNS."""
+    keys = tuple(pa.field(name, COLUMNS[name]) for name in step.key_by)
+    operator: Any
+    if isinstance(step, ProcessStep):
+        arguments: Mapping[str, pa.DataType] = COLUMNS
+        operator = ProcessOperator(
+            operator_id="process-1",
+            function=FunctionReference.parse(step.process, step.args),
+            key_schema=KeySchema(keys),
+            record_fields=FIELDS,
+            output_fields=(pa.field("k", pa.string()), pa.field("n", pa.int64())),
+            function_outputs=dict.fromkeys(step.outputs, FIELDS[:2]),
+            on_error=step.on_error,
+        )
+    else:
+        arguments = {text: COLUMNS[text] for text in expressions_of(step)}
+        given = StepColumns(keys, arguments, has_event_time=True, is_change_log=False)
+        operator = aggregate_operator(step, given, lambda *path: str(path))
+    late = FIELDS if isinstance(step, KeyedAggregateStep) and step.late is not None else ()
+    return KeyedStage(
+        operator_id="process-1" if isinstance(step, ProcessStep) else "aggregate-1",
+        sql=(),
+        key_fields=keys,
+        arguments=tuple(arguments),
+        argument_types=tuple(arguments.values()),
+        event_time="at",
+        is_change_log=False,
+        operator=operator,
+        description="",
+        late_fields=late,
+    )
+
+
+def explained(job: Job, *, sql: str = "") -> list[str]:
+    """The lines of a job of one keyed step, and maybe sql after it."""
+    spec = job.write(Sink.parquet("/out")).spec
+    (step,) = (step for step in spec.steps if isinstance(step, KeyedAggregateStep | ProcessStep))
+    stage = stage_of(step)
+    sinks: dict[str, Any] = {}
+    if isinstance(step, KeyedAggregateStep) and step.late is not None:
+        sinks[LATE] = step.late
+    if isinstance(step, ProcessStep):
+        sinks |= step.outputs
+        if step.dead_letter is not None:
+            sinks[DEAD_LETTER] = step.dead_letter
+    watermark = spec.sources["clicks"].watermark
+    strategy = Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
+    plan = JobPlan(
+        sql=(SqlText(sql, ("previous",)),) if sql else (),
+        stages=(stage,),
+        output_fields=stage.operator.output_fields,
+        key_columns=tuple(field.name for field in stage.operator.output_key),
+        reads=(),
+        event_times={"clicks": "at"},
+        sources_read=("clicks",),
+        strategies={"clicks": strategy},
+        side_sinks=sinks,
+    )
+    return explain_plan(spec, plan, cores=1).splitlines()
+
+
+def test_a_windowed_job_is_told_from_its_watermark_to_its_late_records() -> None:
+    keyed = job(source={"idle_timeout": "10m", "partition_column": "k"}).key_by("k")
+    windowed = keyed.window(tumbling="1h", allowed_lateness="2h", early_results_every="10s", late=Sink.json("/late"))
+    assert explained(windowed.aggregate(n="count(*)", s="sum(v)")) == [
+        "visits: mixed mode",
+        "source clicks: parquet /in",
+        "  event time  at, watermark 1h behind the newest",
+        f"  watermark   the least over the values of k; silent for 10m, it holds nothing back; {NOT_BELIEVED}",
+        "stage 1: aggregate-1",
+        "  exchange    by key (k string), Arrow blocks, combined per key and window before the shuffle, 4 key groups",
+        "  key groups  subtask 0 [0, 4)",
+        "  windows     tumbling, 1h; given when the watermark reaches their end",
+        "  late        up to 2h after its end a record changes a window; later ones go to the sink late",
+        "  early       open windows that have changed are given every 10s while live",
+        "  computes    window_start timestamp[us, tz=UTC], window_end timestamp[us, tz=UTC], n int64, s int64",
+        "  state       5 columns per key and window",
+        "  backlog     sorted path, single-key backend; (key, state) pairs move to RocksDB as sorted runs",
+        "  live        streaming path, RocksDB state",
+        "  fires       in the backlog up to its greatest watermark; the rest live, as the watermark moves",
+        "sink: parquet /out",
+        "  upserts     one row per changed key (window_start, window_end, k) and epoch, with _op and _epoch",
+        "sink late: json /late",
+        "  rows        records that came too late for all of their windows; each with _epoch",
+        "committed",
+        "  backlog     nothing before the flip; one manifest at the flip: state runs, offsets, outputs",
+        "  live        one manifest every 1s in which there is something new",
+        "  clock       counts as new once a second, because something here goes by it",
+        "  outputs are published after their manifest, under names that a repeat of the epoch gives again",
+    ]
+
+
+def test_a_process_job_is_told_with_its_function_its_state_and_its_outputs() -> None:
+    steps = (
+        job()
+        .key_by("k")
+        .process(
+            Visits,
+            output="k string, n long",
+            outputs={"seen": SideOutput.console(schema="k string, v long")},
+            on_error="dead-letter",
+            dead_letter=Sink.json("/failed"),
+        )
+    )
+    lines = explained(steps, sql="SELECT k FROM previous\nWHERE n > 1")
+    assert lines[2:4] == [
+        "  event time  at, watermark 1h behind the newest",
+        f"  watermark   while silent, it holds the job's back; {NOT_BELIEVED}",
+    ]
+    start = lines.index("stage 1: process-1")
+    assert [line for line in lines[start:] if not line.startswith("  clock")][:-4] == [
+        "stage 1: process-1",
+        "  exchange    by key (k string), Arrow blocks, 4 key groups",
+        "  key groups  subtask 0 [0, 4)",
+        "  function    tests.plan.test_explain:Visits, the records of a key in order of event time",
+        "  on error    dead-letter: what failed is left out, and goes to the sink dead-letter",
+        "  computes    k string, n int64",
+        "  state       by_page map [str, int] for 7d; count int; longest reducing float; pages list[str]; timers",
+        "  backlog     sorted path, single-key backend; (key, state) pairs move to RocksDB as sorted runs",
+        "  live        streaming path, RocksDB state",
+        "  fires       in the backlog up to its greatest watermark; the rest live, as the watermark moves",
+        "after the last stage",
+        "  sql         SELECT k FROM previous WHERE n > 1",
+        "sink: parquet /out",
+        "  rows        each with _op and _epoch",
+        "sink seen: console standard output",
+        "  rows        k string, v int64; each with _epoch",
+        "sink dead-letter: json /failed",
+        "  rows        records on which the function failed, and the error; each with _epoch",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (
+            {"tumbling": "1d", "offset": "6h", "time_zone": "Europe/Berlin"},
+            "tumbling, 1d, offset 6h, days of Europe/Berlin",
+        ),
+        ({"sliding": "1h", "slide": "10m"}, "sliding, 1h every 10m"),
+        ({"cumulating": "1d", "step": "1h"}, "cumulating, up to 1d by 1h"),
+    ],
+)
+def test_windows_are_told_as_they_were_set(window: dict[str, Any], expected: str) -> None:
+    lines = explained(job().window(**window).aggregate(n="count(*)"))
+    assert f"  windows     {expected}; given when the watermark reaches their end" in lines
+    assert "  late        records of windows that were given are counted and dropped" in lines
+    exchange = "without a key, so all to one subtask, Arrow blocks, combined per key and window before the shuffle"
+    assert f"  exchange    {exchange}, 4 key groups" in lines
+
+
+def test_sessions_and_count_windows_have_words_of_their_own() -> None:
+    sessions = explained(job().key_by("k").window(session="30m").aggregate(n="count(*)"))
+    assert "  windows     sessions, gap 30m; given when the watermark is past their end" in sessions
+    assert "  state       2 columns per key and session" in sessions
+    counted = explained(job().key_by("k").window(count=100).aggregate(n="count(*)"))
+    assert "  windows     every 100 records of a key; given when full, whatever the watermark" in counted
+    assert "  state       5 columns per key" in counted
+    assert not [line for line in counted if line.startswith(("  late", "  fires", "  watermark"))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"end_of_key_watermark": "max"}, "everything in the backlog; live as the watermark moves"),
+        ({"mode": "streaming"}, "as the watermark moves; everything when the input ends"),
+        ({"mode": "batch"}, "everything, at the end of the input"),
+    ],
+)
+def test_what_fires_when_depends_on_the_mode(settings: dict[str, Any], expected: str) -> None:
+    windowed = job(**settings).key_by("k").window(tumbling="1h").aggregate(n="count(*)")
+    assert f"  fires       {expected}" in explained(windowed)
+
+
+def test_what_does_not_go_by_the_watermark_does_not_tell_of_it() -> None:
+    plain = explained(job().key_by("k").aggregate(n="count(*)"))
+    assert not [line for line in plain if line.startswith(("  watermark", "  fires", "  windows", "  late"))]
+    assert "  state       1 column per key" in plain
+    believing = explained(job(source={"max_ahead": "none"}).key_by("k").aggregate(n="count(*)"))
+    expected = "while silent, it holds the job's back; times ahead of the clock move it"
+    assert f"  watermark   {expected}" in believing, "what was set is told all the same"
+
+
+def test_the_subtasks_of_a_step_of_its_own_and_of_the_backlog_are_told() -> None:
+    keyed = job(max_parallelism=9).key_by("k", parallelism=2)
+    assert key_groups(keyed.aggregate(n="count(*)")) == ["  key groups  subtask 0 [0, 5), subtask 1 [5, 9)"]
+    keyed = job(max_parallelism=9, backlog_parallelism=3).key_by("k", parallelism=2)
+    assert key_groups(keyed.aggregate(n="count(*)")) == [
+        "  key groups  subtask 0 [0, 5), subtask 1 [5, 9)",
+        "              in backlog subtask 0 [0, 3), subtask 1 [3, 6), subtask 2 [6, 9)",
+    ]
+
+
+def test_what_the_autoscaler_may_choose_is_told() -> None:
+    keyed = job(autoscaler={"max_parallelism": 4}).key_by("k")
+    assert key_groups(keyed.aggregate(n="count(*)"))[1:] == [
+        "              once live, the autoscaler chooses: 1 to 4 subtasks"
+    ]
+    keyed = job(autoscaler={}).key_by("k")
+    assert key_groups(keyed.aggregate(n="count(*)"))[1:] == [
+        "              once live, the autoscaler chooses: 1 to as many as cores subtasks"
+    ]
+
+
+def key_groups(steps: Job) -> list[str]:
+    return [line for line in explained(steps) if line.startswith(("  key groups", " " * 14))]

@@ -1,0 +1,58 @@
+"""What a session of ours does to Spark's processes."""
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_STATUS_FILE = Path("/proc/self/status")
+STATUS = _STATUS_FILE.read_text() if _STATUS_FILE.exists() else ""
+
+
+def parent(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The command line of the process that forked this worker."""
+    command = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().decode().replace("\0", " ")
+    yield pa.record_batch([[command]], names=["command"])
+
+
+def huge_pages(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Whether this worker may have transparent huge pages."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    yield pa.record_batch([[int(status["THP_enabled"])]], names=["may"])
+
+
+def arrows_allocator(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of this worker."""
+    yield pa.record_batch([[pa.default_memory_pool().backend_name]], names=["name"])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told to keep what is freed")
+def test_arrow_takes_memory_from_where_it_is_kept(spark: SparkSession) -> None:
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(arrows_allocator, "name string").collect()
+    assert row["name"] == "system"
+
+
+@pytest.mark.skipif("THP_enabled" not in STATUS, reason="the kernel does not say whether a process has huge pages")
+def test_workers_have_small_pages(spark: SparkSession) -> None:
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(huge_pages, "may long").collect()
+    assert row.may == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
+def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: SparkSession) -> None:
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(parent, "command string").collect()
+    assert "-m mixedmode.spark.daemon" in row.command
+
+
+def test_java_has_its_log_and_compiles_later(spark: SparkSession) -> None:
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    arguments = list(gateway.jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments())
+    assert any(argument.startswith("-Dmixedmode.log=") for argument in arguments), arguments
+    assert "-XX:Tier4InvocationThreshold=50000" in arguments, arguments

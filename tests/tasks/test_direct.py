@@ -1,0 +1,226 @@
+"""Map tasks that read Parquet themselves: the same answer as through Spark, and every row of every file once."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.job import analyse
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+from mixedmode.sinks.table import current_table
+from mixedmode.sources.parquet_files import SLICE_BYTES, FileSlice, assign_slices
+from mixedmode.spark.folder import SparkFolder
+from mixedmode.tasks import single_stage
+from tests.harness import run, write_parquet
+
+FILES = st.lists(
+    st.tuples(st.uuids().map(lambda name: f"/in/{name}.parquet"), st.integers(0, 5 * SLICE_BYTES)), max_size=8
+)
+
+
+@example([("/in/a.parquet", 0), ("/in/b.parquet", 0)], 2)
+@given(FILES, st.integers(1, 6))
+def test_every_part_of_every_file_is_in_one_task_and_no_task_is_empty(files: list[tuple[str, int]], tasks: int) -> None:
+    dealt = assign_slices(files, tasks)
+    assert len(dealt) <= tasks
+    assert all(dealt)
+    parts = sorted((s.path, s.part) for task in dealt for s in task)
+    assert parts == sorted((path, part) for path, size in files for part in range(max(1, -(-size // SLICE_BYTES))))
+
+
+@given(FILES, st.integers(1, 6))
+def test_no_task_has_more_than_a_slice_above_its_share(files: list[tuple[str, int]], tasks: int) -> None:
+    sizes = dict(files)
+    loads = [sum(sizes[s.path] / s.parts for s in task) for task in assign_slices(files, tasks)]
+    assert max(loads, default=0) <= sum(sizes.values()) / tasks + SLICE_BYTES
+
+
+@pytest.mark.parametrize("bytes_more", [0, 1, -1])
+def test_tasks_share_the_first_parts_of_files_which_have_more_row_groups(bytes_more: int) -> None:
+    files = [(f"/in/{number}.parquet", SLICE_BYTES * 3 // 2 + number * bytes_more) for number in range(8)]
+    first_parts = [sum(piece.part == 0 for piece in task) for task in assign_slices(files, 2)]
+    assert first_parts == [4, 4]
+
+
+def test_the_uri_that_spark_gives_becomes_a_path() -> None:
+    assert assign_slices([("file:///in/a%20b%3D1.parquet", 1)], 1) == [(FileSlice("/in/a b=1.parquet", 0, 1),)]
+
+
+COLUMNS = pa.table(
+    {
+        "k": pa.array([1, 2, 1, None, 2], pa.int16()),
+        "text": pa.array(["b", None, "a", "é", "c"]).dictionary_encode(),
+        "price": pa.array(
+            [Decimal("1.50"), None, Decimal("-2.25"), Decimal("9.99"), Decimal("0.00")], pa.decimal128(9, 2)
+        ),
+        "ratio": pa.array([0.5, float("nan"), None, -0.0, 2.5], pa.float32()),
+        "day": pa.array([date(2024, 1, d) for d in range(1, 6)]),
+        "flag": pa.array([True, None, False, True, True]),
+        "raw": pa.array([b"\x00", b"", None, b"\xff", b"x"]),
+        "at": pa.array([datetime(2024, 1, d, 12, tzinfo=UTC) for d in range(1, 6)], pa.timestamp("us", "UTC")),
+        "wall": pa.array([datetime(2024, 1, d, 12) for d in range(1, 6)], pa.timestamp("ms")),  # noqa: DTZ001
+    }
+)
+DDL = (
+    "K long, text string, price decimal(12,2), ratio double, day date, flag boolean, raw binary, at timestamp, "
+    "wall timestamp, absent string"
+)
+OUTPUTS = {
+    "n": "count(*)",
+    "texts": "max(text)",
+    "revenue": "sum(price)",
+    "ratios": "min(ratio)",
+    "days": "max(day)",
+    "flags": "bool_or(flag)",
+    "raws": "max(raw)",
+    "latest": "max(at)",
+    "walls": "max(wall)",
+    "first_text": "first(text)",
+    "absents": "count(absent)",
+}
+
+
+def job(folder: Path, name: str, *, sql: str | None = None) -> Job:
+    source = Source.parquet(folder / "in", schema=DDL, event_time="at")
+    built = Job(name, sources={"t": source}, mode="mixed", parallelism=2, checkpoint_dir=folder / name)
+    built = built if sql is None else built.sql(sql)
+    return built.key_by("k").aggregate(OUTPUTS).write(Sink.parquet(folder / f"{name}-out"))
+
+
+def answer(folder: Path, name: str) -> list[dict[str, object]]:
+    table = current_table(str(folder / f"{name}-out"))
+    assert table is not None
+    return [{key: repr(value) for key, value in row.items()} for row in table.rows.to_pylist()]
+
+
+@pytest.fixture(params=["one stage", "map tasks and a shuffle"])
+def stages_of_an_epoch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways in which an epoch can run; the input of these tests is small enough for either."""
+    if request.param == "map tasks and a shuffle":
+        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("stages_of_an_epoch")
+@pytest.mark.parametrize("int96", [False, True], ids=["times as Arrow writes them", "times as Spark does"])
+def test_the_answer_is_the_one_that_spark_reads(tmp_path: Path, spark: SparkSession, *, int96: bool) -> None:
+    (tmp_path / "in").mkdir()
+    columns = COLUMNS if not int96 else COLUMNS.drop_columns(["wall"])
+    pq.write_table(columns, tmp_path / "in" / "a.parquet", row_group_size=2, use_deprecated_int96_timestamps=int96)
+    direct, through_spark = job(tmp_path, "direct"), job(tmp_path, "through_spark", sql="SELECT * FROM t")
+    assert analyse(spark, direct.spec, direct.where).plan.reads
+    assert not analyse(spark, through_spark.spec, through_spark.where).plan.reads
+    for one in (direct, through_spark):
+        run(one, spark)
+    assert answer(tmp_path, "direct") == answer(tmp_path, "through_spark")
+
+
+@pytest.mark.usefixtures("stages_of_an_epoch")
+def test_files_that_arrive_later_are_read_once_each(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "in").mkdir()
+    write_parquet(tmp_path / "in", "a b.parquet", COLUMNS)
+    one = job(tmp_path, "direct")
+    recording = run(one, spark, feed=[lambda: write_parquet(tmp_path / "in", "c=1.parquet", COLUMNS)])
+    assert [event.records for event in recording.committed] == [5, 5]
+    assert {row["k"]: row["n"] for row in answer(tmp_path, "direct")} == {"None": "2", "1": "4", "2": "4"}
+
+
+def test_which_files_an_epoch_reads_is_known_without_asking_spark(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past Spark's compaction of its list of files, which it does every ten entries; and after a restart."""
+    (tmp_path / "in").mkdir()
+    told = []
+
+    def remembered(folder: SparkFolder, before: str, offsets: str) -> tuple[str, ...] | None:
+        told.append(between(folder, before, offsets))
+        return told[-1]
+
+    between = SparkFolder.files_between
+    monkeypatch.setattr(SparkFolder, "files_between", remembered)
+    write_parquet(tmp_path / "in", "a.parquet", COLUMNS)
+    write_parquet(tmp_path / "in", "b.parquet", COLUMNS)
+    later = [f"{number:02}.parquet" for number in range(11)]
+    feed = [partial(write_parquet, tmp_path / "in", name, COLUMNS) for name in later]
+    first = run(job(tmp_path, "direct"), spark, feed=feed)
+    write_parquet(tmp_path / "in", "last.parquet", COLUMNS)
+    second = run(job(tmp_path, "direct"), spark)
+    names = [[Path(uri).name for uri in files or ()] for files in told]
+    assert sorted(names[0]) == ["a.parquet", "b.parquet"]
+    assert names[1:] == [[name] for name in [*later, "last.parquet"]]
+    assert [event.records for event in first.committed + second.committed] == [10, *[5] * 12]
+
+
+@pytest.mark.usefixtures("stages_of_an_epoch")
+def test_an_epoch_says_where_its_time_went(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "in").mkdir()
+    write_parquet(tmp_path / "in", "a.parquet", COLUMNS)
+    (event,) = run(job(tmp_path, "direct"), spark).committed
+    of_driver = {name: seconds for name, seconds in event.profile.items() if name.startswith("driver: ")}
+    of_tasks = {name: seconds for name, seconds in event.profile.items() if name not in of_driver}
+    stages = {"read input", "fold", "make blocks", "collect blocks", "sort", "process", "write state", "store output"}
+    assert stages <= of_tasks.keys()
+    assert min(event.profile.values()) >= 0
+    assert 0 < sum(of_driver.values()) <= event.seconds
+    slots = 2  # tasks that run at once
+    assert 0 < sum(of_tasks.values()) <= slots * of_driver["driver: tasks"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"options": {"mergeSchema": "true"}}, "an option of Spark's reader may change what is read"),
+        ({"path": "partitioned"}, "a partition column is in no file"),
+        (
+            {"schema": DDL.replace("at timestamp", "at timestamp_ntz")},
+            "a wall clock needs Spark's time zone",
+        ),
+    ],
+)
+def test_what_only_spark_can_read_is_left_to_spark(
+    tmp_path: Path, spark: SparkSession, settings: dict[str, object], reason: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "partitioned" / "day=1").mkdir(parents=True)
+    values = {"path": "in", "schema": DDL, "event_time": "at", **settings}
+    source = Source.parquet(tmp_path / str(values.pop("path")), **values)  # type: ignore[arg-type]  # one mapping
+    built = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
+    planned = built.key_by("k").aggregate(n="count(*)").write(Sink.console())
+    assert analyse(spark, planned.spec, planned.where).plan.reads == (), reason
+
+
+def test_a_column_of_another_type_is_refused_and_nothing_is_committed(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "in").mkdir()
+    path = write_parquet(tmp_path / "in", "a.parquet", COLUMNS)
+    source = Source.parquet(tmp_path / "in", schema="k long, text long")
+    wrong = (
+        Job("direct", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "direct")
+        .key_by("k")
+        .aggregate(total="sum(text)")
+        .write(Sink.parquet(tmp_path / "out"))
+    )
+    with pytest.raises(InvalidJobError) as caught:
+        run(wrong, spark)
+    assert str(caught.value) == (
+        "a column of a source file has another type than `schema` says, and reading it so would change values. Correct "
+        "`schema`, or the file, or set schema-drift.wrong-type to nulls. "
+        f"file={path}, column=text, type_in_file=string, type_in_schema=int64"
+    )
+    assert not (tmp_path / "direct" / "manifests").exists()
+
+
+def test_a_file_that_is_not_parquet_is_named(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.parquet").write_text("not a table")
+    with pytest.raises(
+        InvalidJobError, match=r"^a source file cannot be read as Parquet, and nothing was committed\. "
+    ):
+        run(job(tmp_path, "direct"), spark)
