@@ -17,13 +17,13 @@ import pytest
 
 from bench.report import RESULTS, Report
 from bench.scale import FULL, PARALLELISM, Scale
-from mixedmode.bench.answers import Answers
-from mixedmode.bench.contestant import Contestant, EpochSpan, Outcome, Task
-from mixedmode.bench.contestants import ENDS_INPUT, make_contestant
-from mixedmode.bench.data import Data, data_for
-from mixedmode.bench.ours import Mixed
-from mixedmode.bench.rounds import live_epochs
-from mixedmode.bench.workload import Size, Workload
+from mixedmode_bench.answers import Answers
+from mixedmode_bench.contestant import Contestant, EpochSpan, Outcome, Task
+from mixedmode_bench.contestants import ENDS_INPUT, make_contestant
+from mixedmode_bench.data import Data, data_for
+from mixedmode_bench.ours import Mixed
+from mixedmode_bench.rounds import live_epochs
+from mixedmode_bench.workload import Size, Workload
 
 _REPORT = pytest.StashKey[Report]()
 

@@ -1,9 +1,9 @@
-"""How large the benchmarks are. The data are those of `mixedmode bench`, in mixedmode/bench/events.py."""
+"""How large the benchmarks are. The data are those of `mixedmode bench`, in bench/src/mixedmode_bench/events.py."""
 
 from dataclasses import dataclass
 from typing import Self
 
-from mixedmode.bench.workload import Size
+from mixedmode_bench.workload import Size
 
 PARALLELISM = 2  # cores, and so subtasks and shuffle partitions
 

@@ -6,9 +6,9 @@ from bench.conftest import Course, Say, seconds_of
 from bench.report import Figure, Report
 from bench.scale import Scale
 from bench.workloads import live_windows
-from mixedmode.bench.contestant import Contestant
-from mixedmode.bench.rounds import live_epochs
-from mixedmode.bench.workload import Size, Workload
+from mixedmode_bench.contestant import Contestant
+from mixedmode_bench.rounds import live_epochs
+from mixedmode_bench.workload import Size, Workload
 
 LARGE_EPOCHS, SMALL_EPOCHS = 3, 5
 

@@ -6,8 +6,8 @@ from bench.conftest import Course, Say
 from bench.report import Figure, Report
 from bench.scale import PARALLELISM, Scale
 from bench.workloads import MIGRATION
-from mixedmode.bench.contestant import Contestant
-from mixedmode.bench.workload import Size, Workload
+from mixedmode_bench.contestant import Contestant
+from mixedmode_bench.workload import Size, Workload
 
 STAGES = ("write state", "store state")  # of Outcome.profile, added up over the subtasks
 

@@ -15,8 +15,8 @@ from bench.conftest import Course, Say, live_seconds
 from bench.report import Figure, Report
 from bench.scale import Scale
 from bench.workloads import processed
-from mixedmode.bench.contestant import Contestant, Outcome
-from mixedmode.bench.workload import Size, Workload
+from mixedmode_bench.contestant import Contestant, Outcome
+from mixedmode_bench.workload import Size, Workload
 
 LIVE_EPOCHS = 5
 PEER = "transform-with-state"

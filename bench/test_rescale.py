@@ -15,11 +15,11 @@ from bench.conftest import Course, Say, seconds_of
 from bench.report import Figure, Report
 from bench.scale import PARALLELISM, Scale
 from bench.workloads import rescaled
-from mixedmode.bench import ours
-from mixedmode.bench.contestant import Contestant
-from mixedmode.bench.feed import Feed
-from mixedmode.bench.workload import Size, Workload
 from mixedmode.job import Job
+from mixedmode_bench import ours
+from mixedmode_bench.contestant import Contestant
+from mixedmode_bench.feed import Feed
+from mixedmode_bench.workload import Size, Workload
 
 USUAL = 5  # epochs before and after each change
 CHAIN = (2 * PARALLELISM, PARALLELISM)

@@ -13,10 +13,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.conftest import Course
 from bench.scale import Scale
-from mixedmode.bench.contestant import Contestant, Task
-from mixedmode.bench.contestants import CONTESTANTS
-from mixedmode.bench.workload import Size, Workload
-from mixedmode.bench.workloads import WORKLOADS
+from mixedmode_bench.contestant import Contestant, Task
+from mixedmode_bench.contestants import CONTESTANTS
+from mixedmode_bench.workload import Size, Workload
+from mixedmode_bench.workloads import WORKLOADS
 
 COMPARED = ("mixed", "batch", "streaming", "spark-batch", "spark-streaming", "duckdb")
 assert set(COMPARED) <= CONTESTANTS.keys()

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 
 from bench.function import OUTPUT_DDL, CountAndSum
 from bench.scale import PARALLELISM
-from mixedmode.bench import events
-from mixedmode.bench.workload import Mode, Size, Workload, answers_in
-from mixedmode.bench.workloads import WORKLOADS
 from mixedmode.job import Job, Sink, Source
+from mixedmode_bench import events
+from mixedmode_bench.workload import Mode, Size, Workload, answers_in
+from mixedmode_bench.workloads import WORKLOADS
 
 #: each key once: all that a backlog does is to write state
 MIGRATION = replace(WORKLOADS["live"], name="migration", feed=None)

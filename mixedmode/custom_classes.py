@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from mixedmode.connectors import CustomSink, CustomSource
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.operators.classes import ClassKind, NamedClass, file_of
 from mixedmode.secrets import hidden, resolve
-from operators.classes import ClassKind, NamedClass, file_of
 
 __all__ = ["OwnSink", "OwnSource", "call", "calling", "made"]
 
@@ -69,7 +69,7 @@ def calling(named: NamedClass[T], own: T, method: str) -> Iterator[None]:
         msg = f"{hidden(_in_one_line(str(error)))} class={named.label}, method={method}"
         raise type(error)(msg) from None
     except Exception as error:  # noqa: BLE001 - whatever the method raises
-        from operators.process.failures import line_of, shown_error  # noqa: PLC0415 - much to import, rarely needed
+        from mixedmode.operators.process.failures import line_of, shown_error  # noqa: PLC0415 - much to import, rarely needed
 
         msg = _in_one_line(
             f"the {named.kind.noun} raised {shown_error(error)} in `{method}`. Nothing of this epoch was committed. "

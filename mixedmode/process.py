@@ -46,10 +46,9 @@ A `MapFunction` is for a step without a key: rows in, rows out, with a list per 
 To try a function without Spark, see `mixedmode.testing`.
 """
 
-from mixedmode.time import MAX_TIME_US, MIN_TIME_US
-from operators.interface import OperatorAttributes
-from operators.map import MapContext, MapFunction
-from operators.process import (
+from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.map import MapContext, MapFunction
+from mixedmode.operators.process import (
     AggregatingState,
     Context,
     KeyedBatchProcessFunction,
@@ -65,6 +64,7 @@ from operators.process import (
     Ttl,
     ValueState,
 )
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: `context.current_watermark` before there is one
 MIN_WATERMARK = MIN_TIME_US

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import subtask_of_group
+from mixedmode.operators.interface import KEY_GROUP_COLUMN, Changes, KeyedOperator, SideRows, SubtaskContext
 from mixedmode.profile import Profile
 from mixedmode.sort import ExternalSorter, take_rows
-from operators.interface import KEY_GROUP_COLUMN, Changes, KeyedOperator, SideRows, SubtaskContext
 
 
 def checked_event_times(times: pa.Array, *, column: str) -> npt.NDArray[np.int64]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema, encode_keys, key_groups
-from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
+from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 
 
 def column_of(table: pa.Table, name: str) -> pa.Array:

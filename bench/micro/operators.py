@@ -10,12 +10,12 @@ import pyarrow as pa
 from bench.micro.stages import MAX_PARALLELISM
 from mixedmode.config.execution import StateBacklogSpec
 from mixedmode.keys import KeyGroupRange
+from mixedmode.operators.interface import Batch, KeyedOperator, SideRows, SubtaskContext
 from mixedmode.sort import ExternalSorter, sort_table
 from mixedmode.state import SingleKeyBackend
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.replica import WantedRun
 from mixedmode.time import MIN_TIME_US, EpochTime
-from operators.interface import Batch, KeyedOperator, SideRows, SubtaskContext
 
 GROUPS = KeyGroupRange(0, MAX_PARALLELISM)
 CLOCK_MS = 1_700_000_000_000

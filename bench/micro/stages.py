@@ -7,12 +7,18 @@ import pyarrow as pa
 
 from bench.function import CountAndSum
 from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate import (
+    AggregateOperator,
+    Aggregator,
+    aggregate_function,
+    aggregator_for,
+    argument_name,
+)
+from mixedmode.operators.process import LocalFunction, ProcessOperator
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, BlockKind, MapSide
 from mixedmode.tasks.timing import Timing
 from mixedmode.time import WatermarkState
-from operators.aggregate import AggregateOperator, Aggregator, aggregate_function, aggregator_for, argument_name
-from operators.process import LocalFunction, ProcessOperator
 
 KEY, VALUE = "k", "v"
 MAX_PARALLELISM = 128  # the default of pipeline.max-parallelism

@@ -9,10 +9,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.micro.operators import SORT_MEMORY_BYTES
 from bench.micro.stages import blocks_of, count_and_sum, input_batches, map_side
+from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.memory import slice_bytes
 from mixedmode.tasks.progress import Progress
-from operators.interface import OperatorAttributes
 
 ROWS = 1_000_000
 ROWS_PER_BATCH = 200_000  # spark.sql.execution.arrow.maxRecordsPerBatch of the embedded Spark

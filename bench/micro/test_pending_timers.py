@@ -18,9 +18,9 @@ from bench.micro.operators import Stored, backlog_until, folded, live_between, r
 from bench.micro.stages import counting
 from bench.report import Figure, Report
 from bench.scale import Scale
-from mixedmode.bench.events import START_US
-from operators.interface import Batch
-from operators.process.timers import EVENT_TIMERS
+from mixedmode.operators.interface import Batch
+from mixedmode.operators.process.timers import EVENT_TIMERS
+from mixedmode_bench.events import START_US
 
 ROUNDS = 7
 HOUR_US = 3_600_000_000

@@ -12,8 +12,8 @@ from bench.function import CountAndSum
 from bench.micro.operators import Ran, Stored, backlog_until, folded, live_between, run_backlog_epoch
 from bench.micro.stages import counting
 from bench.report import Figure, Report
+from mixedmode.operators.interface import Batch
 from mixedmode.time import MIN_TIME_US
-from operators.interface import Batch
 
 ROWS = 200_000
 KEYS = ROWS // 2

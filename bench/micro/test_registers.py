@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from operators.aggregate import Aggregator, Column, aggregate_function, aggregator_for
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Rows
-from operators.aggregate.values import Argument
+from mixedmode.operators.aggregate import Aggregator, Column, aggregate_function, aggregator_for
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Rows
+from mixedmode.operators.aggregate.values import Argument
 
 ROWS, GROUPS = 500_000, 50_000
 

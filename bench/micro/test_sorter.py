@@ -10,11 +10,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.micro.stages import MAX_PARALLELISM, blocks_of, count_and_sum, input_batches, map_side
 from mixedmode.keys import KeySchema, encode_keys, key_groups
+from mixedmode.operators.aggregate import AggregateOperator
 from mixedmode.sort import KEY, KEY_GROUP, TIME, ExternalSorter, SortStats, sort_table
 from mixedmode.sort.tables import Combine
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind
-from operators.aggregate import AggregateOperator
 
 ROWS = 1_000_000
 ROWS_PER_TABLE = 50_000

@@ -10,10 +10,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.micro.operators import backlog_until, folded, run_backlog_epoch
 from bench.micro.stages import KEY_SCHEMA, MAX_PARALLELISM, aggregator
-from mixedmode.bench.events import DISORDER_S, START_US
+from mixedmode.operators.interface import Batch
+from mixedmode.operators.window import TimeWindowAggregateOperator
 from mixedmode.time import MIN_TIME_US, Tumbling
-from operators.interface import Batch
-from operators.window import TimeWindowAggregateOperator
+from mixedmode_bench.events import DISORDER_S, START_US
 
 ROWS = 1_000_000
 WINDOWS = 24

@@ -31,6 +31,8 @@ from mixedmode.config.drift import Drift
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate import UpsertOperator, argument_name
+from mixedmode.operators.interface import TIME_COLUMN
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import (
     DEAD_LETTER,
@@ -49,8 +51,6 @@ from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
 from mixedmode.spark.session import cores
 from mixedmode.tasks.exchange import KEY_PREFIX
 from mixedmode.time import Strategy
-from operators.aggregate import UpsertOperator, argument_name
-from operators.interface import TIME_COLUMN
 
 PREVIOUS = "previous"  # the name under which a sql step reads what the step before it gives
 

@@ -14,6 +14,8 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
+from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
+from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
 from mixedmode.plan.stages import KeyedStage, SqlText
 from mixedmode.sinks import EPOCH_COLUMN
@@ -22,8 +24,6 @@ from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import IN_UTC, arrow_fields, quoted
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
 from mixedmode.tasks.reports import REPORT_COLUMN
-from operators.interface import OP_COLUMN, WEIGHT_COLUMN
-from operators.process import FunctionReference, ProcessOperator
 
 RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATTEMPT_FIELD.name})
 

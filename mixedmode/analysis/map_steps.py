@@ -15,11 +15,11 @@ from mixedmode.config import JobSpec, MapStep, SqlStep
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.map import MapOperator, MapReference
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan, MapStage, SqlText
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.state.lists import rescaling_problem
-from operators.map import MapOperator, MapReference
 
 __all__ = ["MapInput", "check_items", "check_subtasks", "map_stage"]
 

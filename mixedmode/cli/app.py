@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from mixedmode.cli.bench import bench
+from mixedmode.cli.commands import add_commands
 from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import doctor_report, require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(savepoints)
-app.command()(bench)
+add_commands(app)
 
 JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
 Folder = Annotated[str, typer.Argument(help="The folder, or its URL (s3://...).", show_default=False)]

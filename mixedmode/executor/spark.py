@@ -22,6 +22,8 @@ from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import Epoch, Generation, ListState, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.executor.map_stages import MapEpoch, release, run_maps
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
+from mixedmode.operators.aggregate import argument_name
+from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.stages import MAIN, JobPlan, KeyedStage
 from mixedmode.profile import add_seconds
 from mixedmode.sinks.files import SinkTask
@@ -47,8 +49,6 @@ from mixedmode.tasks.single_stage import SingleStage, is_single_stage
 from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.tasks.task_state import StateTask
 from mixedmode.tasks.timing import Timing
-from operators.aggregate import argument_name
-from operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
 _REPEATS = 3  # of an epoch's stages, when rows between them were computed twice

@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mixedmode.config import SinkSpec, format_duration_ms
+from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from mixedmode.operators.process import ProcessOperator
+from mixedmode.operators.process.descriptions import shown
+from mixedmode.operators.window import (
+    CountWindowAggregateOperator,
+    SessionAggregateOperator,
+    TimeWindowAggregateOperator,
+)
 from mixedmode.plan.stages import DEAD_LETTER, LATE, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
-from operators.aggregate import AggregateOperator, MultisetAggregateOperator
-from operators.process import ProcessOperator
-from operators.process.descriptions import shown
-from operators.window import CountWindowAggregateOperator, SessionAggregateOperator, TimeWindowAggregateOperator
 
 TimedOperator = TimeWindowAggregateOperator | SessionAggregateOperator
 

@@ -13,8 +13,7 @@ from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, Sl
 from mixedmode.durations import format_duration_ms
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
-from operators.aggregate import (
+from mixedmode.operators.aggregate import (
     AggregateFunction,
     AggregateOperator,
     Aggregator,
@@ -23,8 +22,13 @@ from operators.aggregate import (
     aggregate_function,
     aggregator_for,
 )
-from operators.interface import KeyedOperator
-from operators.window import CountWindowAggregateOperator, SessionAggregateOperator, TimeWindowAggregateOperator
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.window import (
+    CountWindowAggregateOperator,
+    SessionAggregateOperator,
+    TimeWindowAggregateOperator,
+)
+from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
 Where = Callable[..., str]  #: names a place in the step, for a message
 

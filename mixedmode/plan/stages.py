@@ -12,11 +12,11 @@ import pyarrow as pa
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
+from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.map import MapOperator
+from mixedmode.operators.process import ProcessOperator, incompatibilities
 from mixedmode.time import Strategy
-from operators.aggregate import AggregateOperator, MultisetAggregateOperator
-from operators.interface import KeyedOperator
-from operators.map import MapOperator
-from operators.process import ProcessOperator, incompatibilities
 
 #: names of outputs: the main one; late records; records on which a function raised. Others are named by their tags
 MAIN, LATE, DEAD_LETTER = "", "late", "dead-letter"

@@ -26,12 +26,12 @@ from mixedmode.checkpoint.verify import file_problem
 from mixedmode.config import KafkaSinkSpec
 from mixedmode.crash_points import reach
 from mixedmode.errors import FencedError
+from mixedmode.operators.interface import OP_COLUMN
 from mixedmode.secrets import resolve, resolve_all
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.kafka_rows import RecordShape, records_of
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.spark.kafka_errors import kafka_problem, without_connector
-from operators.interface import OP_COLUMN
 
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
 _NONE = Epoch(-1)

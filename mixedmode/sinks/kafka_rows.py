@@ -26,8 +26,8 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.errors import RetryableError
+from mixedmode.operators.interface import DELETE, OP_COLUMN
 from mixedmode.spark.frames import quoted, spark_schema
-from operators.interface import DELETE, OP_COLUMN
 
 __all__ = ["HEADERS", "RecordShape", "records_of"]
 

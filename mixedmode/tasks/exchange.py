@@ -18,6 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import distinct_part, group_codes
+from mixedmode.operators.aggregate import argument_name
+from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
+from mixedmode.operators.running import checked_event_times, pieces_by_subtask
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
 from mixedmode.sort import joined, slices
@@ -27,9 +30,6 @@ from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 from mixedmode.time import Seen, within_reach
-from operators.aggregate import argument_name
-from operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
-from operators.running import checked_event_times, pieces_by_subtask
 
 KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
 ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...

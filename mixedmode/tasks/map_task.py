@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.crash_points import TaskPlace, reach_in_task
+from mixedmode.operators.map import KeptList, MapContext, MapOperator
 from mixedmode.state.lists import Lists, check_size
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, subtask_number, with_report_column
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
-from operators.map import KeptList, MapContext, MapOperator
 
 __all__ = ["MapTask"]
 

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 from mixedmode.checkpoint.types import PathTaken
-from operators.interface import OperatorAttributes
+from mixedmode.operators.interface import OperatorAttributes
 
 _CACHE_PART_SORTED = 8  # of the memory: over a state that precedes the backlog, a few blocks are read
 _CACHE_PART_STREAMING = 2

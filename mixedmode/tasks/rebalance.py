@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.operators.map.dealing import dealt
 from mixedmode.tasks.blocks import BLOCK_BYTES, blocks_of, cell_of
 from mixedmode.tasks.exchange import gathered
-from operators.map.dealing import dealt
 
 __all__ = ["DEALT_DDL", "ORDER", "Rebalance", "deal"]
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.crash_points import TaskPlace, reach_in_task
+from mixedmode.operators.interface import AppendedRows
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.sort import joined
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.time import Seen
-from operators.interface import AppendedRows
 
 #: written at once, which makes a row group of a Parquet file; Spark's batches are smaller
 WRITE_BYTES = 32 * 2**20

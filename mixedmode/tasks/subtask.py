@@ -20,6 +20,9 @@ from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
 from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_range
+from mixedmode.operators.interface import Changes, SideRows, SubtaskContext
+from mixedmode.operators.process import SKIPPED_TAG
+from mixedmode.operators.running import outputs_of, sorter_for
 from mixedmode.plan.stages import LATE, MAIN, KeyedStage
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.sinks.files import OutputWriter, SinkTask
@@ -33,9 +36,6 @@ from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
 from mixedmode.tasks.timing import Timing
-from operators.interface import Changes, SideRows, SubtaskContext
-from operators.process import SKIPPED_TAG
-from operators.running import outputs_of, sorter_for
 
 
 @dataclass(frozen=True, slots=True)

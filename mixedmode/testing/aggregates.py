@@ -10,12 +10,12 @@ from mixedmode.config.calls import is_column
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.job.keyed import WindowArguments
+from mixedmode.operators.interface import WEIGHT_COLUMN, KeyedOperator
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, description, expressions_of
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
 from mixedmode.testing.step import Step, check_event_time, column_type, columns_of, key_fields
-from operators.interface import WEIGHT_COLUMN, KeyedOperator
 
 _WHERE = "AggregateHarness"
 
@@ -65,7 +65,7 @@ class AggregateHarness(Harness):
 
 
 class OperatorHarness(Harness):
-    """Any operators.interface.KeyedOperator: for who writes one.
+    """Any mixedmode.operators.interface.KeyedOperator: for who writes one.
 
     key_by and arguments: columns of `schema`, in the order in which the operator takes them in a batch. A column
     `_weight` makes the input a change log.

@@ -14,13 +14,13 @@ from sortedcontainers import SortedDict
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeyGroupRange, group_range
+from mixedmode.operators.interface import KeyedOperator, SideRows, SubtaskContext
+from mixedmode.operators.running import outputs_of, pieces_by_subtask, sorter_for
 from mixedmode.profile import Profile
 from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows, SingleKeyBackend, StateRange
 from mixedmode.testing.settings import Settings
 from mixedmode.testing.step import Step
 from mixedmode.time import EpochTime
-from operators.interface import KeyedOperator, SideRows, SubtaskContext
-from operators.running import outputs_of, pieces_by_subtask, sorter_for
 
 
 @dataclass(frozen=True, slots=True)

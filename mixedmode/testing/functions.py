@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
+from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.process import FunctionReference, FunctionSource, LocalFunction, OnError, ProcessOperator
 from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments, one_of
 from mixedmode.testing.step import Step, columns_of, key_fields
-from operators.interface import OperatorAttributes
-from operators.process import FunctionReference, FunctionSource, LocalFunction, OnError, ProcessOperator
 
 _WHERE = "FunctionHarness"
 AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction

@@ -20,6 +20,9 @@ from sortedcontainers import SortedDict
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration
 from mixedmode.keys.groups import check_parallelism
+from mixedmode.operators.aggregate import AggregateOperator
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.testing.epoch import Place, run_epoch
 from mixedmode.testing.moment import Moment
 from mixedmode.testing.outputs import Outputs, Row
@@ -27,9 +30,6 @@ from mixedmode.testing.settings import HarnessArguments, Instant, Settings, dura
 from mixedmode.testing.snapshot import Snapshot, decode_table, encode_state_schema, encode_table
 from mixedmode.testing.step import Rows, Step
 from mixedmode.time import MIN_TIME_US
-from operators.aggregate import AggregateOperator
-from operators.interface import KeyedOperator
-from operators.process import SKIPPED_TAG
 
 
 class Harness:

@@ -13,6 +13,9 @@ import msgspec
 import pyarrow as pa
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.operators.map import KeptList, LocalMap, MapOperator, MapReference, MapSource
+from mixedmode.operators.map.dealing import dealt
+from mixedmode.operators.map.items import ItemCodec
 from mixedmode.process import MapContext, MapFunction
 from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_problem
 from mixedmode.testing.functions import declared_output
@@ -21,9 +24,6 @@ from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import Instant, instant_us
 from mixedmode.testing.step import Rows, table_of
 from mixedmode.time import MIN_TIME_US
-from operators.map import KeptList, LocalMap, MapOperator, MapReference, MapSource
-from operators.map.dealing import dealt
-from operators.map.items import ItemCodec
 
 _WHERE = "MapHarness"
 _KIND = b"mixedmode test lists 1\n"

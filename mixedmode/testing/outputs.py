@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from mixedmode.errors import InternalError
+from mixedmode.operators.interface import DELETE, INSERT, OP_COLUMN
 from mixedmode.testing.epoch import EpochOutput
-from operators.interface import DELETE, INSERT, OP_COLUMN
 
 Row = dict[str, Any]
 

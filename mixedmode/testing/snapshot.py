@@ -11,10 +11,10 @@ import msgspec
 import pyarrow as pa
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.process import incompatibilities
 from mixedmode.testing.moment import Moment
 from mixedmode.testing.step import Step
-from operators.interface import KeyedOperator
-from operators.process import incompatibilities
 
 _KIND = b"mixedmode test snapshot 1\n"
 

@@ -1,11 +1,11 @@
 """Keyed aggregates (count, sum, min, max, avg, ...) as mergeable registers, vectorised over whole batches."""
 
-from operators.aggregate.aggregator import Aggregator, aggregator_for, argument_name
-from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.functions import AggregateFunction, Column, aggregate_function
-from operators.aggregate.multiset import MultisetAggregateOperator
-from operators.aggregate.operator import AggregateOperator
-from operators.aggregate.upsert import UpsertOperator
+from mixedmode.operators.aggregate.aggregator import Aggregator, aggregator_for, argument_name
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.functions import AggregateFunction, Column, aggregate_function
+from mixedmode.operators.aggregate.multiset import MultisetAggregateOperator
+from mixedmode.operators.aggregate.operator import AggregateOperator
+from mixedmode.operators.aggregate.upsert import UpsertOperator
 
 __all__ = [
     "AggregateFunction",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from operators.aggregate.functions import AggregateFunction
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Count, Register, Rows
-from operators.aggregate.values import Values
+from mixedmode.operators.aggregate.functions import AggregateFunction
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Count, Register, Rows
+from mixedmode.operators.aggregate.values import Values
 
 
 @dataclass(frozen=True, slots=True)

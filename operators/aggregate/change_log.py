@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema
-from operators.aggregate.aggregator import argument_name
-from operators.interface import WEIGHT_COLUMN, Batch, Folded
-from operators.tables import keyed_table
+from mixedmode.operators.aggregate.aggregator import argument_name
+from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, Folded
+from mixedmode.operators.tables import keyed_table
 
 
 def row_fields(argument_types: Sequence[pa.DataType]) -> tuple[pa.Field, ...]:

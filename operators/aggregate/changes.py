@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.interface import DELETE, INSERT, OP_COLUMN, OP_TYPE, UPDATE, WEIGHT_COLUMN
+from mixedmode.operators.interface import DELETE, INSERT, OP_COLUMN, OP_TYPE, UPDATE, WEIGHT_COLUMN
 
 _OPERATIONS = pa.array([INSERT, UPDATE, DELETE], OP_TYPE)
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from operators.aggregate.packed import Lists, distinct_by, earliest_by, pack, packed_fields, positions, unpack
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Parts, Rows
-from operators.aggregate.values import Int64s, Values
+from mixedmode.operators.aggregate.packed import Lists, distinct_by, earliest_by, pack, packed_fields, positions, unpack
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.values import Int64s, Values
 
 
 @dataclass(frozen=True, slots=True)

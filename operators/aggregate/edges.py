@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from operators.aggregate.reduce import Grouping, bytes_of_ranks, extreme_by, rank_bytes
-from operators.aggregate.registers import Parts, Rows
-from operators.aggregate.values import Bools, Values
+from mixedmode.operators.aggregate.reduce import Grouping, bytes_of_ranks, extreme_by, rank_bytes
+from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.values import Bools, Values
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,19 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
-from operators.aggregate.collect import Collected, Distinct
-from operators.aggregate.edges import EdgeBy, EdgeInTime
-from operators.aggregate.registers import Count, CountTrue, ExactSum, Extreme, Filtered, FloatSum, Moments, Register
-from operators.aggregate.results import (
+from mixedmode.operators.aggregate.collect import Collected, Distinct
+from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.registers import (
+    Count,
+    CountTrue,
+    ExactSum,
+    Extreme,
+    Filtered,
+    FloatSum,
+    Moments,
+    Register,
+)
+from mixedmode.operators.aggregate.results import (
     MAX_DECIMAL_DIGITS,
     BooleanResult,
     CountResult,
@@ -32,8 +41,8 @@ from operators.aggregate.results import (
     State,
     ValueList,
 )
-from operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
-from operators.aggregate.values import has_order, limb_count, ordered_kind
+from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
+from mixedmode.operators.aggregate.values import has_order, limb_count, ordered_kind
 
 #: what approx_count_distinct takes without a second argument: one standard deviation, of the count; as Spark
 RELATIVE_ERROR = 0.05

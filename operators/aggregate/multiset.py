@@ -17,18 +17,15 @@ import pyarrow.compute as pc
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys, group_codes, key_widths
-from mixedmode.sort import sort_table
-from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateRange, StateTable
-from mixedmode.state.keys import PREFIX_BYTES, stored_keys
-from operators.aggregate.aggregator import Aggregator, argument_name
-from operators.aggregate.change_log import folded_rows, row_fields
-from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.reduce import Grouping, sum_by
-from operators.aggregate.registers import Rows
-from operators.aggregate.segments import segments
-from operators.aggregate.stored import StoredTable
-from operators.aggregate.values import Argument, Int64s, Values, from_ordered, ordered_kind, ordered_values
-from operators.interface import (
+from mixedmode.operators.aggregate.aggregator import Aggregator, argument_name
+from mixedmode.operators.aggregate.change_log import folded_rows, row_fields
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.reduce import Grouping, sum_by
+from mixedmode.operators.aggregate.registers import Rows
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.aggregate.stored import StoredTable
+from mixedmode.operators.aggregate.values import Argument, Int64s, Values, from_ordered, ordered_kind, ordered_values
+from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
     WEIGHT_COLUMN,
@@ -37,7 +34,10 @@ from operators.interface import (
     OperatorAttributes,
     SubtaskContext,
 )
-from operators.tables import column_of
+from mixedmode.operators.tables import column_of
+from mixedmode.sort import sort_table
+from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateRange, StateTable
+from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 
 _MULTIPLICITY = pa.field("multiplicity", pa.int64())
 _ROWS_STATE_ID = 1

@@ -12,16 +12,14 @@ import pyarrow as pa
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys, group_codes, slots_of
-from mixedmode.sort import Combine
-from mixedmode.state import RowCodec, StateDescriptor, StateRange, StateTable
-from operators.aggregate.aggregator import Aggregator
-from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Rows
-from operators.aggregate.segments import segments
-from operators.aggregate.stored import StoredTable, key_of
-from operators.aggregate.values import Argument
-from operators.interface import (
+from mixedmode.operators.aggregate.aggregator import Aggregator
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Rows
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.aggregate.stored import StoredTable, key_of
+from mixedmode.operators.aggregate.values import Argument
+from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
     TIME_COLUMN,
@@ -30,7 +28,9 @@ from operators.interface import (
     OperatorAttributes,
     SubtaskContext,
 )
-from operators.tables import column_of, keyed_table
+from mixedmode.operators.tables import column_of, keyed_table
+from mixedmode.sort import Combine
+from mixedmode.state import RowCodec, StateDescriptor, StateRange, StateTable
 
 _NO_ROWS = np.empty(0, np.intp)
 

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from operators.aggregate.reduce import Grouping, bytes_of_ranks, rank_bytes
-from operators.aggregate.values import Bools, Int64s, Values
+from mixedmode.operators.aggregate.reduce import Grouping, bytes_of_ranks, rank_bytes
+from mixedmode.operators.aggregate.values import Bools, Int64s, Values
 
 _INT64_BYTES = 8
 _LENGTH = np.dtype("<u4")

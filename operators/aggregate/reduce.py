@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.aggregate.values import Bools, Int64s, Values
+from mixedmode.operators.aggregate.values import Bools, Int64s, Values
 
 INT64_MAX = np.int64(2**63 - 1)
 INT64_MIN = np.int64(-(2**63))

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from operators.aggregate.reduce import Grouping, count_by, extreme_by, sum_by, sum_floats_by
-from operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Int64s, Values
+from mixedmode.operators.aggregate.reduce import Grouping, count_by, extreme_by, sum_by, sum_floats_by
+from mixedmode.operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Int64s, Values
 
 Parts = Sequence[Values]
 

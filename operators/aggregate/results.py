@@ -12,12 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
-from operators.aggregate.collect import Collected, Distinct
-from operators.aggregate.edges import EdgeBy, EdgeInTime
-from operators.aggregate.packed import list_counts, unpack
-from operators.aggregate.registers import Count, CountTrue, ExactSum, Extreme, Filtered, FloatSum, Moments, Register
-from operators.aggregate.sketches import DistinctSketch, QuantileSketch
-from operators.aggregate.values import LIMB_BITS, Bools, Int64s, Values, decimal_column, from_ordered
+from mixedmode.operators.aggregate.collect import Collected, Distinct
+from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.packed import list_counts, unpack
+from mixedmode.operators.aggregate.registers import (
+    Count,
+    CountTrue,
+    ExactSum,
+    Extreme,
+    Filtered,
+    FloatSum,
+    Moments,
+    Register,
+)
+from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch
+from mixedmode.operators.aggregate.values import LIMB_BITS, Bools, Int64s, Values, decimal_column, from_ordered
 
 MAX_DECIMAL_DIGITS = 38
 State = Mapping[Register, tuple[Values, ...]]

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.reduce import Grouping
 
 
 def segments(keys: pa.Array) -> tuple[Grouping, npt.NDArray[np.intp]]:

@@ -29,10 +29,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.keys import xxhash64
-from operators.aggregate.packed import Lists, distinct_by, list_counts, pack, sorted_by, unpack
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Parts, Rows
-from operators.aggregate.values import Argument, Int64s, Values, ordered_to_floats, ordered_values
+from mixedmode.operators.aggregate.packed import Lists, distinct_by, list_counts, pack, sorted_by, unpack
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.values import Argument, Int64s, Values, ordered_to_floats, ordered_values
 
 _NAN_COUNT_BYTES = 8
 _HLL_TYPE = datasketches.tgt_hll_type.HLL_8

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, decode_keys
+from mixedmode.operators.aggregate.aggregator import argument_name
+from mixedmode.operators.aggregate.change_log import folded_rows, row_fields
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.interface import KEY_COLUMN, WEIGHT_COLUMN, Batch, Folded, OperatorAttributes, SubtaskContext
+from mixedmode.operators.tables import column_of
 from mixedmode.state import StateDescriptor
-from operators.aggregate.aggregator import argument_name
-from operators.aggregate.change_log import folded_rows, row_fields
-from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.segments import segments
-from operators.interface import KEY_COLUMN, WEIGHT_COLUMN, Batch, Folded, OperatorAttributes, SubtaskContext
-from operators.tables import column_of
 
 
 @dataclass(frozen=True, slots=True)

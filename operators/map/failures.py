@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mixedmode.errors import InvalidJobError
-from operators.map.items import ItemMismatchError
-from operators.process.failures import line_of, short_json, shown_error
-from operators.process.rows import RowMismatchError
+from mixedmode.operators.map.items import ItemMismatchError
+from mixedmode.operators.process.failures import line_of, short_json, shown_error
+from mixedmode.operators.process.rows import RowMismatchError
 
 __all__ = ["map_error"]
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.errors import InvalidJobError
-from operators.process.context import Record
-from operators.process.function import Rows
-from operators.process.records import python_records
-from operators.tables import column_of
+from mixedmode.operators.process.context import Record
+from mixedmode.operators.process.function import Rows
+from mixedmode.operators.process.records import python_records
+from mixedmode.operators.tables import column_of
 
 __all__ = ["MapContext", "MapFunction", "keeps_list", "problem_of"]
 

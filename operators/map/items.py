@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from operators.process.codec import UNSTORABLE
-from operators.process.descriptions import describe
-from operators.process.scalars import scalar_of
+from mixedmode.operators.process.codec import UNSTORABLE
+from mixedmode.operators.process.descriptions import describe
+from mixedmode.operators.process.scalars import scalar_of
 
 __all__ = ["ItemCodec", "ItemMismatchError"]
 

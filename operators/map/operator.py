@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
-from operators.classes import file_of
-from operators.map.failures import map_error
-from operators.map.function import MapContext, MapFunction, keeps_list, maps_tables, problem_of, records_of
-from operators.map.items import ItemCodec
-from operators.map.reference import MapSource
-from operators.process.failures import PASSED_THROUGH
-from operators.process.rows import RowCollector, RowMismatchError
+from mixedmode.operators.classes import file_of
+from mixedmode.operators.map.failures import map_error
+from mixedmode.operators.map.function import MapContext, MapFunction, keeps_list, maps_tables, problem_of, records_of
+from mixedmode.operators.map.items import ItemCodec
+from mixedmode.operators.map.reference import MapSource
+from mixedmode.operators.process.failures import PASSED_THROUGH
+from mixedmode.operators.process.rows import RowCollector, RowMismatchError
 
 __all__ = ["KeptList", "MapDeclaration", "MapOperator"]
 

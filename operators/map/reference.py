@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from operators.classes import ClassKind, GivenClass, NamedClass
-from operators.map.function import MapFunction
+from mixedmode.operators.classes import ClassKind, GivenClass, NamedClass
+from mixedmode.operators.map.function import MapFunction
 
 __all__ = ["LocalMap", "MapReference", "MapSource"]
 

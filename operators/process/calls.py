@@ -12,13 +12,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from mixedmode.time import MIN_TIME_US, EpochTime
-from operators.classes import file_of
-from operators.interface import TIME_COLUMN, AppendedRows, SideRows
-from operators.process.chunks import Chunk
-from operators.process.codec import StateMismatchError
-from operators.process.context import Context, Timers
-from operators.process.failures import (
+from mixedmode.operators.classes import file_of
+from mixedmode.operators.interface import TIME_COLUMN, AppendedRows, SideRows
+from mixedmode.operators.process.chunks import Chunk
+from mixedmode.operators.process.codec import StateMismatchError
+from mixedmode.operators.process.context import Context, Timers
+from mixedmode.operators.process.failures import (
     DEAD_LETTER_FIELDS,
     DEAD_LETTER_TAG,
     PASSED_THROUGH,
@@ -28,13 +27,14 @@ from operators.process.failures import (
     dead_letter,
     function_error,
 )
-from operators.process.function import KeyedBatchProcessFunction
-from operators.process.records import python_records
-from operators.process.reference import AnyFunction
-from operators.process.rows import RowCollector, RowMismatchError
-from operators.process.timers import TimerQueue
-from operators.process.turns import Turns
-from operators.tables import column_of
+from mixedmode.operators.process.function import KeyedBatchProcessFunction
+from mixedmode.operators.process.records import python_records
+from mixedmode.operators.process.reference import AnyFunction
+from mixedmode.operators.process.rows import RowCollector, RowMismatchError
+from mixedmode.operators.process.timers import TimerQueue
+from mixedmode.operators.process.turns import Turns
+from mixedmode.operators.tables import column_of
+from mixedmode.time import MIN_TIME_US, EpochTime
 
 LOOK_RECORDS = 256  # after so many records of one key, the rows that they gave are counted
 SEAL_ROWS = 2**14  # so many rows are held as Python objects

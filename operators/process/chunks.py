@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.keys.arrow import I64
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
+from mixedmode.operators.process.due import EVENT_TIMER, EXPIRY, KEYS, KIND_COLUMN, PROCESSING_TIMER, RECORD
+from mixedmode.operators.process.records import python_values
+from mixedmode.operators.tables import column_of
 from mixedmode.state.keys import stored_keys
-from operators.aggregate.segments import segments
-from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
-from operators.process.due import EVENT_TIMER, EXPIRY, KEYS, KIND_COLUMN, PROCESSING_TIMER, RECORD
-from operators.process.records import python_values
-from operators.tables import column_of
 
 CHUNK_ROWS = 2**14
 

@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 
 from mixedmode.errors import CorruptStateError
-from operators.process.descriptions import is_immutable
-from operators.process.states import SingleState, State
+from mixedmode.operators.process.descriptions import is_immutable
+from mixedmode.operators.process.states import SingleState, State
 
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])

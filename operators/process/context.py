@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from mixedmode.operators.process.timers import TimerQueue
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
-from operators.process.timers import TimerQueue
 
 Record = Mapping[str, Any]  #: {column: value}, of the input or of an output
 

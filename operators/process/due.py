@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN, SubtaskContext
+from mixedmode.operators.process.codec import KeyCodec
+from mixedmode.operators.process.states import UNSET, State
+from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS, key_of, range_of_times, time_of
 from mixedmode.sort import sort_table
 from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import PREFIX_BYTES, range_of_group
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
-from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN, SubtaskContext
-from operators.process.codec import KeyCodec
-from operators.process.states import UNSET, State
-from operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS, key_of, range_of_times, time_of
 
 KIND_COLUMN = "_kind"
 KIND_TYPE = pa.int8()

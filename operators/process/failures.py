@@ -15,8 +15,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from mixedmode.errors import CorruptStateError, FencedError, InternalError, InvalidJobError, RetryableError
-from operators.process.codec import StateMismatchError
-from operators.process.rows import RowMismatchError
+from mixedmode.operators.process.codec import StateMismatchError
+from mixedmode.operators.process.rows import RowMismatchError
 
 OnError = Literal["fail", "skip", "dead-letter"]
 

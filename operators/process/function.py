@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from operators.interface import OperatorAttributes
-from operators.process.context import Context, Record
+from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.process.context import Context, Record
 
 Rows = (
     Record | Iterable[Record] | None

@@ -18,12 +18,12 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from mixedmode.errors import CorruptStateError
+from mixedmode.operators.process.descriptions import describe, is_immutable
+from mixedmode.operators.process.key_state import KeyState
+from mixedmode.operators.process.scalars import scalar_of
+from mixedmode.operators.process.states import UNSET, State
+from mixedmode.operators.process.ttl import Ttl
 from mixedmode.state import KeyedStateBackend
-from operators.process.descriptions import describe, is_immutable
-from operators.process.key_state import KeyState
-from operators.process.scalars import scalar_of
-from operators.process.states import UNSET, State
-from operators.process.ttl import Ttl
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -17,10 +17,8 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
-from mixedmode.sort import Combine
-from mixedmode.state import StateDescriptor
-from operators.classes import file_of
-from operators.interface import (
+from mixedmode.operators.classes import file_of
+from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
     TIME_COLUMN,
@@ -31,16 +29,24 @@ from operators.interface import (
     SideRows,
     SubtaskContext,
 )
-from operators.process.calls import Calls
-from operators.process.chunks import chunks_of
-from operators.process.due import KEYS, KIND_COLUMN, KIND_TYPE, RECORD, due_tables
-from operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError, lifecycle_error
-from operators.process.function import KeyedProcessFunction, OpenContext, RecordAttributes
-from operators.process.maps import MAP_STATE_ID
-from operators.process.reference import AnyFunction, FunctionSource
-from operators.process.states import State
-from operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
-from operators.process.turns import Turns
+from mixedmode.operators.process.calls import Calls
+from mixedmode.operators.process.chunks import chunks_of
+from mixedmode.operators.process.due import KEYS, KIND_COLUMN, KIND_TYPE, RECORD, due_tables
+from mixedmode.operators.process.failures import (
+    DEAD_LETTER_FIELDS,
+    DEAD_LETTER_TAG,
+    SKIPPED_TAG,
+    OnError,
+    lifecycle_error,
+)
+from mixedmode.operators.process.function import KeyedProcessFunction, OpenContext, RecordAttributes
+from mixedmode.operators.process.maps import MAP_STATE_ID
+from mixedmode.operators.process.reference import AnyFunction, FunctionSource
+from mixedmode.operators.process.states import State
+from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
+from mixedmode.operators.process.turns import Turns
+from mixedmode.sort import Combine
+from mixedmode.state import StateDescriptor
 
 _BYTES = (pa.field("value", pa.large_binary()),)
 

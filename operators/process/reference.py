@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from operators.classes import ClassKind, GivenClass, NamedClass
-from operators.interface import OperatorAttributes
-from operators.process.function import KeyedBatchProcessFunction, KeyedProcessFunction
+from mixedmode.operators.classes import ClassKind, GivenClass, NamedClass
+from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.process.function import KeyedBatchProcessFunction, KeyedProcessFunction
 
 __all__ = ["AnyFunction", "FunctionReference", "FunctionSource", "LocalFunction"]
 

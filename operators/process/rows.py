@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.process.context import Record
-from operators.process.values import UNFIT, array_of
+from mixedmode.operators.process.context import Record
+from mixedmode.operators.process.values import UNFIT, array_of
 
 _GLANCES: dict[pa.DataType, Callable[[Any], bool]] = {
     pa.int64(): lambda value: value.__class__ is int and -(2**63) <= value < 2**63,

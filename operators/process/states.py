@@ -14,10 +14,10 @@ from typing import Any, Generic, Self, TypeVar, overload
 import msgspec
 
 from mixedmode.errors import InvalidJobError
-from operators.process.descriptions import describe, is_immutable
-from operators.process.key_state import UNBOUND, KeyState
-from operators.process.scalars import scalar_of
-from operators.process.ttl import Ttl
+from mixedmode.operators.process.descriptions import describe, is_immutable
+from mixedmode.operators.process.key_state import UNBOUND, KeyState
+from mixedmode.operators.process.scalars import scalar_of
+from mixedmode.operators.process.ttl import Ttl
 
 T = TypeVar("T")
 A = TypeVar("A")

@@ -17,10 +17,10 @@ Invariants (tests/operators/process/test_timers.py):
 
 from heapq import heappop, heappush
 
+from mixedmode.operators.process.key_state import KeyState
 from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import PREFIX_BYTES
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
-from operators.process.key_state import KeyState
 
 EVENT_TIMERS, PROCESSING_TIMERS = 1, 2  #: state ids
 STORED = b"\x01"

@@ -7,16 +7,16 @@ objects. Where nothing changed, nothing is written.
 from collections.abc import Mapping
 from typing import Any
 
+from mixedmode.operators.process.chunks import Chunk
+from mixedmode.operators.process.codec import UNSTORABLE, KeyCodec, StateMismatchError
+from mixedmode.operators.process.due import KEYS, processing_range
+from mixedmode.operators.process.key_state import NO_KEY, KeyState
+from mixedmode.operators.process.maps import MAP_STATE_ID, MapState
+from mixedmode.operators.process.states import UNSET, SingleState, State
+from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerQueue, TimerWriter
 from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import PREFIX_BYTES
 from mixedmode.time import MIN_TIME_US, EpochTime
-from operators.process.chunks import Chunk
-from operators.process.codec import UNSTORABLE, KeyCodec, StateMismatchError
-from operators.process.due import KEYS, processing_range
-from operators.process.key_state import NO_KEY, KeyState
-from operators.process.maps import MAP_STATE_ID, MapState
-from operators.process.states import UNSET, SingleState, State
-from operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerQueue, TimerWriter
 
 PREFETCHED_ENTRIES_MAX = 256  # a key with more map entries has those read that are asked for
 CHUNK_BYTES = 2**24  # of the state of a chunk's keys, packed: as objects it is several times as much

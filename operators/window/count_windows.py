@@ -17,13 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema, decode_keys
-from mixedmode.sort import Combine
-from mixedmode.state import StateDescriptor, StateTable
-from operators.aggregate import Aggregator
-from operators.aggregate.reduce import Grouping, rank_bytes
-from operators.aggregate.segments import segments
-from operators.aggregate.values import Values
-from operators.interface import (
+from mixedmode.operators.aggregate import Aggregator
+from mixedmode.operators.aggregate.reduce import Grouping, rank_bytes
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.aggregate.values import Values
+from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
     TIME_COLUMN,
@@ -33,11 +31,13 @@ from operators.interface import (
     OperatorAttributes,
     SubtaskContext,
 )
-from operators.tables import column_of
-from operators.window.fold import fold_records
-from operators.window.keys import Int64s, stored_schema
-from operators.window.output import WINDOW_BOUNDS, WINDOW_NUMBER, instants
-from operators.window.partials import Bools, take_all
+from mixedmode.operators.tables import column_of
+from mixedmode.operators.window.fold import fold_records
+from mixedmode.operators.window.keys import Int64s, stored_schema
+from mixedmode.operators.window.output import WINDOW_BOUNDS, WINDOW_NUMBER, instants
+from mixedmode.operators.window.partials import Bools, take_all
+from mixedmode.sort import Combine
+from mixedmode.state import StateDescriptor, StateTable
 
 _NO_ROWS = np.empty(0, np.intp)
 _COUNTERS = tuple(pa.field(name, pa.int64()) for name in ("_windows", "_records", "_least_us", "_greatest_us"))

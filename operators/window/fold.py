@@ -7,15 +7,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema, group_codes
+from mixedmode.operators.aggregate import Aggregator
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Rows
+from mixedmode.operators.aggregate.values import Argument
+from mixedmode.operators.interface import Batch
+from mixedmode.operators.window.keys import Int64s, number_keys
+from mixedmode.operators.window.partials import take_all
 from mixedmode.sort import KEY, KEY_GROUP, TIME, sort_order
 from mixedmode.time import TimeWindows
-from operators.aggregate import Aggregator
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Rows
-from operators.aggregate.values import Argument
-from operators.interface import Batch
-from operators.window.keys import Int64s, number_keys
-from operators.window.partials import take_all
 
 
 @dataclass(frozen=True, slots=True)

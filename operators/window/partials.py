@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.aggregate import Aggregator
-from operators.aggregate.reduce import Grouping
-from operators.tables import column_of
+from mixedmode.operators.aggregate import Aggregator
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.tables import column_of
 
 NEW, STORED, GIVEN, CHANGED = (np.uint8(1 << bit) for bit in range(4))
 _KEPT = np.uint8(GIVEN | CHANGED)

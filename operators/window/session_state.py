@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.operators.window.keys import Int64s, encoded_times, joined, trailing_times
+from mixedmode.operators.window.partials import Bools, Layout, Partials
 from mixedmode.state import KeyedStateBackend, RowCodec
 from mixedmode.state.keys import stored_keys
-from operators.window.keys import Int64s, encoded_times, joined, trailing_times
-from operators.window.partials import Bools, Layout, Partials
 
 SESSIONS_ID, ENDS_ID = 0, 1
 END = pa.field("_end", pa.int64())

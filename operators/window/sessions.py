@@ -25,13 +25,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema
-from mixedmode.sort import Combine, sort_table
-from mixedmode.state import RowCodec, StateDescriptor
-from mixedmode.state.keys import PREFIX_BYTES
-from mixedmode.time import MAX_TIME_US, MIN_TIME_US, checked_times, shifted_us
-from operators.aggregate import Aggregator
-from operators.aggregate.changes import KeyedChanges
-from operators.interface import (
+from mixedmode.operators.aggregate import Aggregator
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
     TIME_COLUMN,
@@ -40,14 +36,18 @@ from operators.interface import (
     OperatorAttributes,
     SubtaskContext,
 )
-from operators.window.firing import Firing
-from operators.window.fold import fold_sessions, times_of, without_late
-from operators.window.keys import TIME_BYTES, Int64s, cut_keys, stored_schema, trailing_times
-from operators.window.output import WINDOW_BOUNDS
-from operators.window.partials import CHANGED, Layout
-from operators.window.session_state import END, ENDS_ID, SESSIONS_ID, SessionState
-from operators.window.settle_sessions import SessionSettlement
-from operators.window.stored import stored_in
+from mixedmode.operators.window.firing import Firing
+from mixedmode.operators.window.fold import fold_sessions, times_of, without_late
+from mixedmode.operators.window.keys import TIME_BYTES, Int64s, cut_keys, stored_schema, trailing_times
+from mixedmode.operators.window.output import WINDOW_BOUNDS
+from mixedmode.operators.window.partials import CHANGED, Layout
+from mixedmode.operators.window.session_state import END, ENDS_ID, SESSIONS_ID, SessionState
+from mixedmode.operators.window.settle_sessions import SessionSettlement
+from mixedmode.operators.window.stored import stored_in
+from mixedmode.sort import Combine, sort_table
+from mixedmode.state import RowCodec, StateDescriptor
+from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US, checked_times, shifted_us
 
 _BEYOND_END_US = 1  # how far the watermark must be beyond a session's end
 

@@ -8,16 +8,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema, decode_keys
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
+from mixedmode.operators.tables import column_of
+from mixedmode.operators.window.firing import Firing
+from mixedmode.operators.window.keys import Int64s, leading_times
+from mixedmode.operators.window.output import instants
+from mixedmode.operators.window.partials import CHANGED, GIVEN, NEW, STORED, Bools, Layout, Partials, concat, take_all
 from mixedmode.state import StateTable
 from mixedmode.time import TimeWindows
-from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.reduce import Grouping
-from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
-from operators.tables import column_of
-from operators.window.firing import Firing
-from operators.window.keys import Int64s, leading_times
-from operators.window.output import instants
-from operators.window.partials import CHANGED, GIVEN, NEW, STORED, Bools, Layout, Partials, concat, take_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.keys import KeySchema, decode_keys
-from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.segments import segments
-from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
-from operators.tables import column_of
-from operators.window.firing import Firing
-from operators.window.keys import Int64s
-from operators.window.output import instants
-from operators.window.partials import CHANGED, GIVEN, NEW, STORED, Bools, Layout, Partials, concat, take_all
-from operators.window.session_state import END, Sessions, SessionState
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
+from mixedmode.operators.tables import column_of
+from mixedmode.operators.window.firing import Firing
+from mixedmode.operators.window.keys import Int64s
+from mixedmode.operators.window.output import instants
+from mixedmode.operators.window.partials import CHANGED, GIVEN, NEW, STORED, Bools, Layout, Partials, concat, take_all
+from mixedmode.operators.window.session_state import END, Sessions, SessionState
 
 Rows = npt.NDArray[np.intp]
 

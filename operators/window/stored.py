@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mixedmode.operators.interface import SubtaskContext
+from mixedmode.operators.window.keys import time_range
 from mixedmode.state.keys import PREFIX_BYTES
-from operators.interface import SubtaskContext
-from operators.window.keys import time_range
 
 _ROWS = 2**16  # per table: a call of the sorter costs as much as some thousand rows
 

@@ -21,22 +21,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate import Aggregator
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.interface import (
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    Batch,
+    Folded,
+    OperatorAttributes,
+    SubtaskContext,
+)
+from mixedmode.operators.tables import column_of
+from mixedmode.operators.window.firing import Firing
+from mixedmode.operators.window.fold import fold_time_windows
+from mixedmode.operators.window.keys import cut_keys, encoded_times, joined, leading_times, stored_schema
+from mixedmode.operators.window.output import WINDOW_BOUNDS
+from mixedmode.operators.window.partials import CHANGED, Layout, Partials
+from mixedmode.operators.window.settle import Settlement
+from mixedmode.operators.window.stored import stored_in
 from mixedmode.sort import Combine
 from mixedmode.state import RowCodec, StateDescriptor, StateTable
 from mixedmode.state.keys import PREFIX_BYTES
 from mixedmode.time import TimeWindows, shifted_us
-from operators.aggregate import Aggregator
-from operators.aggregate.changes import KeyedChanges
-from operators.aggregate.segments import segments
-from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, Batch, Folded, OperatorAttributes, SubtaskContext
-from operators.tables import column_of
-from operators.window.firing import Firing
-from operators.window.fold import fold_time_windows
-from operators.window.keys import cut_keys, encoded_times, joined, leading_times, stored_schema
-from operators.window.output import WINDOW_BOUNDS
-from operators.window.partials import CHANGED, Layout, Partials
-from operators.window.settle import Settlement
-from operators.window.stored import stored_in
 
 _STATE_ID = 0
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from mixedmode.bench.contestant import EpochSpan, Outcome
-from mixedmode.bench.results import Document, Entry, Figure, Machine, Measured, Ratio, Run
+from mixedmode_bench.contestant import EpochSpan, Outcome
+from mixedmode_bench.results import Document, Entry, Figure, Machine, Measured, Ratio, Run
 
 MIB = 1 << 20
 NOISE = (2.1, 0.97, 1.0, 1.06)  # of the rounds, the first of which is the cold one

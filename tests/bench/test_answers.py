@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixedmode.bench.answers import Answers
-from mixedmode.bench.data import Data
-from mixedmode.bench.workload import Workload
 from mixedmode.errors import InternalError
+from mixedmode_bench.answers import Answers
+from mixedmode_bench.data import Data
+from mixedmode_bench.workload import Workload
 from tests.bench.toys import TINY
 
 BAG = replace(TINY, name="bag", key=(), answer="SELECT k, v, v * 3 AS w FROM events")

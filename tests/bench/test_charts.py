@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mixedmode.bench.charts import charts
-from mixedmode.bench.drawing import DARK, LIGHT, Chart, Palette, variables
-from mixedmode.bench.results import Measured
+from mixedmode_bench.charts import charts
+from mixedmode_bench.drawing import DARK, LIGHT, Chart, Palette, variables
+from mixedmode_bench.results import Measured
 from tests.bench.invented import count_sum, document, live, scaling
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mixedmode.bench.data import data_for, default_root
-from mixedmode.bench.workload import Size
 from mixedmode.errors import RetryableError
+from mixedmode_bench.data import data_for, default_root
+from mixedmode_bench.workload import Size
 from tests.bench.toys import TINY, write_events
 
 

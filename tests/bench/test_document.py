@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.contestant import EpochSpan, Outcome
-from mixedmode.bench.document import read_document, write_document
-from mixedmode.bench.results import Document, Entry, Figure, Machine, Measured, Ratio, Run
 from mixedmode.errors import InvalidJobError
+from mixedmode_bench.contestant import EpochSpan, Outcome
+from mixedmode_bench.document import read_document, write_document
+from mixedmode_bench.results import Document, Entry, Figure, Machine, Measured, Ratio, Run
 
 numbers = st.floats(0, 1e9)
 names = st.text(max_size=10)

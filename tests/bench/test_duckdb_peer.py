@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mixedmode.bench.contestant import Task
-from mixedmode.bench.duckdb_peer import DuckDB
-from mixedmode.bench.workload import Mode, Size, Workload
 from mixedmode.job import Job
+from mixedmode_bench.contestant import Task
+from mixedmode_bench.duckdb_peer import DuckDB
+from mixedmode_bench.workload import Mode, Size, Workload
 
 
 def write(folder: Path, _size: Size) -> None:
@@ -64,5 +64,5 @@ def test_a_workload_with_a_feed_is_not_for_one_that_keeps_no_state() -> None:
 
 def test_it_says_how_to_get_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert DuckDB().missing() is None
-    monkeypatch.setattr("mixedmode.bench.duckdb_peer.find_spec", lambda _name: None)
+    monkeypatch.setattr("mixedmode_bench.duckdb_peer.find_spec", lambda _name: None)
     assert DuckDB().missing() == "the package duckdb: pip install duckdb"

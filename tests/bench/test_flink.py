@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mixedmode.bench import flink
-from mixedmode.bench.contestant import Task
-from mixedmode.bench.flink import FlinkBatch, FlinkStreaming
-from mixedmode.bench.workload import Mode, Size, Workload
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job
+from mixedmode_bench import flink
+from mixedmode_bench.contestant import Task
+from mixedmode_bench.flink import FlinkBatch, FlinkStreaming
+from mixedmode_bench.workload import Mode, Size, Workload
 
 EVENTS, KEYS = 2_000, 60
 WHY_NOT = FlinkBatch().missing()

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.flink_files import CountSum, WordCount, newest_rows, write_records
+from mixedmode_bench.flink_files import CountSum, WordCount, newest_rows, write_records
 
 COUNT_SUM, WORD_COUNT = CountSum(("k", "v")), WordCount(("word",))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.measure import DRIVER, Gauge, Peaks, Seen, role_of
+from mixedmode_bench.measure import DRIVER, Gauge, Peaks, Seen, role_of
 
 MIB = 2**20
 ON_LINUX = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel keeps no peaks, or not in /proc")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.bench.ours import Batch, Mixed, Streaming
-from mixedmode.bench.workload import Size
-from mixedmode.bench.workloads.counts import COUNT_SUM, LIVE
-from mixedmode.bench.workloads.windows import WINDOWS
+from mixedmode_bench.ours import Batch, Mixed, Streaming
+from mixedmode_bench.workload import Size
+from mixedmode_bench.workloads.counts import COUNT_SUM, LIVE
+from mixedmode_bench.workloads.windows import WINDOWS
 from tests.bench.tiny import check_epochs, run_and_check, tiny_task
 
 pytestmark = pytest.mark.spark

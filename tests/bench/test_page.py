@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mixedmode.bench.charts import charts
-from mixedmode.bench.page import as_html, write_page
-from mixedmode.bench.results import Document
+from mixedmode_bench.charts import charts
+from mixedmode_bench.page import as_html, write_page
+from mixedmode_bench.results import Document
 from tests.bench.invented import count_sum, document
 
 VOID = {"meta", "br", "link", "img"}

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.contestants import CONTESTANTS, MODES, PEERS, find_workload, make_contestant, workload_names
-from mixedmode.bench.plan import SCALING, Options, checked, groups, resized
-from mixedmode.bench.workload import Size, Workload
 from mixedmode.errors import InvalidJobError
+from mixedmode_bench.contestants import CONTESTANTS, MODES, PEERS, find_workload, make_contestant, workload_names
+from mixedmode_bench.plan import SCALING, Options, checked, groups, resized
+from mixedmode_bench.workload import Size, Workload
 from tests.bench.toys import TINY, WORKLOAD, Plain
 
 KNOWN = ("count-sum", "live", "word-count")

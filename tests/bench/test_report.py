@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mixedmode.bench.report import as_text
-from mixedmode.bench.results import Document
+from mixedmode_bench.report import as_text
+from mixedmode_bench.results import Document
 from tests.bench.invented import count_sum, document, live
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.contestant import EpochSpan, Outcome
-from mixedmode.bench.contestants import CONTESTANTS
-from mixedmode.bench.results import Entry, Figure, Measured, Ratio, Run
-from mixedmode.bench.rounds import figures, live_epochs, median_seconds, ratios, turns
-from mixedmode.bench.targets import FIGURES, MULTIPLES, RATIOS
+from mixedmode_bench.contestant import EpochSpan, Outcome
+from mixedmode_bench.contestants import CONTESTANTS
+from mixedmode_bench.results import Entry, Figure, Measured, Ratio, Run
+from mixedmode_bench.rounds import figures, live_epochs, median_seconds, ratios, turns
+from mixedmode_bench.targets import FIGURES, MULTIPLES, RATIOS
 
 names = st.lists(st.text(min_size=1, max_size=3), unique=True, max_size=6)
 seconds = st.floats(0.01, 1e4)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mixedmode.bench.document import read_document, write_document
-from mixedmode.bench.plan import Options
-from mixedmode.bench.results import Document, Entry
-from mixedmode.bench.run import Place, run_benchmark
 from mixedmode.errors import InternalError, InvalidJobError, RetryableError
+from mixedmode_bench.document import read_document, write_document
+from mixedmode_bench.plan import Options
+from mixedmode_bench.results import Document, Entry
+from mixedmode_bench.run import Place, run_benchmark
 from tests.bench.toys import WORKLOAD, workers_left
 
 
@@ -65,8 +65,8 @@ def test_contestants_take_turns_over_the_same_data(desk: Desk) -> None:
 def test_before_each_warm_run_there_is_one_that_is_not_measured_and_is_small_for_who_is_slow(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, whole_max_s: float, events: int
 ) -> None:
-    monkeypatch.setattr("mixedmode.bench.run._WARM_UP_EVENTS_MIN", 10)
-    monkeypatch.setattr("mixedmode.bench.run._WARM_UP_WHOLE_MAX_S", whole_max_s)
+    monkeypatch.setattr("mixedmode_bench.run._WARM_UP_EVENTS_MIN", 10)
+    monkeypatch.setattr("mixedmode_bench.run._WARM_UP_WHOLE_MAX_S", whole_max_s)
     (measured,) = run_benchmark(asked("Remembers", rounds=2), desk.place).measured
     (entry,) = measured.entries
     assert [run.outcome.parts["events before"] for run in entry.runs] == [0, events, events]
@@ -94,7 +94,7 @@ def test_another_size_is_not_the_one_of_the_targets(desk: Desk) -> None:
 def test_the_sizes_of_scaling_share_their_processes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     scaled = {"SCALED": WORKLOAD, "SCALING_EVENTS": (20, 40), "SCALING_KEYS": (2, 4)}
     for name, value in {**scaled, "SCALING_CONTESTANTS": toys("Plain")}.items():
-        monkeypatch.setattr(f"mixedmode.bench.plan.{name}", value)
+        monkeypatch.setattr(f"mixedmode_bench.plan.{name}", value)
     document = run_benchmark(replace(asked("Plain", "Part"), workloads=("scaling",)), desk.place)
     found = [(m.workload, m.events, m.keys, [run.round for run in m.entries[0].runs]) for m in document.measured]
     assert found == [("scaling", 40, 2, [0, 1]), ("scaling", 40, 4, [1]), ("scaling", 20, 4, [1])]
@@ -134,9 +134,9 @@ def test_one_that_is_missing_and_was_named_is_an_error(desk: Desk) -> None:
 
 def test_one_that_is_missing_and_was_not_named_is_left_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = dict(zip(("mixed", "duckdb"), toys("Plain", "Missing"), strict=True))
-    monkeypatch.setattr("mixedmode.bench.contestants.CONTESTANTS", registry)
-    monkeypatch.setattr("mixedmode.bench.plan.CONTESTANTS", registry)
-    monkeypatch.setattr("mixedmode.bench.plan.PEERS", ("duckdb",))
+    monkeypatch.setattr("mixedmode_bench.contestants.CONTESTANTS", registry)
+    monkeypatch.setattr("mixedmode_bench.plan.CONTESTANTS", registry)
+    monkeypatch.setattr("mixedmode_bench.plan.PEERS", ("duckdb",))
     options = replace(asked(), modes=toys("Plain"), peers=None)
     (measured,) = run_benchmark(options, desk.place).measured
     assert measured.left_out == {"duckdb": "the package nothing: pip install nothing"}

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mixedmode.bench.spark import STATE_STORE, SparkBatch, SparkStreaming, newest_rows
-from mixedmode.bench.workload import Size
-from mixedmode.bench.workloads.counts import LIVE
-from mixedmode.bench.workloads.rows import WIDE
-from mixedmode.bench.workloads.windows import WINDOWS
+from mixedmode_bench.spark import STATE_STORE, SparkBatch, SparkStreaming, newest_rows
+from mixedmode_bench.workload import Size
+from mixedmode_bench.workloads.counts import LIVE
+from mixedmode_bench.workloads.rows import WIDE
+from mixedmode_bench.workloads.windows import WINDOWS
 from tests.bench.tiny import check_epochs, run_and_check, tiny_task
 
 

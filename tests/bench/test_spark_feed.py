@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from mixedmode.bench.contestant import EpochSpan
-from mixedmode.bench.feed import Feed, live_parts, with_events
+from mixedmode_bench.contestant import EpochSpan
+from mixedmode_bench.feed import Feed, live_parts, with_events
 
 
 @dataclass
@@ -34,7 +34,7 @@ def test_a_file_comes_in_when_the_one_before_it_is_published(tmp_path: Path, mon
     assert feed.let_in()
     assert [path.name for path in folder.iterdir()] == ["b.parquet"], "in their order, not in that of their names"
     now = iter((103.0, 109.5))
-    monkeypatch.setattr("mixedmode.bench.feed.time.time", lambda: next(now))
+    monkeypatch.setattr("mixedmode_bench.feed.time.time", lambda: next(now))
     assert feed.published(7)
     assert pq.read_table(folder / "a.parquet").num_rows == 6
     assert not feed.published(8)

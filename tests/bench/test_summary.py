@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.contestant import Outcome
-from mixedmode.bench.results import Entry, Run
-from mixedmode.bench.summary import (
+from mixedmode_bench.contestant import Outcome
+from mixedmode_bench.results import Entry, Run
+from mixedmode_bench.summary import (
     Spread,
     by_workload,
     lines,

@@ -9,9 +9,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from mixedmode.bench.supervisor import LIMITS, Worker
-from mixedmode.bench.worker import TaskNote
 from mixedmode.errors import RetryableError
+from mixedmode_bench.supervisor import LIMITS, Worker
+from mixedmode_bench.worker import TaskNote
 from tests.bench.toys import TINY, WORKLOAD, workers_left
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.summary import Goal, Spread
-from mixedmode.bench.texts import (
+from mixedmode_bench.summary import Goal, Spread
+from mixedmode_bench.texts import (
     bound_text,
     bytes_text,
     count_text,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.bench.transform import TransformWithState, TransformWithStateInitial
-from mixedmode.bench.workload import Size
-from mixedmode.bench.workloads import WORKLOADS
-from mixedmode.bench.workloads.counts import COUNT_SUM
+from mixedmode_bench.transform import TransformWithState, TransformWithStateInitial
+from mixedmode_bench.workload import Size
+from mixedmode_bench.workloads import WORKLOADS
+from mixedmode_bench.workloads.counts import COUNT_SUM
 from tests.bench.tiny import check_epochs, run_and_check, tiny_task
 
 

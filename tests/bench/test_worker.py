@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mixedmode.bench.worker import Command, Reply, TaskNote, bind_to, serve
-from mixedmode.bench.workload import Size
+from mixedmode_bench.worker import Command, Reply, TaskNote, bind_to, serve
+from mixedmode_bench.workload import Size
 from tests.bench.toys import TINY, WORKLOAD, Plain
 
 

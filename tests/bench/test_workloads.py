@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench import events
-from mixedmode.bench.workload import Size, Workload
-from mixedmode.bench.workloads import WORKLOADS
-from mixedmode.bench.workloads.counts import COUNT_SUM, COUNT_SUM_40M, LIVE, SKEWED, WORD_COUNT
-from mixedmode.bench.workloads.flights import PLACE, flights_workload, found_flights
-from mixedmode.bench.workloads.rows import WIDE
-from mixedmode.bench.workloads.windows import WINDOWS
+from mixedmode_bench import events
+from mixedmode_bench.workload import Size, Workload
+from mixedmode_bench.workloads import WORKLOADS
+from mixedmode_bench.workloads.counts import COUNT_SUM, COUNT_SUM_40M, LIVE, SKEWED, WORD_COUNT
+from mixedmode_bench.workloads.flights import PLACE, flights_workload, found_flights
+from mixedmode_bench.workloads.rows import WIDE
+from mixedmode_bench.workloads.windows import WINDOWS
 
 OWN = (COUNT_SUM, LIVE, COUNT_SUM_40M, WORD_COUNT, WINDOWS, WIDE, SKEWED)
 SIZE = Size(2000, 100)

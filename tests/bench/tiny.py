@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from mixedmode.bench import events
-from mixedmode.bench.answers import Answers
-from mixedmode.bench.contestant import Contestant, Outcome, Task
-from mixedmode.bench.data import Data
-from mixedmode.bench.workload import Size, Workload
+from mixedmode_bench import events
+from mixedmode_bench.answers import Answers
+from mixedmode_bench.contestant import Contestant, Outcome, Task
+from mixedmode_bench.data import Data
+from mixedmode_bench.workload import Size, Workload
 
 CORES = 2
 

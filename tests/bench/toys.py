@@ -11,9 +11,9 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mixedmode.bench.contestant import EpochSpan, Outcome, Task
-from mixedmode.bench.workload import Mode, Size, Workload
 from mixedmode.job import Job
+from mixedmode_bench.contestant import EpochSpan, Outcome, Task
+from mixedmode_bench.workload import Mode, Size, Workload
 
 
 def workers_left() -> list[psutil.Process]:
@@ -23,7 +23,7 @@ def workers_left() -> list[psutil.Process]:
 
 def _is_worker(process: psutil.Process) -> bool:
     try:
-        return "mixedmode.bench.worker" in " ".join(process.cmdline())
+        return "mixedmode_bench.worker" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # gone meanwhile, or a zombie
         return False
 

@@ -6,10 +6,10 @@ To write them anew: `python -m tests.docs.results` prints the section.
 from collections.abc import Iterator
 from pathlib import Path
 
-from mixedmode.bench.document import read_document
-from mixedmode.bench.results import Document, Measured
-from mixedmode.bench.summary import Goal, goals, lines, rounds_text
-from mixedmode.bench.texts import bound_text, count_text, event_text, goal_text, seconds_text, spread_text, times_text
+from mixedmode_bench.document import read_document
+from mixedmode_bench.results import Document, Measured
+from mixedmode_bench.summary import Goal, goals, lines, rounds_text
+from mixedmode_bench.texts import bound_text, count_text, event_text, goal_text, seconds_text, spread_text, times_text
 
 FOLDER = Path(__file__).parents[2] / "bench" / "results"
 KEPT = ("main.json", "live.json", "sizes.json", "flights.json", "workloads.json", "scaling.json")

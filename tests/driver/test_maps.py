@@ -13,7 +13,7 @@ from mixedmode.driver.rescale_requests import ask_to_rescale
 from mixedmode.driver.run import Until
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from operators.map.items import ItemCodec
+from mixedmode.operators.map.items import ItemCodec
 from tests.driver.job_folder import JobFolder, record
 from tests.harness import ManualClock, manifests, output_changes, run
 

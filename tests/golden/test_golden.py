@@ -10,7 +10,7 @@ from mixedmode.checkpoint.savepoint import read_savepoint, savepoint_manifest, v
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.driver.run import Until
-from operators.map.items import ItemCodec
+from mixedmode.operators.map.items import ItemCodec
 from tests.differential.oracle import differences, keyed
 from tests.differential.stories import fold
 from tests.golden import visits

@@ -10,10 +10,10 @@ import yaml
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.operators.map import MapOperator, MapReference
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.stages import JobPlan, MapStage, SqlText
 from mixedmode.process import MapFunction, Record
-from operators.map import MapOperator, MapReference
 
 FIELDS = (pa.field("k", pa.string()), pa.field("v", pa.int64()))
 

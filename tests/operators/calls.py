@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from operators.aggregate import AggregateFunction, Column, aggregate_function, aggregator_for
+from mixedmode.operators.aggregate import AggregateFunction, Column, aggregate_function, aggregator_for
 from tests.operators.arguments import ARGUMENTS, column
 from tests.operators.oracle import order_of
 from tests.operators.partials import Partials, fold, merge, stored

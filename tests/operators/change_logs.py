@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.changes import KeyedChanges
 from tests.operators.oracle import Record, aggregate, close, identical, tolerance
 
 Row = tuple[Any, ...]  # the key, and then the arguments

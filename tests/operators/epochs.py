@@ -15,6 +15,9 @@ import pyarrow as pa
 from sortedcontainers import SortedDict
 
 from mixedmode.keys import KeyGroupRange
+from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
+from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, SubtaskContext
 from mixedmode.sort import sort_table
 from mixedmode.sort.tables import whole_keys
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend
@@ -22,9 +25,6 @@ from mixedmode.state.memory import MemoryBackend
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.replica import WantedRun, columns_of
 from mixedmode.time import MIN_TIME_US, EpochTime
-from operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
-from operators.aggregate.changes import KeyedChanges
-from operators.interface import WEIGHT_COLUMN, Batch, SubtaskContext
 
 MAX_PARALLELISM = 4  # few key groups, so that several keys share one
 Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator

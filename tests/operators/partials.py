@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mixedmode.operators.aggregate import Aggregator, aggregate_function, aggregator_for
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Rows
+from mixedmode.operators.aggregate.values import Argument
 from mixedmode.state import RowCodec
-from operators.aggregate import Aggregator, aggregate_function, aggregator_for
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Rows
-from operators.aggregate.values import Argument
 
 
 @dataclass(frozen=True, slots=True)

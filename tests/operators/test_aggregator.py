@@ -4,10 +4,10 @@ import pickle
 
 import pyarrow as pa
 
-from operators.aggregate import argument_name
-from operators.aggregate.aggregator import aggregator_for
-from operators.aggregate.functions import Column, aggregate_function
-from operators.aggregate.registers import Count, ExactSum, FloatSum
+from mixedmode.operators.aggregate import argument_name
+from mixedmode.operators.aggregate.aggregator import aggregator_for
+from mixedmode.operators.aggregate.functions import Column, aggregate_function
+from mixedmode.operators.aggregate.registers import Count, ExactSum, FloatSum
 from tests.operators.partials import aggregator_of, fold
 
 STEP = {

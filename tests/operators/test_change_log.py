@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema
-from operators.aggregate import AggregateOperator, MultisetAggregateOperator, aggregate_function, aggregator_for
+from mixedmode.operators.aggregate import (
+    AggregateOperator,
+    MultisetAggregateOperator,
+    aggregate_function,
+    aggregator_for,
+)
 from tests.operators.arguments import doubles
 from tests.operators.change_logs import Follower, LogEpoch, Row, change_logs
 from tests.operators.epochs import MemoryState, Operator, State, change_log_of, map_side, run_epoch

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.changes import KeyedChanges
 
 KEYS = [pa.field("k", pa.string()), pa.field("n", pa.int16())]
 FIELDS = [pa.field("total", pa.decimal128(15, 2)), pa.field("ok", pa.bool_())]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from operators.aggregate import aggregate_function
+from mixedmode.operators.aggregate import aggregate_function
 from tests.operators.arguments import ARGUMENTS
 from tests.operators.calls import Asked, Row, cases, expected, found, same
 

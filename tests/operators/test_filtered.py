@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from operators.aggregate import Column, aggregate_function, aggregator_for
-from operators.aggregate.registers import Filtered, Rows
-from operators.aggregate.values import Argument
+from mixedmode.operators.aggregate import Column, aggregate_function, aggregator_for
+from mixedmode.operators.aggregate.registers import Filtered, Rows
+from mixedmode.operators.aggregate.values import Argument
 from tests.operators.calls import Asked, Row, cases, expected, found, same
 from tests.operators.partials import fold
 

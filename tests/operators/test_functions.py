@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from operators.aggregate import aggregate_function
+from mixedmode.operators.aggregate import aggregate_function
 from tests.operators.arguments import ARGUMENTS, DECIMALS, FLOATS, INTEGERS, NUMBERS, column, decimal_of
 from tests.operators.oracle import FUNCTIONS, Record, aggregate, close, identical, tolerance
 from tests.operators.partials import Partials, aggregator_of, fold, merge, stored

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.keys import KeySchema
-from operators.aggregate import AggregateOperator, Aggregator, KeyedChanges, MultisetAggregateOperator, aggregator_for
+from mixedmode.operators.aggregate import (
+    AggregateOperator,
+    Aggregator,
+    KeyedChanges,
+    MultisetAggregateOperator,
+    aggregator_for,
+)
 from tests.operators.calls import Asked, expected, same
 from tests.operators.calls import Row as Record
 from tests.operators.change_logs import Row, change_logs

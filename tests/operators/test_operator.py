@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate import AggregateOperator
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 from mixedmode.sort import Combine, sort_table
-from operators.aggregate import AggregateOperator
-from operators.aggregate.reduce import Grouping
-from operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 from tests.operators.epochs import MemoryState, RunState, State, context_of, map_side, run_epoch
 from tests.operators.oracle import Record, aggregate
 from tests.operators.partials import aggregator_of

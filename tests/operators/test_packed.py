@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.state import RowCodec
-from operators.aggregate.packed import (
+from mixedmode.operators.aggregate.packed import (
     Lists,
     distinct_by,
     earliest_by,
@@ -21,8 +20,9 @@ from operators.aggregate.packed import (
     sorted_by,
     unpack,
 )
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.values import Values
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.values import Values
+from mixedmode.state import RowCodec
 
 GROUPS = 4
 WIDE = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.aggregate.reduce import (
+from mixedmode.operators.aggregate.reduce import (
     Grouping,
     bytes_of_ranks,
     count_by,
@@ -18,7 +18,7 @@ from operators.aggregate.reduce import (
     sum_by,
     sum_floats_by,
 )
-from operators.aggregate.values import Values, ordered_values
+from mixedmode.operators.aggregate.values import Values, ordered_values
 from tests.operators.arguments import columns
 
 GROUPS = 4

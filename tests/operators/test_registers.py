@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.aggregate.edges import EdgeInTime
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import (
+from mixedmode.operators.aggregate.edges import EdgeInTime
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import (
     Count,
     CountTrue,
     ExactSum,
@@ -21,7 +21,7 @@ from operators.aggregate.registers import (
     Register,
     Rows,
 )
-from operators.aggregate.values import Argument, Values, limb_count, ordered_kind
+from mixedmode.operators.aggregate.values import Argument, Values, limb_count, ordered_kind
 from tests.operators.arguments import ARGUMENTS, DECIMALS, INTEGERS, column
 from tests.operators.oracle import identical
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.keys import group_range
-from operators.interface import KEY_GROUP_COLUMN
-from operators.running import pieces_by_subtask
+from mixedmode.operators.interface import KEY_GROUP_COLUMN
+from mixedmode.operators.running import pieces_by_subtask
 
 MAX_PARALLELISM = 16
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.aggregate.segments import segments
+from mixedmode.operators.aggregate.segments import segments
 
 
 @pytest.mark.parametrize("key_type", [pa.binary(2), pa.large_binary()], ids=str)

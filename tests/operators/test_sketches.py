@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from operators.aggregate import aggregate_function
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Rows
-from operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
-from operators.aggregate.values import Argument, Values, from_ordered
+from mixedmode.operators.aggregate import aggregate_function
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Rows
+from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
+from mixedmode.operators.aggregate.values import Argument, Values, from_ordered
 from tests.operators.arguments import ARGUMENTS, NUMBERS
 from tests.operators.calls import Asked, Row, cases, expected, found, same
 

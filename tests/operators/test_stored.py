@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.keys import KeySchema
-from operators.aggregate import AggregateOperator, KeyedChanges, MultisetAggregateOperator
+from mixedmode.operators.aggregate import AggregateOperator, KeyedChanges, MultisetAggregateOperator
 from tests.operators.change_logs import LogEpoch, Row, change_logs
 from tests.operators.epochs import MemoryState, State, change_log_of, context_of, map_side, run_epoch
 from tests.operators.partials import aggregator_of

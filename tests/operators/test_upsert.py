@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from operators.aggregate import UpsertOperator
+from mixedmode.operators.aggregate import UpsertOperator
 from tests.operators.epochs import MemoryState, map_side, run_epoch
 
 KEYS = KeySchema((pa.field("k", pa.string()), pa.field("n", pa.int64())))

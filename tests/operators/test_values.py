@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.aggregate.values import (
+from mixedmode.operators.aggregate.values import (
     LIMB_BITS,
     Argument,
     Values,

@@ -11,12 +11,12 @@ import pytest
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.job import Job, SideOutput, Sink, Source
 from mixedmode.keys import KeySchema
+from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.plan.stages import DEAD_LETTER, LATE, JobPlan, KeyedStage, SqlText
 from mixedmode.process import Context, KeyedProcessFunction, ListState, MapState, Record, ReducingState, Ttl, ValueState
 from mixedmode.time import Strategy
-from operators.process import FunctionReference, ProcessOperator
 
 COLUMNS: Mapping[str, pa.DataType] = {"k": pa.string(), "v": pa.int64(), "at": pa.timestamp("us", "UTC")}
 FIELDS = tuple(pa.field(name, data_type) for name, data_type in COLUMNS.items())

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.window import TimeWindowAggregateOperator
 from mixedmode.plan.stages import MAIN, JobPlan, KeyedStage
 from mixedmode.time import Tumbling
-from operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
-from operators.interface import KeyedOperator
-from operators.window import TimeWindowAggregateOperator
 from tests.operators.partials import aggregator_of
 
 KEYS = KeySchema((pa.field("k", pa.string()),))

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.tasks.memory import slice_bytes
-from operators.interface import OperatorAttributes
 
 SETTING = 256 * 2**20
 CONSTANT = 48 * 2**20  # batches as they are read, blocks as they are sent

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import PathTaken
+from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.tasks.memory import SLICE_PIECES_MAX, MemoryShares, decide_pieces, path_for, share_memory, slice_bytes
-from operators.interface import OperatorAttributes
 
 SORTS, DOES_NOT = OperatorAttributes(), OperatorAttributes(internal_sorter_supported=False)
 

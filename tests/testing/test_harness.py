@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import InternalError, InvalidJobError
+from mixedmode.operators.process import LocalFunction, ProcessOperator
 from mixedmode.process import MAX_WATERMARK, MIN_WATERMARK
 from mixedmode.testing import AggregateHarness, FunctionHarness, Harness, OperatorHarness
 from mixedmode.testing.epoch import EpochOutput
 from mixedmode.testing.outputs import Outputs
-from operators.process import LocalFunction, ProcessOperator
 from tests.testing.functions import Totals, alarms, attributes, totals
 
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 from mixedmode.analysis.job import Analysis
 from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
 from mixedmode.keys import KeySchema
+from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
 from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.testing.schemas import schema_of
 from mixedmode.time import Strategy
-from operators.process import FunctionReference, ProcessOperator
 
 
 def local_analysis(_session: object, spec: JobSpec, where: Where) -> Analysis:

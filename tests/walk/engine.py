@@ -27,12 +27,12 @@ from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.executor import spark as stages
 from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings
 from mixedmode.job import Job
+from mixedmode.operators.aggregate import argument_name
+from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
-from operators.aggregate import argument_name
-from operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from tests.harness import ManualClock, Recording
 from tests.walk.analysis import local_analysis
 from tests.walk.faults import Faults, Killed

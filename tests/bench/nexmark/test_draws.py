@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.nexmark.draws import PURPOSES, Int64s, UInt64s, draw, high_below, low_below, unit
+from mixedmode_bench.nexmark.draws import PURPOSES, Int64s, UInt64s, draw, high_below, low_below, unit
 
 
 def test_the_purposes_of_the_first_event_are_the_outputs_of_splitmix64_with_seed_0() -> None:

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mixedmode.bench.nexmark import files
-from mixedmode.bench.nexmark.files import FILES, TABLES, write_events
-from mixedmode.bench.nexmark.generator import Events, Settings, make_events
+from mixedmode_bench.nexmark import files
+from mixedmode_bench.nexmark.files import FILES, TABLES, write_events
+from mixedmode_bench.nexmark.generator import Events, Settings, make_events
 
 DISORDERED = Settings(out_of_order_events=500)
 

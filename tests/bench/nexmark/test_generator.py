@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixedmode.bench.nexmark.generator import ACTIVE_PEOPLE, AUCTIONS_IN_FLIGHT, LEAD, Events, Settings, make_events
-from mixedmode.bench.nexmark.texts import HOT_CHANNELS
+from mixedmode_bench.nexmark.generator import ACTIVE_PEOPLE, AUCTIONS_IN_FLIGHT, LEAD, Events, Settings, make_events
+from mixedmode_bench.nexmark.texts import HOT_CHANNELS
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -160,7 +160,7 @@ def test_another_seed_is_another_stream(stream: Events) -> None:
 
 
 def test_the_stream_is_the_one_that_results_were_measured_on() -> None:
-    """Whoever changes it has to count up DATA_VERSION in mixedmode/bench/nexmark/workloads.py."""
+    """Whoever changes it has to count up DATA_VERSION in bench/src/mixedmode_bench/nexmark/workloads.py."""
     made = make_events(1_000_000, 5, IN_ORDER)
     assert made.bid.to_pylist() == [
         {

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.bench.nexmark import WORKLOADS
-from mixedmode.bench.nexmark.files import write_events
-from mixedmode.bench.nexmark.generator import Settings
-from mixedmode.bench.workload import Size, Workload, answers_in
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
+from mixedmode_bench.nexmark import WORKLOADS
+from mixedmode_bench.nexmark.files import write_events
+from mixedmode_bench.nexmark.generator import Settings
+from mixedmode_bench.workload import Size, Workload, answers_in
 from tests.harness import ManualClock, output_table, run
 
 EVENTS, FILES = 4_000, 3
@@ -186,7 +186,7 @@ def test_a_job_is_told_where_to_read_and_write_and_in_which_mode(tmp_path: Path)
 
 @pytest.mark.parametrize("name", [name.removeprefix("nexmark-") for name in WORKLOADS])
 def test_a_job_file_alone_says_what_has_to_be_set(name: str) -> None:
-    with as_file(files("mixedmode.bench.nexmark") / "queries" / f"{name}.yaml") as path:
+    with as_file(files("mixedmode_bench.nexmark") / "queries" / f"{name}.yaml") as path:
         with pytest.raises(InvalidJobError, match=r"sources\.bid\.path is missing(.|\n)*sink\.path is missing"):
             Job.from_yaml(path)
         assert path.read_text(encoding="utf-8").startswith(f"# Nexmark, query {name[1:]}: ")

@@ -5,8 +5,8 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.bench.nexmark import texts
-from mixedmode.bench.nexmark.draws import draw
+from mixedmode_bench.nexmark import texts
+from mixedmode_bench.nexmark.draws import draw
 
 CUTS = st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 1000)))
 SHORT_CUTS = st.lists(st.tuples(st.integers(0, 2**20), st.integers(10, 14)))

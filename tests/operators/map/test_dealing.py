@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.map.dealing import dealt
+from mixedmode.operators.map.dealing import dealt
 
 ROWS = st.integers(0, 40)
 PARALLELISM = st.integers(1, 9)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from operators.map.items import ItemCodec, ItemMismatchError
+from mixedmode.operators.map.items import ItemCodec, ItemMismatchError
 
 SCALARS = (
     st.none()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.operators.map import KeptList, LocalMap, MapOperator, MapReference
 from mixedmode.process import MapContext, MapFunction, Record
-from operators.map import KeptList, LocalMap, MapOperator, MapReference
 from tests.operators.map.functions import Failing, Filtered, Lists, Repeated, Told, Twisted, Whole
 
 FIELDS = (pa.field("v", pa.int64()),)
@@ -62,7 +62,7 @@ def test_a_method_may_give_any_number_of_rows(tables: list[list[int]]) -> None:
 
 
 def test_more_records_than_are_held_at_once_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("operators.map.operator.SLICE_ROWS", 3)
+    monkeypatch.setattr("mixedmode.operators.map.operator.SLICE_ROWS", 3)
     assert run(operator_of(Repeated), [1] * 10, [2, 1, 1, 1])[0] == [1] * 10 + [2, 2, 1, 1, 1]
 
 

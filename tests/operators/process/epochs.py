@@ -12,12 +12,18 @@ import pyarrow as pa
 from sortedcontainers import SortedDict
 
 from mixedmode.keys import KeySchema, group_range
+from mixedmode.operators.interface import AppendedRows, Batch, SubtaskContext
+from mixedmode.operators.process import (
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+    LocalFunction,
+    OnError,
+    ProcessOperator,
+)
 from mixedmode.sort import ExternalSorter
 from mixedmode.state import KeyedStateBackend
 from mixedmode.state.memory import MemoryBackend
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
-from operators.interface import AppendedRows, Batch, SubtaskContext
-from operators.process import KeyedBatchProcessFunction, KeyedProcessFunction, LocalFunction, OnError, ProcessOperator
 from tests.operators.epochs import RunState
 
 MAX_PARALLELISM = 4  # few key groups, so that several keys share one

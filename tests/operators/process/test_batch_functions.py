@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from operators.process import Context, KeyedBatchProcessFunction, ListState, Record, ValueState
-from operators.process.chunks import CHUNK_ROWS
+from mixedmode.operators.process import Context, KeyedBatchProcessFunction, ListState, Record, ValueState
+from mixedmode.operators.process.chunks import CHUNK_ROWS
 from tests.operators.process.epochs import Epochs, operator_of
 
 OUTPUT = {"k": pa.string(), "total": pa.int64()}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mixedmode.errors import CorruptStateError
-from operators.process import ListState, MapState, Ttl, ValueState
-from operators.process.codec import KeyCodec
+from mixedmode.operators.process import ListState, MapState, Ttl, ValueState
+from mixedmode.operators.process.codec import KeyCodec
 
 STATES: dict[str, Any] = {
     "count": ValueState(int, default=0),

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from operators.process import (
+from mixedmode.operators.process import (
     AggregatingState,
     Context,
     KeyedProcessFunction,
@@ -27,7 +27,7 @@ from operators.process import (
     ValueState,
     incompatibilities,
 )
-from operators.process.descriptions import describe, is_immutable, shown
+from mixedmode.operators.process.descriptions import describe, is_immutable, shown
 from tests.operators.process.epochs import Epochs, operator_of
 
 

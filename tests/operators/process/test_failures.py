@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.errors import CorruptStateError, FencedError, InternalError, InvalidJobError, RetryableError
-from operators.process import (
+from mixedmode.operators.process import (
     DEAD_LETTER_FIELDS,
     Context,
     KeyedProcessFunction,

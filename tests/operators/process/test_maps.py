@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.operators.process import Context, KeyedProcessFunction, MapState, Record, Ttl, ValueState, turns
+from mixedmode.operators.process.due import SWEEP_EVERY_MS
+from mixedmode.operators.process.maps import MAP_STATE_ID
 from mixedmode.state.memory import MemoryBackend
-from operators.process import Context, KeyedProcessFunction, MapState, Record, Ttl, ValueState, turns
-from operators.process.due import SWEEP_EVERY_MS
-from operators.process.maps import MAP_STATE_ID
 from tests.operators.process.epochs import Epochs, operator_of
 
 

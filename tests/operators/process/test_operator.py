@@ -11,12 +11,8 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.keys import KeyGroupRange, KeySchema
-from mixedmode.sort import sort_table
-from mixedmode.state import SingleKeyBackend
-from mixedmode.state.memory import MemoryBackend
-from mixedmode.time import MIN_TIME_US, EpochTime
-from operators.interface import Batch, KeyedOperator, OperatorAttributes, SubtaskContext
-from operators.process import (
+from mixedmode.operators.interface import Batch, KeyedOperator, OperatorAttributes, SubtaskContext
+from mixedmode.operators.process import (
     Context,
     FunctionReference,
     KeyedProcessFunction,
@@ -27,8 +23,12 @@ from operators.process import (
     RecordAttributes,
     ValueState,
 )
-from operators.process.calls import EMIT_ROWS, SEAL_ROWS
-from operators.process.chunks import CHUNK_ROWS
+from mixedmode.operators.process.calls import EMIT_ROWS, SEAL_ROWS
+from mixedmode.operators.process.chunks import CHUNK_ROWS
+from mixedmode.sort import sort_table
+from mixedmode.state import SingleKeyBackend
+from mixedmode.state.memory import MemoryBackend
+from mixedmode.time import MIN_TIME_US, EpochTime
 from tests.operators.process.epochs import Epochs, operator_of
 
 OUTPUT = {"k": pa.string(), "n": pa.int64()}
@@ -187,7 +187,7 @@ def test_of_keys_with_large_state_fewer_are_taken_at_a_time(monkeypatch: pytest.
             return super().read(state_id, keys)
 
     monkeypatch.setattr("tests.operators.process.epochs.MemoryBackend", Watched)
-    monkeypatch.setattr("operators.process.turns.CHUNK_BYTES", 50_000)
+    monkeypatch.setattr("mixedmode.operators.process.turns.CHUNK_BYTES", 50_000)
     epochs = Epochs(operator_of(Hoarder, {}))
     epochs.emit_bytes = 2**22
     records = [(f"k{i}", 0, 0) for i in range(2_000)]

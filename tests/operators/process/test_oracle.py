@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixedmode.time import MAX_TIME_US, MIN_TIME_US
-from operators.interface import OperatorAttributes
-from operators.process import (
+from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.process import (
     Context,
     KeyedProcessFunction,
     ListState,
@@ -32,6 +31,7 @@ from operators.process import (
     due,
     turns,
 )
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.operators.epochs import RunState
 from tests.operators.process.epochs import Epochs, operator_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from operators.classes import file_of
-from operators.process import FunctionReference, KeyedProcessFunction, LocalFunction, Record
+from mixedmode.operators.classes import file_of
+from mixedmode.operators.process import FunctionReference, KeyedProcessFunction, LocalFunction, Record
 
 SOURCE = """
 from mixedmode.process import KeyedProcessFunction

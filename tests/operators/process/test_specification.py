@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.process import Context, KeyedProcessFunction, Record, ValueState
+from mixedmode.operators.process import Context, KeyedProcessFunction, Record, ValueState
 from tests.operators.process.epochs import Epochs, operator_of
 
 FIRED = {"k": pa.string(), "time": pa.int64()}

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from operators.process import (
+from mixedmode.operators.process import (
     AggregatingState,
     Context,
     KeyedProcessFunction,

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.process import Context, KeyedProcessFunction, Record, Timers, ValueState, calls
+from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
-from operators.interface import OperatorAttributes
-from operators.process import Context, KeyedProcessFunction, Record, Timers, ValueState, calls
-from operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from tests.operators.process.epochs import Epochs, Given, operator_of
 
 FIRED = {"k": pa.string(), "domain": pa.string(), "time": pa.int64(), "watermark": pa.int64()}

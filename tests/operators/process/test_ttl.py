@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.time import EpochTime
-from operators.process import (
+from mixedmode.operators.process import (
     Context,
     KeyedProcessFunction,
     ListState,
@@ -20,7 +19,8 @@ from operators.process import (
     Ttl,
     ValueState,
 )
-from operators.process.due import SWEEP_EVERY_MS, groups_to_sweep
+from mixedmode.operators.process.due import SWEEP_EVERY_MS, groups_to_sweep
+from mixedmode.time import EpochTime
 from tests.operators.process.epochs import Epochs, operator_of
 
 

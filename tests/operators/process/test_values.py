@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from operators.process.records import python_records, python_values
-from operators.process.rows import RowMismatchError, to_table
-from operators.process.values import UNFIT, array_of
+from mixedmode.operators.process.records import python_records, python_values
+from mixedmode.operators.process.rows import RowMismatchError, to_table
+from mixedmode.operators.process.values import UNFIT, array_of
 
 TIME = pa.timestamp("us", tz="UTC")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

@@ -16,10 +16,10 @@ import pyarrow as pa
 from sortedcontainers import SortedDict
 
 from mixedmode.keys import KeySchema, group_range, subtask_of_group
+from mixedmode.operators.interface import KEY_GROUP_COLUMN, Batch, Changes, KeyedOperator, SideRows, SubtaskContext
 from mixedmode.sort import ExternalSorter, check_sorted, sort_table
 from mixedmode.state import KeyedStateBackend, MemoryBackend, SingleKeyBackend
 from mixedmode.time import EpochTime
-from operators.interface import KEY_GROUP_COLUMN, Batch, Changes, KeyedOperator, SideRows, SubtaskContext
 from tests.operators.epochs import MemoryState, State
 from tests.operators.oracle import Record, aggregate
 from tests.operators.partials import aggregator_of

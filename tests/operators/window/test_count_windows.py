@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.keys import KeySchema
+from mixedmode.operators.window import CountWindowAggregateOperator
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
-from operators.window import CountWindowAggregateOperator
 from tests.operators.oracle import order_of
 from tests.operators.window.runs import AGGREGATOR, FIXED, KEYED, Event, Run, epoch_time, key_values, results_of
 from tests.operators.window.stories import Epoch, Story, stories

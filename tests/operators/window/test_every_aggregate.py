@@ -8,12 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mixedmode.operators.aggregate import Aggregator, Column, aggregate_function, aggregator_for
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Rows
+from mixedmode.operators.aggregate.values import Argument
+from mixedmode.operators.window import (
+    CountWindowAggregateOperator,
+    SessionAggregateOperator,
+    TimeWindowAggregateOperator,
+)
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, Cumulating, Sliding, Tumbling
-from operators.aggregate import Aggregator, Column, aggregate_function, aggregator_for
-from operators.aggregate.reduce import Grouping
-from operators.aggregate.registers import Rows
-from operators.aggregate.values import Argument
-from operators.window import CountWindowAggregateOperator, SessionAggregateOperator, TimeWindowAggregateOperator
 from tests.operators.epochs import RunState
 from tests.operators.window.runs import AGGREGATOR, KEYED, Event, Run, epoch_time, key_values
 

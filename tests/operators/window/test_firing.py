@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixedmode.operators.window.firing import Firing
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
-from operators.window.firing import Firing
 from tests.operators.window.runs import epoch_time
 
 watermarks = st.integers(-50, 50) | st.sampled_from([MIN_TIME_US, MAX_TIME_US])

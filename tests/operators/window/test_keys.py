@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.keys import KeySchema, encode_keys
-from mixedmode.state.keys import range_of_group, stored_keys
-from mixedmode.time import MAX_TIME_US, MIN_TIME_US
-from operators.window.keys import (
+from mixedmode.operators.window.keys import (
     TIME_BYTES,
     cut_keys,
     encoded_times,
@@ -19,6 +17,8 @@ from operators.window.keys import (
     time_range,
     trailing_times,
 )
+from mixedmode.state.keys import range_of_group, stored_keys
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.operators.window.runs import FIXED, KEYED
 
 times = st.integers(MIN_TIME_US, MAX_TIME_US) | st.sampled_from([MIN_TIME_US, -1, 0, 1, MAX_TIME_US])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
+from mixedmode.operators.window import SessionAggregateOperator
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
 from mixedmode.time.windows import TIME_LIMIT_US
-from operators.window import SessionAggregateOperator
 from tests.operators.window.runs import (
     AGGREGATOR,
     FIXED,

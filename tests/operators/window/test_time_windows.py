@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.keys import KeySchema
+from mixedmode.operators.window import TimeWindowAggregateOperator
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, Cumulating, Sliding, TimeWindows, Tumbling
-from operators.window import TimeWindowAggregateOperator
 from tests.operators.window.runs import AGGREGATOR, FIXED, KEYED, Event, Run, epoch_time, key_values, results_of
 from tests.operators.window.stories import Story, in_one_backlog, stories, stories_within_the_bound
 

@@ -1,0 +1,84 @@
+"""Who takes part: an engine in one mode, in a process of its own, which runs what it is told and tells what it took.
+
+The one idea: everyone is started before the first round and stays, so that every round but the first is warm; the
+rounds take turns, so that the noise of the machine falls on all of them alike.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+
+from mixedmode_bench.workload import Size, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run over the data in `data`, which are there. All that it writes goes to `work`, which is empty.
+
+    waiting: the files of the workload's feed, which no run may change: link them where the run reads.
+    """
+
+    workload: Workload
+    size: Size
+    data: Path
+    work: Path
+    waiting: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSpan:
+    """One epoch, micro-batch or run: what came of it between two moments, in seconds since the run began."""
+
+    start_s: float
+    end_s: float
+    events: int
+    is_backlog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run took. `parts`: seconds by name, of which the whole is made or which stand for themselves.
+
+    `epochs` in order, if it has any; `profile`: seconds of work by stage, added up over all tasks, if it knows.
+    """
+
+    seconds: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    epochs: tuple[EpochSpan, ...] = ()
+    profile: Mapping[str, float] = field(default_factory=dict)
+
+
+class Contestant(Protocol):
+    """One of them. Made in the process that measures, to ask `missing` and `takes`; the rest is called in its own."""
+
+    name: ClassVar[str]  # as on the command line: "mixed", "spark-streaming"
+    title: ClassVar[str]  # as in a table: "Spark Structured Streaming, RocksDB with changelog"
+    #: by workload, "" for all others: more would take too long, so it runs a part, and events per second are compared
+    events_max: ClassVar[Mapping[str, int]]
+
+    def missing(self) -> str | None:
+        """What it lacks on this machine, and how to get it; None if it can run."""
+
+    def takes(self, workload: Workload) -> bool:
+        """Whether it can compute this."""
+
+    def start(self, scratch: Path, cores: int) -> None:
+        """What is not measured: a session, a server, a compiled program. Everything temporary goes to `scratch`."""
+
+    def prepare(self, task: Task) -> None:
+        """What is not measured and depends on the data: they in another format, views over them."""
+
+    def run(self, task: Task) -> Outcome:
+        """The measured part."""
+
+    def rest(self) -> None:
+        """After each run, not measured: it gives back what memory it can, as the machine may not hold all of them."""
+
+    def answer(self, task: Task) -> pa.Table:
+        """What the last run gave, as it stands at the end: one row per key. Not measured."""
+
+    def close(self) -> None:
+        """Ends what `start` began."""

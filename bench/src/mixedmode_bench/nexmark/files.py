@@ -1,0 +1,50 @@
+"""Nexmark's events as Parquet files: a folder per table, several files in each, one after the other in time.
+
+The one idea: a file is a slice of the stream, so the files of a table do not overlap in time, nor in new ids.
+Nobody sees a part of them: they are written beside the folder, which then takes its name.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode_bench.nexmark.generator import Settings, make_events
+
+TABLES = ("person", "auction", "bid")
+FILES = 16  # of each table
+_BLOCK_EVENTS = 250_000  # made at a time, and a row group of bids
+_FIRST_FILE_S = 1_700_000_000
+#: columns whose values come again and again; looking for repeats in the others would only take time
+_REPEATED = ("name", "city", "state", "seller", "category", "auction", "bidder", "channel", "url")
+
+
+def write_events(folder: Path, events: int, settings: Settings, *, files: int = FILES) -> None:
+    """The first `events` events, in `folder`, which must not be there or be empty. It appears whole, or not at all."""
+    draft = folder.with_name(f".{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)  # of a run that was killed
+    for name in TABLES:
+        (draft / name).mkdir(parents=True)
+    for number in range(files):
+        _write_files(draft, number, range(events * number // files, events * (number + 1) // files), settings)
+    draft.replace(folder)
+
+
+def _write_files(folder: Path, number: int, events: range, settings: Settings) -> None:
+    """A file per table. Readers that go by the age of a file take them in the order of their numbers."""
+    paths = {name: folder / name / f"{name}-{number:04d}.parquet" for name in TABLES}
+    writers: dict[str, pq.ParquetWriter] = {}
+    for first in range(events.start, max(events.stop, events.start + 1), _BLOCK_EVENTS):
+        made = make_events(first, min(_BLOCK_EVENTS, events.stop - first), settings)
+        for name in TABLES:
+            table: pa.Table = getattr(made, name)
+            if name not in writers:
+                repeated = [column for column in table.column_names if column in _REPEATED]
+                writers[name] = pq.ParquetWriter(paths[name], table.schema, use_dictionary=repeated, store_schema=False)
+            writers[name].write_table(table)
+    for writer in writers.values():
+        writer.close()
+    for path in paths.values():
+        os.utime(path, (_FIRST_FILE_S + number, _FIRST_FILE_S + number))

@@ -1,0 +1,132 @@
+"""The queries as a user of Spark would write them: in batch, and as streaming queries where Spark can do them.
+
+Columns, their order and what happens to ties are those of the job files. A streaming query gives a window when the
+watermark has passed it, in append mode; what has no window replaces its row, in update mode.
+"""
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+
+from mixedmode_bench.workload import Frames, SparkStreaming
+
+DISORDER = "4 seconds"
+Query = Callable[[Frames], DataFrame]
+
+
+def pass_through(frames: Frames) -> DataFrame:
+    """Query 0."""
+    return frames["bid"].select("auction", "bidder", "price", "dateTime", "extra")
+
+
+def in_euros(frames: Frames) -> DataFrame:
+    """Query 1."""
+    euros = "CAST(0.908 * price AS DECIMAL(23, 3)) AS price"
+    return frames["bid"].selectExpr("auction", "bidder", euros, "dateTime", "extra")
+
+
+def selected(frames: Frames) -> DataFrame:
+    """Query 2."""
+    return frames["bid"].where("auction % 123 = 0").select("auction", "price")
+
+
+def hot_items(frames: Frames) -> DataFrame:
+    """Query 5 in batch: rank the counts of each window."""
+    by_count = Window.partitionBy("window").orderBy(F.desc("num"))
+    most = _counts(frames["bid"]).withColumn("place", F.rank().over(by_count)).where("place = 1")
+    return _bounds_and(most.groupBy("window", "num").agg(_as_text(F.collect_list("auction"))), "num", "auctions")
+
+
+def hot_items_collected(frames: Frames) -> DataFrame:
+    """Query 5 as a stream, where there are no ranks: collect the counts of each window, and look through them."""
+    counted = F.collect_list(F.struct("num", "auction")).alias("counted")
+    windows = _counts(frames["bid"]).groupBy("window").agg(F.max("num").alias("num"), counted)
+    best = F.filter("counted", lambda count: count["num"] == F.col("num"))
+    return _bounds_and(windows, "num", _as_text(F.transform(best, lambda count: count["auction"])))
+
+
+def highest_bid(frames: Frames) -> DataFrame:
+    """Query 7."""
+    place = F.expr("price * 10000000 + unix_micros(dateTime) % 10000000")
+    bid = F.struct("auction", "bidder", "price", "dateTime", "extra")
+    best = frames["bid"].groupBy(F.window("dateTime", "10 seconds")).agg(F.max_by(bid, place).alias("bid"))
+    return _bounds_and(best, "bid.*")
+
+
+def sessions(frames: Frames) -> DataFrame:
+    """Query 11."""
+    by_session = frames["bid"].groupBy(F.session_window("dateTime", "10 seconds").alias("window"), "bidder")
+    return _bounds_and(by_session.agg(F.count("*").alias("bid_count")), "bidder", "bid_count")
+
+
+def bidding_statistics(frames: Frames) -> DataFrame:
+    """Query 15. In batch only: a streaming query of Spark has no distinct counts."""
+    counts = [*_per_rank("count(*)", "bids"), *_per_rank("count(DISTINCT bidder)", "bidders")]
+    counts += _per_rank("count(DISTINCT auction)", "auctions")
+    return _with_day(frames["bid"]).groupBy("day").agg(*counts)
+
+
+def auction_statistics(frames: Frames) -> DataFrame:
+    """Query 17."""
+    prices = [F.expr(f"{name}(price) AS {name}_price") for name in ("min", "max", "avg", "sum")]
+    return _with_day(frames["bid"]).groupBy("auction", "day").agg(*_per_rank("count(*)", "bids"), *prices)
+
+
+def last_bids(frames: Frames) -> DataFrame:
+    """Query 18."""
+    bid = F.struct("price", "channel", "url", "dateTime", "extra")
+    last = frames["bid"].groupBy("auction", "bidder").agg(F.max_by(bid, "dateTime").alias("bid"))
+    return last.select("auction", "bidder", "bid.*")
+
+
+def appending(query: Query) -> SparkStreaming:
+    """The query over a stream of bids with a watermark; each row is given once."""
+    return SparkStreaming(lambda frames: query({"bid": frames["bid"].withWatermark("dateTime", DISORDER)}), "append")
+
+
+def _counts(bid: DataFrame) -> DataFrame:
+    return bid.groupBy(F.window("dateTime", "10 seconds", "2 seconds"), "auction").agg(F.count("*").alias("num"))
+
+
+def _as_text(auctions: Column) -> Column:
+    return F.array_join(F.array_sort(auctions), " ").alias("auctions")
+
+
+def _bounds_and(windows: DataFrame, *columns: str | Column) -> DataFrame:
+    return windows.select(F.expr("window.start AS window_start"), F.expr("window.end AS window_end"), *columns)
+
+
+def _with_day(bid: DataFrame) -> DataFrame:
+    return bid.withColumn("day", F.date_format("dateTime", "yyyy-MM-dd"))
+
+
+def _per_rank(function: str, name: str) -> list[Column]:
+    """The function over all bids, and over those of each range of the price."""
+    ranks = enumerate(("price < 10000", "price >= 10000 AND price < 1000000", "price >= 1000000"), 1)
+    filtered = [f"{function} FILTER (WHERE {condition}) AS rank{rank}_{name}" for rank, condition in ranks]
+    return [F.expr(column) for column in (f"{function} AS total_{name}", *filtered)]
+
+
+#: by the name of the job file
+BATCH: Mapping[str, Query] = {
+    "q0": pass_through,
+    "q1": in_euros,
+    "q2": selected,
+    "q5": hot_items,
+    "q7": highest_bid,
+    "q11": sessions,
+    "q15": bidding_statistics,
+    "q17": auction_statistics,
+    "q18": last_bids,
+}
+STREAMING: Mapping[str, SparkStreaming] = {
+    "q0": SparkStreaming(pass_through, "append"),
+    "q1": SparkStreaming(in_euros, "append"),
+    "q2": SparkStreaming(selected, "append"),
+    "q5": appending(hot_items_collected),
+    "q7": appending(highest_bid),
+    "q11": appending(sessions),
+    "q17": SparkStreaming(auction_statistics),
+    "q18": SparkStreaming(last_bids),
+}

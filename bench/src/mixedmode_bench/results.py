@@ -1,0 +1,132 @@
+"""What a benchmark found, as values and as a JSON document; everything that is shown is made of it.
+
+Format 1. Times in seconds, memory and files in bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from mixedmode_bench.contestant import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one contestant. `round` 0 is the cold one: the first thing that its process does.
+
+    peak_bytes: by role of the process ("driver", "JVM", "Python worker"), the most that one of them ever had resident
+    in this run; with several of a role, their sum at the worst moment of each. written_bytes: to disks, by all of its
+    processes; None where the system does not tell.
+    """
+
+    round: int
+    outcome: Outcome
+    peak_bytes: Mapping[str, int] = field(default_factory=dict)
+    written_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """All runs of one contestant on one workload. `events` is what it ran over, if less than the others."""
+
+    contestant: str
+    title: str
+    is_ours: bool
+    events: int
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times as long `slower` took per event as `faster`, in each warm round. `at_least`: the target, if any.
+
+    Where a target is an upper bound of ours against something faster, ours is `slower` and `at_most` is given.
+    of: the part of the run that is compared, such as "large epochs"; "" for all of it.
+    """
+
+    slower: str
+    faster: str
+    by_round: tuple[float, ...]
+    at_least: float | None = None
+    at_most: float | None = None
+    of: str = ""
+
+    @property
+    def value(self) -> float:
+        """The median over the rounds, which is what a target is compared with."""
+        return median(self.by_round)
+
+    @property
+    def is_met(self) -> bool | None:
+        """None without a target."""
+        return _is_met(self.value, self.at_least, self.at_most)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What one contestant reached, in each warm round, where that has a target of its own.
+
+    unit: "events/s", "s", or "x", which is a multiple of what `name` says.
+    """
+
+    name: str
+    contestant: str
+    unit: str
+    by_round: tuple[float, ...]
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The median over the rounds, which is what a target is compared with."""
+        return median(self.by_round)
+
+    @property
+    def is_met(self) -> bool | None:
+        """None without a target."""
+        return _is_met(self.value, self.at_least, self.at_most)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One workload at one size. `is_full`: it is the size that the targets are stated for; else they mean nothing."""
+
+    workload: str
+    title: str
+    events: int
+    keys: int
+    input_bytes: int
+    entries: tuple[Entry, ...]
+    ratios: tuple[Ratio, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)  # contestant -> why
+    figures: tuple[Figure, ...] = ()
+    is_full: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where it ran, with the versions of everything."""
+
+    cores: int
+    memory_bytes: int
+    processor: str
+    system: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole run of the benchmark. `command` reproduces it; `started` is ISO 8601, UTC."""
+
+    command: str
+    started: str
+    rounds: int
+    machine: Machine
+    measured: tuple[Measured, ...]
+    format: int = 1
+
+
+def _is_met(value: float, at_least: float | None, at_most: float | None) -> bool | None:
+    if at_least is None and at_most is None:
+        return None
+    return (at_least is None or value >= at_least) and (at_most is None or value <= at_most)

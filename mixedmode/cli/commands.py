@@ -1,0 +1,49 @@
+"""Commands that other distributions add: entry points of the group `mixedmode.commands`, each a function for typer.
+
+The benchmark is one (bench/pyproject.toml). Where it is not installed, `mixedmode bench` says how to install it.
+"""
+
+from importlib.metadata import EntryPoint, entry_points
+
+import typer
+
+from mixedmode.cli.messages import errors_as_messages
+from mixedmode.errors import InvalidJobError
+
+GROUP = "mixedmode.commands"
+_ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add every command that is installed, by the name of its entry point."""
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    for name, point in sorted(points.items()):
+        _add(app, name, point)
+    if "bench" not in points:
+        app.command("bench", hidden=True, context_settings=_ANYTHING)(_benchmark_is_missing)
+
+
+def _add(app: typer.Typer, name: str, point: EntryPoint) -> None:
+    try:
+        app.command(name)(point.load())
+    except ImportError as error:
+        cause = str(error)
+
+        def broken() -> None:
+            with errors_as_messages():
+                msg = (
+                    "the command is installed and cannot be loaded. Install its distribution again. "
+                    f"command={name}, entry_point={point.value}, cause={cause}"
+                )
+                raise InvalidJobError(msg)
+
+        app.command(name, hidden=True, context_settings=_ANYTHING)(broken)
+
+
+def _benchmark_is_missing() -> None:
+    with errors_as_messages():
+        msg = (
+            "the benchmark is a distribution of its own, mixedmode-bench, and it is not installed. Install it from the "
+            "folder bench/ of mixedmode's repository: pip install ./bench"
+        )
+        raise InvalidJobError(msg)
