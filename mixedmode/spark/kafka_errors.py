@@ -1,6 +1,6 @@
 """What Spark's Kafka connector and Kafka's clients say when something fails, and what that means for the reader.
 
-A part of spark_errors.py, the one place that branches on such texts.
+A part of errors.py, the one place that branches on such texts.
 """
 
 import re
