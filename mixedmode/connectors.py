@@ -1,4 +1,4 @@
-"""Connectors of your own: a class that reads, a class that writes. Name it in the job with `format: python`, done.
+"""Connectors of your own: a class that reads, a class that writes. Name it in the job with `format: custom`, done.
 
     from mixedmode.connectors import CustomSource
 
@@ -23,7 +23,7 @@
 In a job file (`pages.py` lies next to it):
 
     sources:
-      trips: {format: python, class: pages:Pages, args: {url: "https://example.org/trips"}, event-time: at}
+      trips: {format: custom, class: pages:Pages, args: {url: "https://example.org/trips"}, event-time: at}
 
 What holds for both:
   * The arguments of `__init__` are `args` of the job file. A text in them may hold `${env:NAME}`.

@@ -14,13 +14,13 @@ from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.operators.classes import ClassKind, NamedClass, file_of
 from mixedmode.secrets import hidden, resolve
 
-__all__ = ["OwnSink", "OwnSource", "call", "calling", "made"]
+__all__ = ["CustomSinkClass", "CustomSourceClass", "call_user_method", "calling", "instantiate"]
 
 T = TypeVar("T", CustomSource, CustomSink)
 R = TypeVar("R")
 
 
-class OwnSource(NamedClass[CustomSource]):
+class CustomSourceClass(NamedClass[CustomSource]):
     """A source that a job names."""
 
     __slots__ = ()
@@ -32,7 +32,7 @@ class OwnSource(NamedClass[CustomSource]):
     )
 
 
-class OwnSink(NamedClass[CustomSink]):
+class CustomSinkClass(NamedClass[CustomSink]):
     """A sink that a job names."""
 
     __slots__ = ()
@@ -44,7 +44,7 @@ class OwnSink(NamedClass[CustomSink]):
     )
 
 
-def made(named: NamedClass[T]) -> T:
+def instantiate(named: NamedClass[T]) -> T:
     """A new object of the class. Raises InvalidJobError, without secrets, when there is none to be had."""
     try:
         return replace(named, args=_resolved(named.args)).create()
@@ -52,7 +52,7 @@ def made(named: NamedClass[T]) -> T:
         raise InvalidJobError(hidden(str(error))) from None  # what it is chained to may hold a secret
 
 
-def call(named: NamedClass[T], own: T, method: Callable[..., R], *arguments: Any) -> R:
+def call_user_method(named: NamedClass[T], own: T, method: Callable[..., R], *arguments: Any) -> R:
     """What a method of the object `own` gives. Raises as `calling`."""
     with calling(named, own, method.__name__):
         return method(*arguments)

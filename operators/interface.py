@@ -53,7 +53,7 @@ class Batch:
     """A slice of the input of a keyed step; arrays are (n,), in the order of arrival.
 
     `keys` have the types of the operator's key schema, `arguments` those of its arguments. `times_us` is None where the
-    input has no event time; `weights` is None where rows are only added (no change log).
+    input has no event time; `weights` is None where rows are only added (no changelog).
     """
 
     keys: list[pa.Array]
@@ -89,7 +89,7 @@ class Changes(Protocol):
     def upserts(self) -> pa.Table:
         """For a sink: one row per change with `_op`; a deleted row has its key columns and NULL."""
 
-    def change_log(self) -> pa.Table:
+    def changelog(self) -> pa.Table:
         """For another step: previous rows with `_weight` -1, new rows with `_weight` +1."""
 
 
@@ -103,7 +103,7 @@ class AppendedRows:
         """See Changes."""
         return self.rows.append_column(OP_COLUMN, pa.repeat(pa.scalar(INSERT, OP_TYPE), self.rows.num_rows))
 
-    def change_log(self) -> pa.Table:
+    def changelog(self) -> pa.Table:
         """See Changes."""
         return self.rows.append_column(WEIGHT_COLUMN, pa.array(np.ones(self.rows.num_rows, np.int64)))
 

@@ -43,8 +43,8 @@ def count_and_sum(key_type: str = "int64") -> KeyedStage:
         arguments=(VALUE,),
         argument_types=(pa.float64(),),
         event_time=None,
-        is_change_log=False,
-        operator=AggregateOperator(aggregator(), key_schema, is_change_log=False, needs_previous=False),
+        is_changelog=False,
+        operator=AggregateOperator(aggregator(), key_schema, is_changelog=False, emits_retractions=False),
         description="count and sum",
     )
 

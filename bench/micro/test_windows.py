@@ -27,7 +27,7 @@ pytestmark = [
 KINDS = pytest.mark.parametrize("keys", [100, 10_000, 1_000_000], ids=["100 keys", "10,000 keys", "1 M keys"])
 
 OPERATOR = TimeWindowAggregateOperator(
-    aggregator(), KEY_SCHEMA, Tumbling(WINDOW_US), allowed_lateness_us=0, early_every_ms=None, needs_previous=False
+    aggregator(), KEY_SCHEMA, Tumbling(WINDOW_US), allowed_lateness_us=0, early_every_ms=None, emits_retractions=False
 )
 
 

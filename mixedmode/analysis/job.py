@@ -224,7 +224,7 @@ class _Chain:
                 arguments=tuple(quoted(field.name) for field in rest),
                 argument_types=tuple(field.type for field in rest),
                 event_time=None,
-                is_change_log=True,
+                is_changelog=True,
                 operator=UpsertOperator(keys, tuple(rest)),
                 description="upsert",
             )
@@ -267,7 +267,7 @@ class _Chain:
 
 def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
     """All stages but the last also give the rows that a change replaces."""
-    return tuple(stage if stage is stages[-1] else stage.giving_previous() for stage in stages)
+    return tuple(stage if stage is stages[-1] else stage.with_retractions() for stage in stages)
 
 
 def _event_times(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:

@@ -32,7 +32,7 @@ RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATT
 class StepInput:
     """What a keyed step is built on: a streaming stand-in of its input, and the sql steps that give it.
 
-    `keyed_before` is the number of keyed steps before it, whose rows are a change log.
+    `keyed_before` is the number of keyed steps before it, whose rows are a changelog.
     """
 
     frame: DataFrame
@@ -42,7 +42,7 @@ class StepInput:
     partition_column: str | None
 
     @property
-    def is_change_log(self) -> bool:
+    def is_changelog(self) -> bool:
         """Whether rows may be taken back."""
         return self.keyed_before > 0
 
@@ -63,7 +63,7 @@ class AggregateStage:
             keys=tuple(key_field(given.frame, column, self._where("key-by")) for column in step.key_by),
             arguments={text: self._argument_type(text) for text in expressions_of(step)},
             has_event_time=given.event_time is not None,
-            is_change_log=given.is_change_log,
+            is_changelog=given.is_changelog,
         )
         operator = aggregate_operator(step, columns, self._where)
         return KeyedStage(
@@ -73,7 +73,7 @@ class AggregateStage:
             arguments=tuple(columns.arguments),
             argument_types=tuple(columns.arguments.values()),
             event_time=given.event_time,
-            is_change_log=given.is_change_log,
+            is_changelog=given.is_changelog,
             operator=operator,
             description=description(step, columns, operator),
             partition_column=given.partition_column,
@@ -89,7 +89,7 @@ class AggregateStage:
         except PySparkException as error:
             raise refused(where, error) from error
         check_stateless(plan, where=where)
-        if self._given.is_change_log:
+        if self._given.is_changelog:
             check_repeatable(plan, where=where)
         check_one_value(plan, where=where)
         return arrow_type(projected.schema[0].dataType, f"{where}: {text}")
@@ -131,7 +131,7 @@ class ProcessStage:
             arguments=tuple(quoted(field.name) for field in record_fields),
             argument_types=tuple(field.type for field in record_fields),
             event_time=given.event_time,
-            is_change_log=False,
+            is_changelog=False,
             operator=operator,
             description=f"process by ({', '.join(f'{field.name} {field.type}' for field in keys)})",
             partition_column=given.partition_column,

@@ -2,7 +2,7 @@
 
 The one idea: a step's state is the sum of what came to it, so a step may be new only where all that ever came to it can
 be given again. That is behind the steps of the savepoint: the last of those that stay gives its whole stored table once
-(JobPlan.giving_stored). Hence the steps that stay are the first ones, before and after, and in the same order.
+(JobPlan.with_full_snapshot). Hence the steps that stay are the first ones, before and after, and in the same order.
 
 Invariants (tests/checkpoint/test_decide_restore.py):
   I1  no state is read by a step that did not write it, or under other key groups
@@ -26,13 +26,13 @@ _SOURCES = "sources"
 class Program:
     """A job that is to go on from a savepoint.
 
-    stateless: its steps, and those of the savepoint, that keep no state. can_give_stored: its steps whose state holds
-    all rows that they have given. is_output_new: its main output begins anew, with nothing in it.
+    stateless: its steps, and those of the savepoint, that keep no state. can_emit_full_snapshot: its steps whose state
+    holds all rows that they have emitted. is_output_new: its main output is new and empty.
     """
 
     identity: JobIdentity
     stateless: Collection[str]
-    can_give_stored: Collection[str]
+    can_emit_full_snapshot: Collection[str]
     is_output_new: bool
 
 
@@ -107,7 +107,7 @@ def _begins_in_the_middle(wanted: Program, kept: list[str], added: list[str]) ->
         return
     if not kept:
         yield f"step {new_state[0]!r} was added, and nothing in the savepoint holds the rows that it has missed"
-    elif kept[-1] not in wanted.can_give_stored:
+    elif kept[-1] not in wanted.can_emit_full_snapshot:
         yield (
             f"step {new_state[0]!r} was added behind step {kept[-1]!r}, which cannot give again what it has given "
             "(windows that have fired, and functions, do not keep their rows)"

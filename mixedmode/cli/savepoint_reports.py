@@ -114,9 +114,9 @@ def _outputs(restored: "RestoredJob") -> Iterator[str]:
         yield f"  outputs that are new  {_names(restored.new_outputs)}"
     if restored.dropped_outputs:
         yield f"  outputs left behind   {_names(restored.dropped_outputs)}"
-    for step in sorted(restored.giving_stored):
+    for step in sorted(restored.with_full_snapshot):
         yield f"  in the first epoch    {step} gives its whole table, for what is new behind it"
-    if "" in restored.new_outputs and restored.steps.kept and not restored.giving_stored:
+    if "" in restored.new_outputs and restored.steps.kept and not restored.with_full_snapshot:
         yield "  in the new main output is what comes after the savepoint; what was given before is not kept as state"
 
 

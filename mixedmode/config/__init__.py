@@ -1,6 +1,7 @@
 """From a job file, or a mapping, to a frozen and validated JobSpec."""
 
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall
+from mixedmode.config.custom import CustomSideOutputSpec, CustomSinkSpec, CustomSourceSpec
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.execution import (
     CheckpointingSpec,
@@ -19,7 +20,6 @@ from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
 from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec, TableSourceSpec, TableStartSpec
 from mixedmode.config.load import LoadedJob, job_spec_from_mapping, load_job, load_job_spec
 from mixedmode.config.modes import ModePolicy, resolve_mode
-from mixedmode.config.python import PythonSideOutputSpec, PythonSinkSpec, PythonSourceSpec
 from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
@@ -36,6 +36,9 @@ __all__ = [
     "ConsoleSideOutputSpec",
     "ConsoleSinkSpec",
     "CumulatingSpec",
+    "CustomSideOutputSpec",
+    "CustomSinkSpec",
+    "CustomSourceSpec",
     "ExecutionBacklogSpec",
     "ExecutionSpec",
     "FileSideOutputSpec",
@@ -58,9 +61,6 @@ __all__ = [
     "PostgresSideOutputSpec",
     "PostgresSinkSpec",
     "ProcessStep",
-    "PythonSideOutputSpec",
-    "PythonSinkSpec",
-    "PythonSourceSpec",
     "RuntimeMode",
     "SeamSpec",
     "SessionSpec",

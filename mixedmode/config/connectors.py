@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Discriminator, Tag
 
+from mixedmode.config.custom import CustomSourceSpec
 from mixedmode.config.files import FileSourceSpec
 from mixedmode.config.history import HISTORIES, LIVES, HistoryAndLiveSpec
 from mixedmode.config.kafka import KafkaSourceSpec
 from mixedmode.config.kinds import HISTORY_AND_LIVE, Kinds, formats_of, kind_among
 from mixedmode.config.lakehouse import TableSourceSpec
-from mixedmode.config.python import PythonSourceSpec
 from mixedmode.config.sink_kinds import SIDE_OUTPUTS, SINKS
 
 __all__ = ["CONNECTOR_KINDS", "AnySource", "formats_of"]
@@ -18,7 +18,7 @@ _SOURCES: Kinds = {
     "files": FileSourceSpec,
     "kafka": KafkaSourceSpec,
     "lakehouse": TableSourceSpec,
-    "python": PythonSourceSpec,
+    "custom": CustomSourceSpec,
     HISTORY_AND_LIVE: HistoryAndLiveSpec,
 }
 #: the kinds among which a section is one
@@ -28,7 +28,7 @@ AnySource = Annotated[
     Annotated[FileSourceSpec, Tag("files")]
     | Annotated[KafkaSourceSpec, Tag("kafka")]
     | Annotated[TableSourceSpec, Tag("lakehouse")]
-    | Annotated[PythonSourceSpec, Tag("python")]
+    | Annotated[CustomSourceSpec, Tag("custom")]
     | Annotated[HistoryAndLiveSpec, Tag(HISTORY_AND_LIVE)],
     Discriminator(kind_among(_SOURCES)),
 ]

@@ -9,35 +9,35 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from mixedmode.config.custom import CustomSourceSpec
 from mixedmode.config.document import Path
 from mixedmode.config.fields import CountOrZero, Section, Text, key_of, refusal
 from mixedmode.config.files import FileSourceSpec
 from mixedmode.config.kafka import Instant, KafkaSourceSpec, StartingSpec
 from mixedmode.config.kinds import Kinds, kind_among
 from mixedmode.config.lakehouse import TableSourceSpec
-from mixedmode.config.python import PythonSourceSpec
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 
-HISTORIES: Kinds = {"files": FileSourceSpec, "lakehouse": TableSourceSpec, "python": PythonSourceSpec}
+HISTORIES: Kinds = {"files": FileSourceSpec, "lakehouse": TableSourceSpec, "custom": CustomSourceSpec}
 LIVES: Kinds = {
     "files": FileSourceSpec,
     "kafka": KafkaSourceSpec,
     "lakehouse": TableSourceSpec,
-    "python": PythonSourceSpec,
+    "custom": CustomSourceSpec,
 }
 
 AnyHistory = Annotated[
     Annotated[FileSourceSpec, Tag("files")]
     | Annotated[TableSourceSpec, Tag("lakehouse")]
-    | Annotated[PythonSourceSpec, Tag("python")],
+    | Annotated[CustomSourceSpec, Tag("custom")],
     Discriminator(kind_among(HISTORIES)),
 ]
 AnyLive = Annotated[
     Annotated[FileSourceSpec, Tag("files")]
     | Annotated[KafkaSourceSpec, Tag("kafka")]
     | Annotated[TableSourceSpec, Tag("lakehouse")]
-    | Annotated[PythonSourceSpec, Tag("python")],
+    | Annotated[CustomSourceSpec, Tag("custom")],
     Discriminator(kind_among(LIVES)),
 ]
 

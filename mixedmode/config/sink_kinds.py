@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Discriminator, Tag
 
+from mixedmode.config.custom import CustomSideOutputSpec, CustomSinkSpec
 from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec
 from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
 from mixedmode.config.kinds import Kinds, kind_among
 from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec
-from mixedmode.config.python import PythonSideOutputSpec, PythonSinkSpec
 from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec
 from mixedmode.config.tables import PostgresSideOutputSpec, PostgresSinkSpec, SqliteSideOutputSpec, SqliteSinkSpec
 
@@ -19,7 +19,7 @@ SINKS: Kinds = {
     "postgres": PostgresSinkSpec,
     "sqlite": SqliteSinkSpec,
     "lakehouse": TableSinkSpec,
-    "python": PythonSinkSpec,
+    "custom": CustomSinkSpec,
 }
 SIDE_OUTPUTS: Kinds = {
     "files": FileSideOutputSpec,
@@ -28,7 +28,7 @@ SIDE_OUTPUTS: Kinds = {
     "postgres": PostgresSideOutputSpec,
     "sqlite": SqliteSideOutputSpec,
     "lakehouse": TableSideOutputSpec,
-    "python": PythonSideOutputSpec,
+    "custom": CustomSideOutputSpec,
 }
 
 AnySink = Annotated[
@@ -38,7 +38,7 @@ AnySink = Annotated[
     | Annotated[PostgresSinkSpec, Tag("postgres")]
     | Annotated[SqliteSinkSpec, Tag("sqlite")]
     | Annotated[TableSinkSpec, Tag("lakehouse")]
-    | Annotated[PythonSinkSpec, Tag("python")],
+    | Annotated[CustomSinkSpec, Tag("custom")],
     Discriminator(kind_among(SINKS)),
 ]
 AnySideOutput = Annotated[
@@ -48,6 +48,6 @@ AnySideOutput = Annotated[
     | Annotated[PostgresSideOutputSpec, Tag("postgres")]
     | Annotated[SqliteSideOutputSpec, Tag("sqlite")]
     | Annotated[TableSideOutputSpec, Tag("lakehouse")]
-    | Annotated[PythonSideOutputSpec, Tag("python")],
+    | Annotated[CustomSideOutputSpec, Tag("custom")],
     Discriminator(kind_among(SIDE_OUTPUTS)),
 ]

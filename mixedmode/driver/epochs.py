@@ -194,12 +194,12 @@ class EpochRunner:
         context, latest = self._context, self.latest
         state = () if latest is None else latest.operators
         known = () if latest is None else latest.output_names
-        giving_stored = context.plan.giving_stored([operator.operator_id for operator in state], known)
+        with_full_snapshot = context.plan.with_full_snapshot([operator.operator_id for operator in state], known)
         lists = () if latest is None else latest.list_states
         files = None
         if context.plan.reads:
             files = context.spark_folder.files_between("" if latest is None else latest.offsets, given.offsets)
-        task = EpochTask(given.epoch, given.path.path, given.timing, state, giving_stored, lists, files)
+        task = EpochTask(given.epoch, given.path.path, given.timing, state, with_full_snapshot, lists, files)
         # a backlog has no checkpoint that could be late: it ends in its only one
         limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.epoch}"

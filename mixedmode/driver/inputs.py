@@ -83,5 +83,5 @@ class Inputs:
             checkpoint_url=checkpoint_url,
             generation=generation,
             sinks=sinks,
-            gives_every_value=self._spec.execution.backlog.emit == "all",
+            emits_running_results=self._spec.execution.backlog.emit == "all",
         )

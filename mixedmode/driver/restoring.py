@@ -40,8 +40,8 @@ __all__ = ["RestoredJob", "restore_savepoint"]
 class RestoredJob:
     """What a restore did. Outputs by name, "" being the main one.
 
-    dropped_outputs: of the savepoint, that the job does not have. giving_stored: steps that give their whole table in
-    the first epoch, for what is new behind them. files_taken_back: of outputs that go on, later than the savepoint.
+    dropped_outputs: of the savepoint, that the job does not have. with_full_snapshot: steps that emit their whole table
+    in the first epoch, for what is new downstream. files_taken_back: of outputs that go on, later than the savepoint.
     was_done: the same had been restored before.
     """
 
@@ -50,7 +50,7 @@ class RestoredJob:
     outputs: tuple[str, ...]
     new_outputs: tuple[str, ...]
     dropped_outputs: tuple[str, ...]
-    giving_stored: frozenset[str]
+    with_full_snapshot: frozenset[str]
     files_taken_back: int
     was_done: bool
 
@@ -104,7 +104,7 @@ def restore_savepoint(
         outputs=outputs,
         new_outputs=tuple(name for name in sinks.by_name if name not in outputs),
         dropped_outputs=tuple(name for name in stored.output_names if name not in sinks.by_name),
-        giving_stored=plan.giving_stored([operator.operator_id for operator in manifest.operators], outputs),
+        with_full_snapshot=plan.with_full_snapshot([operator.operator_id for operator in manifest.operators], outputs),
         files_taken_back=taken_back,
         was_done=was_done,
     )
@@ -117,7 +117,7 @@ def _program(identity: JobIdentity, plan: JobPlan, sinks: Sinks, before: JobIden
     return Program(
         identity=identity,
         stateless=stateless | (before.operators.keys() - with_state),
-        can_give_stored={stage.operator_id for stage in plan.stages if stage.can_give_stored},
+        can_emit_full_snapshot={stage.operator_id for stage in plan.stages if stage.can_emit_full_snapshot},
         is_output_new=_is_new(sinks, MAIN),
     )
 
@@ -136,7 +136,7 @@ def _decided(program: Program, savepoint: Savepoint, *, allow_dropped: bool) -> 
 def _is_new(sinks: Sinks, name: str) -> bool:
     """Whether an output begins anew if it has to: the console may always, a folder if nothing was written to it."""
     sink = sinks.by_name[name]
-    return sink.is_memoryless or sink.is_new()
+    return sink.cannot_report_published or sink.is_new()
 
 
 def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[st
         for name in stored.output_names
         if name in sinks.by_name
         and not (name == MAIN and changes_main)
-        and (sinks.by_name[name].is_memoryless or not _is_new(sinks, name))
+        and (sinks.by_name[name].cannot_report_published or not _is_new(sinks, name))
     )
 
 
@@ -155,7 +155,9 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
     schemas = output_schemas(plan)
     for name in manifest.output_names:
         sinks.by_name[name].prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=False)
-    _check_published(sinks, manifest, [n for n in manifest.output_names if not sinks.by_name[n].is_memoryless])
+    _check_published(
+        sinks, manifest, [n for n in manifest.output_names if not sinks.by_name[n].cannot_report_published]
+    )
 
 
 def _check_begin_anew(sinks: Sinks, manifest: Manifest) -> None:

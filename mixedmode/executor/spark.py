@@ -1,6 +1,6 @@
 """The frames of an epoch: what Spark is asked to do, stage by stage.
 
-    source rows -> sql -> columns of a stage -> [map side] => [subtask] -> change log -> sql -> ... => [subtask] -> sink
+    source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
 Map stages come before all of it, and have a module of their own (map_stages.py). Up to the columns of the first stage,
 the frame belongs to the streaming query, so that Spark prunes columns and pushes filters into the scan; where that
@@ -67,7 +67,7 @@ class StageSettings:
     checkpoint_url: str | None
     generation: Generation
     sinks: Mapping[str, SinkTask]
-    gives_every_value: bool = False  # in backlog
+    emits_running_results: bool = False  # in backlog
     step_parallelism: Mapping[str, int] = field(default_factory=dict)
 
     def parallelism_of(self, operator_id: str) -> int:
@@ -79,15 +79,16 @@ class StageSettings:
 class EpochTask:
     """One epoch to run: its number, its path, its place in time, and the state that the epoch before left.
 
-    `giving_stored` are steps whose whole stored table what comes behind them has not been given yet. `lists` are what
-    map stages keep. `files` are the URIs of what the epoch reads, if that is known; else Spark is asked for them.
+    `with_full_snapshot` are steps that have to emit their whole stored table, since what is downstream has not seen it.
+    `lists` are what map stages keep. `files` are the URIs of what the epoch reads, if that is known; else Spark is asked
+    for them.
     """
 
     epoch: Epoch
     path: PathTaken
     timing: Timing
     state: Sequence[OperatorState] = ()
-    giving_stored: frozenset[str] = frozenset()
+    with_full_snapshot: frozenset[str] = frozenset()
     lists: Sequence[ListState] = ()
     files: tuple[str, ...] | None = None
 
@@ -187,7 +188,7 @@ def _run_keyed(
                 break  # no row for the stages after it, which keep their state
             if following is not None:
                 given = rows_of(output, all_reports[-1])
-                rows = _columns(_change_log(session, given, following), following)
+                rows = _columns(_changelog(session, given, following), following)
                 blocks = rows.mapInArrow(_map_side(following, plan, settings, task), BLOCK_DDL)
         if plan.sql and not subtask.waits_for_end:
             rows = rows_of(output, all_reports[-1]).drop(WEIGHT_COLUMN)
@@ -285,9 +286,9 @@ def _waits_for_end(stage: KeyedStage, task: EpochTask) -> bool:
 
 
 def _in_this_epoch(stage: KeyedStage, settings: StageSettings, task: EpochTask) -> KeyedStage:
-    if stage.operator_id in task.giving_stored:
-        stage = stage.giving_stored()
-    return stage.giving_every_value() if settings.gives_every_value and task.timing.is_backlog else stage
+    if stage.operator_id in task.with_full_snapshot:
+        stage = stage.with_full_snapshot()
+    return stage.with_running_results() if settings.emits_running_results and task.timing.is_backlog else stage
 
 
 def _columns(frame: DataFrame, stage: KeyedStage, *, tells_source: bool = False) -> DataFrame:
@@ -299,7 +300,7 @@ def _columns(frame: DataFrame, stage: KeyedStage, *, tells_source: bool = False)
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
         columns.append(F.expr(f"unix_micros(CAST({quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
-    if stage.is_change_log:
+    if stage.is_changelog:
         columns.append(F.col(WEIGHT_COLUMN))
     if tells_source:
         columns.append(F.col(SOURCE_COLUMN))
@@ -313,7 +314,7 @@ def _with_attempt(schema: pa.Schema) -> pa.Schema:
     return schema.insert(len(schema) - 1, ATTEMPT_FIELD)
 
 
-def _change_log(session: SparkSession, rows: DataFrame, following: KeyedStage) -> DataFrame:
+def _changelog(session: SparkSession, rows: DataFrame, following: KeyedStage) -> DataFrame:
     """Rows of a stage as the next one reads them: its sql, applied to rows taken back and rows added alike."""
     if not following.sql:
         return rows

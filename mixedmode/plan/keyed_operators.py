@@ -43,7 +43,7 @@ class StepColumns:
     keys: tuple[pa.Field, ...]
     arguments: Mapping[str, pa.DataType]
     has_event_time: bool
-    is_change_log: bool
+    is_changelog: bool
 
 
 def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
@@ -58,17 +58,17 @@ def aggregate_operator(step: KeyedAggregateStep, given: StepColumns, where: Wher
         name: _function(name, call, columns, has_event_time=given.has_event_time, where=where)
         for name, call in step.aggregate.items()
     }
-    aggregator = aggregator_for(functions, arguments=len(columns), counts_rows=given.is_change_log)
+    aggregator = aggregator_for(functions, arguments=len(columns), counts_rows=given.is_changelog)
     schema = KeySchema(given.keys) if given.keys else None
     if step.window is not None:
         if not given.has_event_time:
             raise InvalidJobError(_no_event_time(where("window")))
         return _windowed(step, step.window, aggregator, schema)
     assert schema is not None, "the config takes no aggregate without a key and without a window"
-    if given.is_change_log and not aggregator.is_invertible:
+    if given.is_changelog and not aggregator.is_invertible:
         types = tuple(given.arguments.values())
-        return MultisetAggregateOperator(aggregator, schema, types, needs_previous=False)
-    return AggregateOperator(aggregator, schema, is_change_log=given.is_change_log, needs_previous=False)
+        return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)
+    return AggregateOperator(aggregator, schema, is_changelog=given.is_changelog, emits_retractions=False)
 
 
 def description(step: KeyedAggregateStep, given: StepColumns, operator: KeyedOperator) -> str:
@@ -105,10 +105,10 @@ def _windowed(
     lateness_us, early_ms = 1000 * step.allowed_lateness_ms, step.early_results_every_ms
     if isinstance(kind, SessionSpec):
         return SessionAggregateOperator(
-            aggregator, schema, 1000 * kind.gap_ms, lateness_us, early_ms, needs_previous=False
+            aggregator, schema, 1000 * kind.gap_ms, lateness_us, early_ms, emits_retractions=False
         )
     return TimeWindowAggregateOperator(
-        aggregator, schema, time_windows(window), lateness_us, early_ms, needs_previous=False
+        aggregator, schema, time_windows(window), lateness_us, early_ms, emits_retractions=False
     )
 
 

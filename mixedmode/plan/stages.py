@@ -1,7 +1,7 @@
 """The executable plan of a job: types resolved, operators built. Pure values, shipped to tasks as they are.
 
 A job is a chain: source rows -> sql -> map stage -> ... -> sql -> keyed stage -> sql -> keyed stage -> ... -> sink.
-What follows the first keyed stage is a change log: rows with a weight of +1 (is there now) or -1 (was there before).
+What follows the first keyed stage is a changelog: rows with a weight of +1 (is there now) or -1 (was there before).
 """
 
 from collections.abc import Collection, Mapping
@@ -61,7 +61,7 @@ class KeyedStage:
     arguments: tuple[str, ...]
     argument_types: tuple[pa.DataType, ...]
     event_time: str | None
-    is_change_log: bool
+    is_changelog: bool
     operator: KeyedOperator
     description: str
     partition_column: str | None = None
@@ -85,27 +85,27 @@ class KeyedStage:
         assert isinstance(before, Mapping), stored
         return incompatibilities(before, self.operator.state_schema())
 
-    def giving_previous(self) -> "KeyedStage":
+    def with_retractions(self) -> "KeyedStage":
         """The same stage, which also gives the row that each change replaces."""
-        if not hasattr(self.operator, "needs_previous"):  # what only adds rows replaces none
+        if not hasattr(self.operator, "emits_retractions"):  # what only adds rows replaces none
             return self
-        return replace(self, operator=replace(self.operator, needs_previous=True))  # type: ignore[type-var]
+        return replace(self, operator=replace(self.operator, emits_retractions=True))  # type: ignore[type-var]
 
-    def giving_every_value(self) -> "KeyedStage":
+    def with_running_results(self) -> "KeyedStage":
         """The same stage, which gives a result per record instead of one per key, if it can."""
-        if not isinstance(self.operator, AggregateOperator) or self.is_change_log:
+        if not isinstance(self.operator, AggregateOperator) or self.is_changelog:
             return self
-        return replace(self, operator=replace(self.operator, gives_every_value=True))
+        return replace(self, operator=replace(self.operator, emits_running_results=True))
 
     @property
-    def can_give_stored(self) -> bool:
+    def can_emit_full_snapshot(self) -> bool:
         """Whether all rows that the step has given so far are in its state; not those of windows that have fired."""
         return isinstance(self.operator, AggregateOperator | MultisetAggregateOperator)
 
-    def giving_stored(self) -> "KeyedStage":
-        """The same stage, which gives its whole stored table as new rows, once. Requires `can_give_stored`."""
-        assert self.can_give_stored, self.operator_id
-        return replace(self, operator=replace(self.operator, gives_stored=True))  # type: ignore[type-var]
+    def with_full_snapshot(self) -> "KeyedStage":
+        """The same stage, which gives its whole stored table as new rows, once. Requires `can_emit_full_snapshot`."""
+        assert self.can_emit_full_snapshot, self.operator_id
+        return replace(self, operator=replace(self.operator, emits_full_snapshot=True))  # type: ignore[type-var]
 
     @property
     def fingerprint(self) -> str:
@@ -116,7 +116,7 @@ class KeyedStage:
         """
         order = f" by {self.event_time}" if self._goes_by_time else ""
         texts = (" ".join(step.text.split()) for step in self.sql)
-        source = f" of {'; '.join(texts)}" if self.is_change_log and self.sql else ""
+        source = f" of {'; '.join(texts)}" if self.is_changelog and self.sql else ""
         return f"{self.description}{order}{source}"
 
     @property
@@ -184,7 +184,7 @@ class JobPlan:
         has_timeout = any(strategy.idle_timeout_ms is not None for strategy in self.strategies.values())
         return has_timeout or any(stage.operator.attributes.uses_clock for stage in self.stages)
 
-    def giving_stored(self, with_state: Collection[str], outputs: Collection[str]) -> frozenset[str]:
+    def with_full_snapshot(self, with_state: Collection[str], outputs: Collection[str]) -> frozenset[str]:
         """The steps that give their whole stored table in the next epoch, because what is behind them begins without.
 
         `with_state` are the steps whose state the latest checkpoint has, `outputs` the names of the outputs that it
@@ -194,7 +194,7 @@ class JobPlan:
         for number, stage in enumerate(self.stages):
             behind = next((later for later in self.stages[number + 1 :] if later.operator.states), None)
             is_new = MAIN not in outputs if behind is None else behind.operator_id not in with_state
-            if is_new and stage.can_give_stored and stage.operator_id in with_state:
+            if is_new and stage.can_emit_full_snapshot and stage.operator_id in with_state:
                 found.add(stage.operator_id)
         return frozenset(found)
 

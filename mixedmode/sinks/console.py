@@ -19,7 +19,7 @@ class ConsoleSink:
     """Prints the first rows of each epoch. A crash right after printing prints them once more."""
 
     can_take_back = False
-    is_memoryless = True
+    cannot_report_published = True
 
     def __init__(self, url: str, show: Show, name: str = "") -> None:
         """`url` is a folder for staged outputs, of this sink alone; `name` is the output's, "" for the main one.

@@ -21,9 +21,9 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.config import PythonSinkSpec
+from mixedmode.config import CustomSinkSpec
 from mixedmode.connectors import CustomSink
-from mixedmode.custom_classes import OwnSink, call, made
+from mixedmode.custom_classes import CustomSinkClass, call_user_method, instantiate
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.sink import SinkContext
@@ -31,16 +31,16 @@ from mixedmode.sinks.sink import SinkContext
 BATCH_ROWS = 65_536
 
 
-class PythonSink:
+class CustomSinkWriter:
     """A CustomSink as the place of one output."""
 
-    is_memoryless = True  # nobody but the class knows what is there, and it is asked once it is open only
+    cannot_report_published = True  # nobody but the class knows what is there, and it is asked once it is open only
 
-    def __init__(self, sink: PythonSinkSpec, context: SinkContext) -> None:
+    def __init__(self, sink: CustomSinkSpec, context: SinkContext) -> None:
         """`context.staging` is the folder in which rows wait for it."""
         self.task = SinkTask(context.staging, "parquet")
         self.store = ObjectStore(context.staging)
-        self._named = OwnSink.parse(sink.class_, sink.args, sink.folder_)
+        self._named = CustomSinkClass.parse(sink.class_, sink.args, sink.folder_)
         self._context = context
         self._has_key = False
         self._own: CustomSink | None = None  # once it is open
@@ -54,9 +54,11 @@ class PythonSink:
         """See Sink. Opens it, once a start."""
         self._has_key = bool(key_columns)
         if self._own is None:
-            own = made(self._named)
+            own = instantiate(self._named)
             columns = pa.schema([field for field in fields if field.name not in ("_op", EPOCH_COLUMN)])
-            call(self._named, own, own.open, self._context.job, self._context.name, columns, tuple(key_columns))
+            call_user_method(
+                self._named, own, own.open, self._context.job, self._context.name, columns, tuple(key_columns)
+            )
             self._own = own
         published = self._published()
         if is_fresh and not self._context.replaces and published is not None:
@@ -76,7 +78,7 @@ class PythonSink:
         assert self._own is not None, "a sink is prepared before it publishes"
         missing = [file for file in staged if not self.store.exists(file.staged_path)]
         if not missing:
-            call(self._named, self._own, self._own.publish, int(epoch), _batches(self.store, staged))
+            call_user_method(self._named, self._own, self._own.publish, int(epoch), _batches(self.store, staged))
         elif not self._may_have(epoch):
             msg = (
                 "a committed output is gone, and the custom sink does not have its epoch: something deletes files of "
@@ -111,7 +113,7 @@ class PythonSink:
     def take_back(self, after: Epoch) -> int:
         """See Sink. What waits is deleted, and counts; what the class does is not counted."""
         if self._own is not None:
-            call(self._named, self._own, self._own.take_back, int(after))
+            call_user_method(self._named, self._own, self._own.take_back, int(after))
         staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
         later = [path for file, path in staged if file is not None and file.epoch > after]
         self.store.delete(later)
@@ -125,7 +127,7 @@ class PythonSink:
     def _published(self) -> int | None:
         if self._own is None:
             return None
-        published = call(self._named, self._own, self._own.published)
+        published = call_user_method(self._named, self._own, self._own.published)
         if published is not None and (isinstance(published, bool) or not isinstance(published, int)):
             msg = (
                 "`published` of the custom sink must give an epoch, a whole number, or None. Correct it. "

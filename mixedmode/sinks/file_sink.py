@@ -59,7 +59,7 @@ class FileSink:
     """A folder of Parquet, JSON or CSV files that any reader can read."""
 
     can_take_back = True
-    is_memoryless = False
+    cannot_report_published = False
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class KafkaSink:
     """A topic that gets a record for every row."""
 
     can_take_back = False
-    is_memoryless = True  # a topic does not say what was sent to it; the note is of this checkpoint folder
+    cannot_report_published = True  # a topic does not say what was sent to it; the note is of this checkpoint folder
 
     def __init__(self, sink: KafkaSinkSpec, context: SinkContext) -> None:
         """Touches nothing outside."""

@@ -64,7 +64,7 @@ class LakehouseSink:
     """A table of Delta Lake or Iceberg."""
 
     can_take_back = True
-    is_memoryless = False
+    cannot_report_published = False
 
     def __init__(self, spec: TableSinkSpec, context: SinkContext) -> None:
         """Touches nothing outside before it is prepared."""

@@ -2,17 +2,17 @@
 
 from mixedmode.config import (
     ConsoleSinkSpec,
+    CustomSinkSpec,
     FileSinkSpec,
     KafkaSinkSpec,
     PostgresSinkSpec,
-    PythonSinkSpec,
     SinkSpec,
     SqliteSinkSpec,
     TableSinkSpec,
 )
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.console import ConsoleSink
-from mixedmode.sinks.custom import PythonSink
+from mixedmode.sinks.custom import CustomSinkWriter
 from mixedmode.sinks.file_sink import FileSink, file_layout
 from mixedmode.sinks.sink import Sink, SinkContext
 from mixedmode.sinks.tables import SqliteTable, TableSink
@@ -33,8 +33,8 @@ def open_sink(sink: SinkSpec, context: SinkContext) -> Sink:
             )
         case ConsoleSinkSpec():
             return ConsoleSink(context.screen, context.show, context.name)
-        case PythonSinkSpec():
-            return PythonSink(sink, context)
+        case CustomSinkSpec():
+            return CustomSinkWriter(sink, context)
         case TableSinkSpec():
             from mixedmode.sinks.lakehouse import LakehouseSink  # noqa: PLC0415 - only a job that writes to it needs it
 

@@ -65,7 +65,7 @@ class Sink(Protocol):
         """Whether what was published can be made unseen, or is replaced when its epochs are repeated."""
 
     @property
-    def is_memoryless(self) -> bool:
+    def cannot_report_published(self) -> bool:
         """Whether it knows nothing of what was published, as a screen does; it then may always begin anew."""
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.config import PythonSourceSpec
-from mixedmode.custom_classes import OwnSource, call, made
+from mixedmode.config import CustomSourceSpec
+from mixedmode.custom_classes import CustomSourceClass, call_user_method, instantiate
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.sources.custom_stream import FORMAT, OwnDataSource, checked_offset, not_what, source_options
+from mixedmode.sources.custom_stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.frames import arrow_fields
 
@@ -24,16 +24,16 @@ from mixedmode.spark.frames import arrow_fields
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
-class PythonSource:
+class CustomSourceReader:
     """A CustomSource in a session."""
 
-    def __init__(self, session: SparkSession, source: PythonSourceSpec, *, where: str) -> None:
+    def __init__(self, session: SparkSession, source: CustomSourceSpec, *, where: str) -> None:
         """Raises InvalidJobError, beginning with `where`, when the class or its schema cannot be had."""
         self._session = session
-        self._named = OwnSource.parse(source.class_, source.args, source.folder)
+        self._named = CustomSourceClass.parse(source.class_, source.args, source.folder)
         try:
-            self._own = made(self._named)
-            ddl: Any = call(self._named, self._own, self._own.schema)
+            self._own = instantiate(self._named)
+            ddl: Any = call_user_method(self._named, self._own, self._own.schema)
         except MixedmodeError as error:
             msg = f"{where}: {error}"
             raise type(error)(msg) from error
@@ -42,12 +42,12 @@ class PythonSource:
             raise InvalidJobError(msg)
         self.schema = parse_ddl(ddl, where=where)
         self._options = source_options(self._named, pa.schema(arrow_fields(self.schema)))
-        session.dataSource.register(OwnDataSource)
+        session.dataSource.register(CustomDataSource)
         session.conf.set(_WRAPPER, "true")
 
     def batch(self) -> DataFrame:
         """See OpenSource. The end is fixed here, since Spark may plan the reading of one frame several times."""
-        end = checked_offset(self._named, call(self._named, self._own, self._own.latest))
+        end = checked_offset(self._named, call_user_method(self._named, self._own, self._own.latest))
         options = {**self._options, "end": json.dumps(end)}
         return self._session.read.format(FORMAT).schema(self.schema).options(**options).load()
 

@@ -18,16 +18,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from mixedmode.connectors import CustomSource, Offset
-from mixedmode.custom_classes import OwnSource, call, calling, made
+from mixedmode.custom_classes import CustomSourceClass, call_user_method, calling, instantiate
 from mixedmode.errors import InvalidJobError
 
 FORMAT = "mixedmode-custom"
 
-__all__ = ["FORMAT", "Calls", "OwnDataSource", "checked_offset", "not_what", "source_options"]
+__all__ = ["FORMAT", "Calls", "CustomDataSource", "checked_offset", "not_what", "source_options"]
 
 
-def source_options(named: OwnSource, columns: pa.Schema) -> dict[str, str]:
-    """What Spark hands to OwnDataSource.  columns: as batches have to have them."""
+def source_options(named: CustomSourceClass, columns: pa.Schema) -> dict[str, str]:
+    """What Spark hands to CustomDataSource.  columns: as batches have to have them."""
     said = {"module": named.module, "name": named.name, "args": named.args, "folder": named.folder}
     return {"class": json.dumps(said), "columns": base64.b64encode(columns.serialize().to_pybytes()).decode()}
 
@@ -36,14 +36,14 @@ class _Split(InputPartition):
     """A split, pickled: its class can only be imported once the user's class is."""
 
 
-class OwnDataSource(DataSource):
+class CustomDataSource(DataSource):
     """What Spark pickles, by name: nothing of the user's is in it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """`options`: those of `source_options`; and `end`, an offset, where it is read once."""
         super().__init__(dict(options))
         columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(options["columns"])))
-        self._calls = Calls(OwnSource(**json.loads(options["class"])), columns)
+        self._calls = Calls(CustomSourceClass(**json.loads(options["class"])), columns)
         self._end = json.loads(options.get("end", "null"))
 
     @classmethod
@@ -63,7 +63,7 @@ class OwnDataSource(DataSource):
 class Calls:
     """The calls of the user's object, which is made at the first one, in the process that needs it."""
 
-    def __init__(self, named: OwnSource, columns: pa.Schema) -> None:
+    def __init__(self, named: CustomSourceClass, columns: pa.Schema) -> None:
         self._named = named
         self._fields = columns
         self._own: CustomSource | None = None
@@ -71,14 +71,14 @@ class Calls:
     def latest(self) -> Offset | None:
         """How far the source can be read now, checked."""
         own = self._object()
-        return checked_offset(self._named, call(self._named, own, own.latest))
+        return checked_offset(self._named, call_user_method(self._named, own, own.latest))
 
     def splits(self, start: Offset | None, end: Offset | None) -> list[InputPartition]:
         """The splits of a range, pickled."""
         if end is None:
             return []
         own = self._object()
-        found: Any = call(self._named, own, own.splits, start, end)
+        found: Any = call_user_method(self._named, own, own.splits, start, end)
         if not isinstance(found, Sequence) or isinstance(found, str | bytes):
             raise InvalidJobError(not_what(self._named, "splits", "a list of splits", found))
         with calling(self._named, own, "splits"):
@@ -119,7 +119,7 @@ class Calls:
 
     def _object(self) -> CustomSource:
         if self._own is None:
-            self._own = made(self._named)
+            self._own = instantiate(self._named)
         return self._own
 
 
@@ -152,7 +152,7 @@ class _StreamReader(DataSourceStreamReader):
         return self._calls.read(partition)
 
 
-def checked_offset(named: OwnSource, offset: Any) -> Offset | None:
+def checked_offset(named: CustomSourceClass, offset: Any) -> Offset | None:
     """The offset as it will be read from Spark's log. Raises InvalidJobError if it does not come back as it was."""
     try:
         text = json.dumps(offset, sort_keys=True, allow_nan=False)
@@ -164,7 +164,7 @@ def checked_offset(named: OwnSource, offset: Any) -> Offset | None:
     return found
 
 
-def not_what(named: OwnSource, method: str, wanted: str, found: Any) -> str:
+def not_what(named: CustomSourceClass, method: str, wanted: str, found: Any) -> str:
     """The message for a method that gives something else than it must."""
     return (
         f"a method of the custom source must give {wanted}, and gave something else. Correct it. "

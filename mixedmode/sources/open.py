@@ -3,10 +3,10 @@
 from pyspark.sql import SparkSession
 
 from mixedmode.config import (
+    CustomSourceSpec,
     FileSourceSpec,
     HistoryAndLiveSpec,
     KafkaSourceSpec,
-    PythonSourceSpec,
     SourceSpec,
     TableSourceSpec,
 )
@@ -27,10 +27,10 @@ def open_source(session: SparkSession, source: SourceSpec, *, where: str) -> Ope
             return KafkaSource(session, source, where=where)
         case TableSourceSpec():
             return LakehouseSource(session, source, where=where)
-        case PythonSourceSpec():
-            from mixedmode.sources.custom import PythonSource  # noqa: PLC0415 - only a job that reads it needs it
+        case CustomSourceSpec():
+            from mixedmode.sources.custom import CustomSourceReader  # noqa: PLC0415 - only a job that reads it needs it
 
-            return PythonSource(session, source, where=where)
+            return CustomSourceReader(session, source, where=where)
         case HistoryAndLiveSpec():
             sides = {side: open_source(session, one, where=f"{where}.{side}") for side, one in source.sides.items()}
             return HistoryAndLive(source, sides, where=where)

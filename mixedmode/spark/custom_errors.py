@@ -14,7 +14,7 @@ _KINDS: dict[str, type[MixedmodeError]] = {
 _OWN = re.compile(rf"^mixedmode\.errors\.({'|'.join(_KINDS)}): (.*class=\S+:\S+, method=\w+.*)$", re.MULTILINE)
 
 
-def own_problem(text: str) -> MixedmodeError | None:
+def custom_problem(text: str) -> MixedmodeError | None:
     """The error as it was raised; None if there is none in the text."""
     found = _OWN.findall(text)
     if not found:

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.secrets import has_secrets, hidden
-from mixedmode.spark.custom_errors import own_problem
+from mixedmode.spark.custom_errors import custom_problem
 from mixedmode.spark.kafka_errors import kafka_problem
 from mixedmode.spark.lakehouse_errors import lakehouse_problem
 
@@ -64,7 +64,7 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     of_lakehouse = lakehouse_problem(text)
     if of_lakehouse is not None:
         return type(of_lakehouse)(f"{of_lakehouse}, log={log_file}")
-    own = own_problem(text)
+    own = custom_problem(text)
     if own is not None:
         return type(own)(f"{own}, log={log_file}")
     wrong_input = _wrong_input(text)

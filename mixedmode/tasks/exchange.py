@@ -117,7 +117,7 @@ class MapSide:
             keys=self._keys(rows),
             arguments=[_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)],
             times_us=times_us,
-            weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_change_log else None,
+            weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_changelog else None,
         )
 
     def _keys(self, rows: pa.Table) -> list[pa.Array]:
@@ -125,7 +125,7 @@ class MapSide:
 
     def _seen(self, rows: pa.Table, batch: Batch, folded: Folded) -> Progress:
         """What this slice says of each split. A record too far ahead of the clock is counted, and moves nothing."""
-        if self.stage.is_change_log:
+        if self.stage.is_changelog:
             return Progress(records=rows.num_rows)
         splits, codes = self._splits(rows)
         records = [rows.num_rows] if codes is None else np.bincount(codes, minlength=len(splits)).tolist()

@@ -131,7 +131,7 @@ class _SubtaskRun:
                     self._outputs[MAIN].write(rows)
                 self._rows_out += rows.num_rows
             else:
-                rows = output.change_log()
+                rows = output.changelog()
                 self._rows_out += rows.num_rows
                 yield with_report_column(rows, self._task.output_schema, self._attempt_id)
             self._reach("aggregate")
@@ -140,7 +140,7 @@ class _SubtaskRun:
         reach_in_task(name, self._place)
 
     def _check_waits(self, output: Changes) -> None:
-        rows = output.change_log().num_rows
+        rows = output.changelog().num_rows
         if rows:
             msg = (
                 "a step says that it gives nothing before the end of its input, and gave rows before it, so the steps "

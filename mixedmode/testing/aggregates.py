@@ -49,7 +49,7 @@ class AggregateHarness(Harness):
             keys=key_fields(records, keys, where=f"{_WHERE}: key_by") if keys else (),
             arguments={text: _argument_type(records, text) for text in expressions_of(spec)},
             has_event_time=event_time is not None,
-            is_change_log=WEIGHT_COLUMN in records.names,
+            is_changelog=WEIGHT_COLUMN in records.names,
         )
         operator = aggregate_operator(spec, given, _where)
         step = Step.checked(
@@ -68,7 +68,7 @@ class OperatorHarness(Harness):
     """Any mixedmode.operators.interface.KeyedOperator: for who writes one.
 
     key_by and arguments: columns of `schema`, in the order in which the operator takes them in a batch. A column
-    `_weight` makes the input a change log.
+    `_weight` makes the input a changelog.
     """
 
     def __init__(

@@ -251,8 +251,8 @@ class Harness:
     def _operator(self, *, is_backlog: bool) -> KeyedOperator:
         operator = self._step.operator
         gives_all = is_backlog and self._settings.backlog_emit == "all"
-        if gives_all and isinstance(operator, AggregateOperator) and not operator.is_change_log:
-            return replace(operator, gives_every_value=True)
+        if gives_all and isinstance(operator, AggregateOperator) and not operator.is_changelog:
+            return replace(operator, emits_running_results=True)
         return operator
 
     def _checked_watermark(self, to: Instant | None) -> int:

@@ -67,7 +67,7 @@ class Aggregator:
             return [function.result(state) for function in self.outputs.values()]
 
     def row_counts(self, columns: Sequence[pa.Array]) -> "np.typing.NDArray[np.int64]":
-        """(n,) rows that each key holds. Only for a step over a change log, which always counts its rows."""
+        """(n,) rows that each key holds. Only for a step over a changelog, which always counts its rows."""
         return self._by_register(columns)[Count(None)][0].data.astype(np.int64)
 
     def _by_register(self, columns: Sequence[pa.Array]) -> dict[Register, tuple[Values, ...]]:

@@ -1,6 +1,6 @@
 """What a keyed step says about the keys of one batch, and the two shapes in which it is passed on.
 
-Upserts go to a sink: one row per changed key with `_op`. A change log goes to another step: the previous row with
+Upserts go to a sink: one row per changed key with `_op`. A changelog goes to another step: the previous row with
 weight -1 and the new row with weight +1, which is all that the next aggregate needs to stay exact.
 """
 
@@ -46,7 +46,7 @@ class KeyedChanges:
         table = pa.table(columns, names=[*self.names, OP_COLUMN])
         return table if changed.all() else table.filter(pa.array(changed))
 
-    def change_log(self) -> pa.Table:
+    def changelog(self) -> pa.Table:
         """Previous rows with `_weight` -1, then new rows with `_weight` +1: key columns, results, `_weight`."""
         assert self.previous is not None, "the step was planned without previous results"
         retracted = self._weighted(self.existed, self.previous, -1)

@@ -1,4 +1,4 @@
-"""The keyed aggregate over a change log when a row cannot be taken back from the registers (min, max, doubles, ...).
+"""The keyed aggregate over a changelog when a row cannot be taken back from the registers (min, max, doubles, ...).
 
 The one idea: keep each key's rows as a multiset (row -> multiplicity), and aggregate the rows of a changed key anew.
 That is exact for every aggregate, doubles included, at the price of state and work in proportion to a key's rows.
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys, group_codes, key_widths
 from mixedmode.operators.aggregate.aggregator import Aggregator, argument_name
-from mixedmode.operators.aggregate.change_log import folded_rows, row_fields
+from mixedmode.operators.aggregate.changelog import folded_rows, row_fields
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.reduce import Grouping, sum_by
 from mixedmode.operators.aggregate.registers import Rows
@@ -47,14 +47,14 @@ _ROWS_STATE_ID = 1
 class MultisetAggregateOperator:
     """State: every row of every key with its multiplicity. `argument_types` are the row's columns.
 
-    `needs_previous` and `gives_stored` as in AggregateOperator.
+    `emits_retractions` and `emits_full_snapshot` as in AggregateOperator.
     """
 
     aggregator: Aggregator
     key_schema: KeySchema
     argument_types: tuple[pa.DataType, ...]
-    needs_previous: bool
-    gives_stored: bool = False
+    emits_retractions: bool
+    emits_full_snapshot: bool = False
 
     attributes = OperatorAttributes()
     combine = None  # rows taken back and rows added are told apart to the end
@@ -100,8 +100,8 @@ class MultisetAggregateOperator:
         return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
-        """Rows of a change log: yields the changes; writes the new multiplicities."""
-        stored = StoredTable(context.backend, _ROWS_STATE_ID, context.groups) if self.gives_stored else None
+        """Rows of a changelog: yields the changes; writes the new multiplicities."""
+        stored = StoredTable(context.backend, _ROWS_STATE_ID, context.groups) if self.emits_full_snapshot else None
         for table in tables:
             if table.num_rows:
                 yield from self._process(table.combine_chunks(), context.backend, stored)
@@ -123,10 +123,10 @@ class MultisetAggregateOperator:
         prefix_bytes = pc.binary_length(keys.cast(pa.large_binary())).to_numpy() + PREFIX_BYTES
         existed, previous = self._aggregate(before, prefix_bytes)
         exists, results = self._aggregate(after, prefix_bytes)
-        shown = [column.filter(pa.array(existed)) for column in previous] if self.needs_previous else None
+        shown = [column.filter(pa.array(existed)) for column in previous] if self.emits_retractions else None
         names = tuple(field.name for field in self.output_fields)
         changes = KeyedChanges(names, decode_keys(keys, self.key_schema), existed, exists, results, shown)
-        yield changes.as_new() if self.gives_stored else changes
+        yield changes.as_new() if self.emits_full_snapshot else changes
 
     def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
         """What is stored, as new: the rows of each key, aggregated."""

@@ -37,18 +37,18 @@ _NO_ROWS = np.empty(0, np.intp)
 
 @dataclass(frozen=True, slots=True)
 class AggregateOperator:
-    """State: one row of registers per key. `needs_previous` when another keyed step follows.
+    """State: one row of registers per key. `emits_retractions` when another keyed step follows.
 
-    `gives_every_value`: one result per record instead of one per key, in the order of event time. `gives_stored`: all
-    keys that are stored are given as new, whether or not there is a record of theirs (stored.py).
+    `emits_running_results`: one result per record instead of one per key, in the order of event time.
+    `emits_full_snapshot`: all stored keys are emitted as new, whether or not they have a record (stored.py).
     """
 
     aggregator: Aggregator
     key_schema: KeySchema
-    is_change_log: bool
-    needs_previous: bool
-    gives_every_value: bool = False
-    gives_stored: bool = False
+    is_changelog: bool
+    emits_retractions: bool
+    emits_running_results: bool = False
+    emits_full_snapshot: bool = False
 
     attributes = OperatorAttributes()
 
@@ -80,7 +80,7 @@ class AggregateOperator:
     @property
     def combine(self) -> Combine | None:
         """Partials of one key are merged while they are sorted, unless every one of them is to be seen."""
-        return None if self.gives_every_value else self._combined
+        return None if self.emits_running_results else self._combined
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """One partial per distinct key of the batch; or one per record, with its event time."""
@@ -88,13 +88,13 @@ class AggregateOperator:
         rows = Rows({i: Argument(column) for i, column in enumerate(batch.arguments)}, batch.times_us)
         keys, partials = self._partials(batch, rows)
         table = keyed_table(keys, self.key_schema, partials, self.input_fields, max_parallelism=max_parallelism)
-        if self.gives_every_value and batch.times_us is not None:
+        if self.emits_running_results and batch.times_us is not None:
             table = table.append_column(TIME_COLUMN, pa.array(batch.times_us))
         return Folded(table, _NO_ROWS)
 
     def _partials(self, batch: Batch, rows: Rows) -> tuple[list[pa.Array], list[pa.Array]]:
         """Key columns, and the partial of each key; or of each record."""
-        if self.gives_every_value:
+        if self.emits_running_results:
             n = len(batch.keys[0])
             return batch.keys, self.aggregator.partials(Grouping(np.arange(n), n, batch.weights), rows)
         slots = slots_of(batch.keys[0]) if len(batch.keys) == 1 else None
@@ -115,7 +115,9 @@ class AggregateOperator:
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Sorted partials against the keys' state. Yields the changes; writes the new state."""
         state = StateTable(self.states[0], context.backend)
-        stored = StoredTable(context.backend, self.states[0].state_id, context.groups) if self.gives_stored else None
+        stored = (
+            StoredTable(context.backend, self.states[0].state_id, context.groups) if self.emits_full_snapshot else None
+        )
         for table in tables:
             if table.num_rows:
                 yield from self._process(table.combine_chunks(), state, stored)
@@ -132,7 +134,7 @@ class AggregateOperator:
         found, old = state.read(stored_keys)
         partials = [column_of(table, field.name) for field in self.input_fields]
         before = _Keys(decode_keys(keys, self.key_schema), found, old)
-        if self.gives_every_value:
+        if self.emits_running_results:
             new = yield from self._every_value(before, partials, grouping, first_rows)
         else:
             new = self._merged(before, partials)
@@ -172,7 +174,7 @@ class AggregateOperator:
     def _first_changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:
         """The first ones of these keys in this epoch."""
         changes = self._changes(before, new)
-        return changes.as_new() if self.gives_stored else changes
+        return changes.as_new() if self.emits_full_snapshot else changes
 
     def _changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:
         return KeyedChanges(
@@ -181,7 +183,7 @@ class AggregateOperator:
             existed=_mask(before.found, before.count),
             exists=self._exists(new, before.count),
             results=self.aggregator.results(new),
-            previous=self.aggregator.results(before.columns) if self.needs_previous else None,
+            previous=self.aggregator.results(before.columns) if self.emits_retractions else None,
         )
 
     def _combined(self, table: pa.Table) -> pa.Table:
@@ -194,8 +196,8 @@ class AggregateOperator:
         return pa.table([*keys.columns, *merged], names=table.column_names)
 
     def _exists(self, columns: list[pa.Array], size: int) -> "np.typing.NDArray[np.bool_]":
-        """A key of a change log is gone when all of its rows were taken back; other keys stay."""
-        if not self.is_change_log:
+        """A key of a changelog is gone when all of its rows were taken back; other keys stay."""
+        if not self.is_changelog:
             return np.ones(size, np.bool_)
         counts = self.aggregator.row_counts(columns)
         if (counts < 0).any():

@@ -1,7 +1,7 @@
 """Reductions of a column by group code: one vectorised pass each, no Python loop per record.
 
 A `Grouping` says for every row which group it belongs to, and how often it counts (`weights`: +1 and -1 for the rows
-of a change log, the multiplicity for rows kept as a multiset).
+of a changelog, the multiplicity for rows kept as a multiset).
 """
 
 from dataclasses import dataclass

@@ -109,7 +109,7 @@ class QuantileSketch:
     """The values that are not NULL in their order, or a KLL sketch of them; NaN is the greatest value.
 
     `is_float` for floats, doubles, and decimals of more than 18 digits, which are taken as doubles; other types are
-    int64 in their ordered form. Over a change log all rows of a group are there at once, and no sketch is made: what
+    int64 in their ordered form. Over a changelog all rows of a group are there at once, and no sketch is made: what
     was given must be computed again to the last bit, and a KLL sketch throws coins.
     """
 

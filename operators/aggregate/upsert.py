@@ -1,4 +1,4 @@
-"""A change log turned into upserts of a key: what sql made of the last keyed step's rows, one change per key.
+"""A changelog turned into upserts of a key: what sql made of the last keyed step's rows, one change per key.
 
 It keeps no state: within an epoch, the rows taken back and the rows added say whether a key was inserted, updated or
 deleted.
@@ -14,7 +14,7 @@ import pyarrow as pa
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate.aggregator import argument_name
-from mixedmode.operators.aggregate.change_log import folded_rows, row_fields
+from mixedmode.operators.aggregate.changelog import folded_rows, row_fields
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.interface import KEY_COLUMN, WEIGHT_COLUMN, Batch, Folded, OperatorAttributes, SubtaskContext
@@ -68,7 +68,7 @@ class UpsertOperator:
         return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
-        """Rows of a change log. Raises InvalidJobError when a key has two rows at a time."""
+        """Rows of a changelog. Raises InvalidJobError when a key has two rows at a time."""
         del context
         for table in tables:
             if table.num_rows:

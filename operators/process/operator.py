@@ -123,7 +123,7 @@ class ProcessOperator:
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """The batch's rows with their keys. No record is too late for a function."""
         del late_us
-        assert batch.weights is None, "a process function takes no change log"
+        assert batch.weights is None, "a process function takes no changelog"
         encoded = encode_keys(batch.keys, self.key_schema)
         rows = len(encoded)
         times = np.zeros(rows, np.int64) if batch.times_us is None else batch.times_us

@@ -56,7 +56,7 @@ _BEYOND_END_US = 1  # how far the watermark must be beyond a session's end
 class SessionAggregateOperator:
     """Output: window_start, window_end, key, results. `key_schema` is None for un-keyed input.
 
-    `needs_previous` when another keyed step follows.
+    `emits_retractions` when another keyed step follows.
     """
 
     aggregator: Aggregator
@@ -64,7 +64,7 @@ class SessionAggregateOperator:
     gap_us: int
     allowed_lateness_us: int
     early_every_ms: int | None
-    needs_previous: bool
+    emits_retractions: bool
 
     @property
     def attributes(self) -> OperatorAttributes:
@@ -110,7 +110,9 @@ class SessionAggregateOperator:
     @property
     def layout(self) -> Layout:
         """The columns of a session beside its bounds."""
-        return Layout.of(self.aggregator, shows_early=self.early_every_ms is not None, is_followed=self.needs_previous)
+        return Layout.of(
+            self.aggregator, shows_early=self.early_every_ms is not None, is_followed=self.emits_retractions
+        )
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """One partial per key and session of the batch.
@@ -157,7 +159,7 @@ class SessionAggregateOperator:
             key_schema=stored_schema(self.key_schema),
             names=tuple(field.name for field in self.output_fields),
             is_keyed=self.key_schema is not None,
-            needs_previous=self.needs_previous,
+            emits_retractions=self.emits_retractions,
             firing=self._firing(context),
             state=state,
         )

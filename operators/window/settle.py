@@ -32,7 +32,7 @@ class Settlement:
     names: tuple[str, ...]
     windows: TimeWindows
     is_keyed: bool
-    needs_previous: bool
+    emits_retractions: bool
     firing: Firing
     state: StateTable
 
@@ -53,7 +53,7 @@ class Settlement:
         """What is stored of the windows that may be stored and are not in `arrived`, or that are needed once more."""
         is_stored = arrived.has(STORED)
         is_wanted = ~is_stored & (batch.is_open | batch.is_late)  # stored ones that fire now were all due
-        if self.needs_previous:
+        if self.emits_retractions:
             is_wanted |= is_stored & batch.is_late & arrived.has(NEW)
         rows = np.flatnonzero(is_wanted)
         found, columns = self.state.read(batch.stored_keys(self.state, rows))
@@ -82,7 +82,7 @@ class Settlement:
         ends = end.to_numpy()
         bounds = [instants(self.windows.starts(ends)), instants(ends)]
         results = self.layout.aggregator.results
-        previous = self._previous(batch, before, now, rows[existed]) if self.needs_previous else None
+        previous = self._previous(batch, before, now, rows[existed]) if self.emits_retractions else None
         return KeyedChanges(
             names=self.names,
             keys=[*bounds, *(user_key if self.is_keyed else ())],

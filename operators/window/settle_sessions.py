@@ -34,7 +34,7 @@ class SessionSettlement:
     key_schema: KeySchema
     names: tuple[str, ...]
     is_keyed: bool
-    needs_previous: bool
+    emits_retractions: bool
     firing: Firing
     state: SessionState
 
@@ -131,7 +131,7 @@ class SessionSettlement:
             existed=np.concatenate([np.ones(len(taken_back), np.bool_), existed]),
             exists=np.arange(len(key)) >= len(taken_back),
             results=[pa.concat_arrays([pa.nulls(len(taken_back), c.type), c]) for c in given],
-            previous=results(previous) if self.needs_previous else None,
+            previous=results(previous) if self.emits_retractions else None,
         )
 
     def _user_key(self, keys: pa.Array) -> list[pa.Array]:

@@ -52,7 +52,7 @@ _STATE_ID = 0
 class TimeWindowAggregateOperator:
     """Output: window_start, window_end, key, results. `key_schema` is None for un-keyed input.
 
-    `needs_previous` when another keyed step follows.
+    `emits_retractions` when another keyed step follows.
     """
 
     aggregator: Aggregator
@@ -60,7 +60,7 @@ class TimeWindowAggregateOperator:
     windows: TimeWindows
     allowed_lateness_us: int
     early_every_ms: int | None
-    needs_previous: bool
+    emits_retractions: bool
 
     @property
     def attributes(self) -> OperatorAttributes:
@@ -102,7 +102,9 @@ class TimeWindowAggregateOperator:
     @property
     def layout(self) -> Layout:
         """The columns of a window."""
-        return Layout.of(self.aggregator, shows_early=self.early_every_ms is not None, is_followed=self.needs_previous)
+        return Layout.of(
+            self.aggregator, shows_early=self.early_every_ms is not None, is_followed=self.emits_retractions
+        )
 
     @property
     def sorted_schema(self) -> KeySchema:
@@ -142,7 +144,7 @@ class TimeWindowAggregateOperator:
             names=tuple(field.name for field in self.output_fields),
             windows=self.windows,
             is_keyed=self.key_schema is not None,
-            needs_previous=self.needs_previous,
+            emits_retractions=self.emits_retractions,
             firing=self._firing(context),
             state=StateTable(self.states[0], context.backend),
         )

@@ -23,7 +23,11 @@ def decided(
     allow_dropped: bool = False,
     **facts: Any,
 ) -> Restorable | Refused:
-    program: dict[str, Any] = {"stateless": {"upsert"}, "can_give_stored": {"a", "b", "c"}, "is_output_new": True}
+    program: dict[str, Any] = {
+        "stateless": {"upsert"},
+        "can_emit_full_snapshot": {"a", "b", "c"},
+        "is_output_new": True,
+    }
     wanted = Program(JobIdentity(name, max_parallelism, now), **(program | facts))
     return decide_restore(wanted, JobIdentity("orders", 128, stored or STORED), allow_dropped=allow_dropped)
 
@@ -81,7 +85,7 @@ def test_a_step_may_not_be_added_where_it_would_miss_its_first_input() -> None:
     missed = "step 'c' was added before step {}, whose state came from other input"
     assert reason(decided({"c": "x", **STORED})) == missed.format("'a'")
     assert reason(decided({"a": STORED["a"], "c": "x", "b": STORED["b"]})) == missed.format("'b'")
-    assert reason(decided({**STORED, "c": "x"}, can_give_stored={"a"})) == (
+    assert reason(decided({**STORED, "c": "x"}, can_emit_full_snapshot={"a"})) == (
         "step 'c' was added behind step 'b', which cannot give again what it has given (windows that have fired, and "
         "functions, do not keep their rows)"
     )
@@ -116,7 +120,7 @@ def test_sql_behind_the_last_step_has_no_state_and_may_change_with_a_new_output(
     assert decided(STORED, before) == Restorable(("a", "b"), (), (), changes_output=True)
     assert decided(now, STORED) == Restorable(("a", "b"), ("upsert",), (), changes_output=True)
     assert "('upsert')" in reason(decided(now, before, is_output_new=False))
-    behind_windows = decided(now, before, can_give_stored=())
+    behind_windows = decided(now, before, can_emit_full_snapshot=())
     assert isinstance(behind_windows, Restorable), "it begins with what comes after, like any new output"
 
 
@@ -143,7 +147,7 @@ def test_whatever_is_decided_no_state_is_misread_lost_or_begun_in_the_middle(
     decision = decided(
         {step: f"{step}, changed" if step in changed else step for step in now},
         {step: step for step in before} or {"sources": ""},
-        can_give_stored=can_give,
+        can_emit_full_snapshot=can_give,
         stateless=(),
         is_output_new=is_output_new,
         allow_dropped=allow_dropped,

@@ -230,7 +230,7 @@ class Numbered(CustomSource):
 def python_class(folder: Path, request: pytest.FixtureRequest) -> SourcePart:
     files = json_files(folder, request)
     write_text(folder, "numbered.py", PYTHON_SOURCE)
-    settings = {"format": "python", "class": "numbered:Numbered", "args": {"folder": str(folder / "in")}}
+    settings = {"format": "custom", "class": "numbered:Numbered", "args": {"folder": str(folder / "in")}}
     return SourcePart({**settings, "event-time": "at"}, files.put)
 
 
@@ -240,7 +240,7 @@ SOURCES: dict[str, Callable[[Path, pytest.FixtureRequest], SourcePart]] = {
     "parquet": parquet_files,
     "kafka": kafka_topic,
     "history-and-kafka": history_and_topic,
-    "python": python_class,
+    "custom": python_class,
 }
 
 
@@ -337,7 +337,7 @@ def python_journal(folder: Path, _request: pytest.FixtureRequest) -> SinkPart:
         changes = [row for path in sorted((folder / "journal").iterdir()) for row in json.loads(path.read_text())]
         return list({row["k"]: {name: row[name] for name in ("k", *CALLS)} for row in changes}.values())
 
-    return SinkPart({"format": "python", "class": "journal:Journal", "args": {"folder": str(folder / "journal")}}, rows)
+    return SinkPart({"format": "custom", "class": "journal:Journal", "args": {"folder": str(folder / "journal")}}, rows)
 
 
 SINKS: dict[str, Callable[[Path, pytest.FixtureRequest], SinkPart]] = {
@@ -348,7 +348,7 @@ SINKS: dict[str, Callable[[Path, pytest.FixtureRequest], SinkPart]] = {
     "sqlite": sqlite_table,
     "postgres": postgres_table,
     "kafka": topic_output,
-    "python": python_journal,
+    "custom": python_journal,
 }
 
 PLAIN = "json"

@@ -43,7 +43,7 @@ class Broken(Numbers):
 def failure(spark: SparkSession, folder: Path, module: str, method: str, **args: str) -> MixedmodeError:
     """What a run over a source says in which one method is another one."""
     (folder / f"{module}.py").write_text(NUMBERS + method, encoding="utf-8")
-    source = Source.python(f"{module}:Broken", folder=folder, args=args)
+    source = Source.custom(f"{module}:Broken", folder=folder, args=args)
     job = Job("broken", sources={"numbers": source}, checkpoint_dir=folder / "checkpoints", mode="mixed")
     with pytest.raises(MixedmodeError) as caught:
         run(job.key_by("n").aggregate(count="count(*)").write(Sink.parquet(folder / "out")), spark)

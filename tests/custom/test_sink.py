@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
-from mixedmode.config import PythonSinkSpec
+from mixedmode.config import CustomSinkSpec
 from mixedmode.connectors import CustomSink
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
-from mixedmode.sinks.custom import PythonSink
+from mixedmode.sinks.custom import CustomSinkWriter
 from mixedmode.sinks.files import OutputWriter
 
 FIELDS = [pa.field("shop", pa.string()), pa.field("sold", pa.int64())]
@@ -74,9 +74,9 @@ class Place:
 
     def __init__(self, folder: Path, kind: type[Notes] = Notes, *, replaces: bool = False, **args: str) -> None:
         self.folder = folder
-        spec = PythonSinkSpec.model_validate(
+        spec = CustomSinkSpec.model_validate(
             {
-                "format": "python",
+                "format": "custom",
                 "class": f"{__name__}:{kind.__name__}",
                 "args": {"folder": str(folder / "notes"), **args},
             }
@@ -91,7 +91,7 @@ class Place:
             session=session,
             show=lambda *_: None,
         )
-        self.sink = PythonSink(spec.model_copy(update={"folder_": str(Path(__file__).parents[2])}), context)
+        self.sink = CustomSinkWriter(spec.model_copy(update={"folder_": str(Path(__file__).parents[2])}), context)
         self.notes = Notes(str(folder / "notes"))
 
     def prepare(self, key_columns: Sequence[str] = (), *, is_fresh: bool = True) -> None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.connectors import CustomSource
-from mixedmode.custom_classes import OwnSource
+from mixedmode.custom_classes import CustomSourceClass
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sources.custom_stream import Calls, checked_offset
-from mixedmode.spark.custom_errors import own_problem
+from mixedmode.spark.custom_errors import custom_problem
 
 DDL = "id long, at timestamp, city string"
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("city", pa.string())])
@@ -42,7 +42,7 @@ class Given(CustomSource):
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(Given, "splits_given", [0])
     monkeypatch.setattr(Given, "batches_given", [])
-    return Calls(OwnSource(__name__, "Given"), SCHEMA)
+    return Calls(CustomSourceClass(__name__, "Given"), SCHEMA)
 
 
 def read(calls: Calls) -> list[dict[str, Any]]:
@@ -108,17 +108,17 @@ def test_without_anything_there_is_nothing_to_split(calls: Calls) -> None:
 
 @pytest.mark.parametrize("offset", [None, 17, "2024-06", {"north": [1, 2], "south": {"a": None}}, 1.5, True])
 def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
-    assert checked_offset(OwnSource("m", "C"), offset) == offset
+    assert checked_offset(CustomSourceClass("m", "C"), offset) == offset
 
 
 @pytest.mark.parametrize("offset", [{1: 2}, (1, 2), AT, float("nan"), {"a": b"x"}])
 def test_an_offset_that_comes_back_as_another_is_refused(offset: Any) -> None:
     with pytest.raises(InvalidJobError, match=r"of the custom source must give what .* class=m:C, method=latest"):
-        checked_offset(OwnSource("m", "C"), offset)
+        checked_offset(CustomSourceClass("m", "C"), offset)
 
 
 def test_equal_offsets_are_one_text() -> None:
-    named = OwnSource("m", "C")
+    named = CustomSourceClass("m", "C")
     assert str(checked_offset(named, {"b": 1, "a": 2})) == str(checked_offset(named, {"a": 2, "b": 1}))
 
 
@@ -128,13 +128,13 @@ def test_an_error_of_a_class_is_found_in_the_text_that_spark_makes_of_it() -> No
         "mixedmode.errors.RetryableError: not of a class\n"
         "mixedmode.errors.InvalidJobError: the table shrank. class=readings:Readings, method=latest\n\tat org.apache"
     )
-    found = own_problem(text)
+    found = custom_problem(text)
     assert type(found) is InvalidJobError
     assert str(found) == "the table shrank. class=readings:Readings, method=latest"
-    assert own_problem("mixedmode.errors.RetryableError: the disk is full. path=x") is None
+    assert custom_problem("mixedmode.errors.RetryableError: the disk is full. path=x") is None
 
 
 def test_the_document_names_a_folder(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text("from mixedmode.connectors import CustomSource\nclass C: pass\n")
     with pytest.raises(InvalidJobError, match=r"this is no custom source\. Name a class that derives from mixedmode\."):
-        OwnSource.parse("elsewhere:C", {}, str(tmp_path)).load()
+        CustomSourceClass.parse("elsewhere:C", {}, str(tmp_path)).load()

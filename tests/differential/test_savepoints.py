@@ -142,7 +142,7 @@ def test_elsewhere_with_other_parallelism_later_outputs_are_taken_back(
     with pytest.raises(CorruptStateError):
         run(job, spark)  # over half of a restore
     restored = restore(moved, job, spark)
-    assert (restored.outputs, restored.new_outputs, restored.giving_stored) == (("",), (), frozenset())
+    assert (restored.outputs, restored.new_outputs, restored.with_full_snapshot) == (("",), (), frozenset())
     assert not list(out.glob("part-0000000002-*"))
     shutil.rmtree(moved.parent)
     shops.add(4)
@@ -158,7 +158,7 @@ def test_into_a_new_output_goes_the_whole_table(spark: SparkSession, shops: Shop
     job = best(shops.job("new"))
     restored = restore(shops.savepoint, job, spark)
     assert (restored.outputs, restored.new_outputs) == ((), ("",))
-    assert restored.giving_stored == {"aggregate-2"}
+    assert restored.with_full_snapshot == {"aggregate-2"}
     assert restore(shops.savepoint, job, spark).was_done, "a restore may be repeated"
     shops.add(5)
     run(job, spark)
@@ -177,7 +177,7 @@ def test_a_step_that_is_added_is_exact(spark: SparkSession, shops: Shops) -> Non
     job = by_count(shops.job("added", parallelism=1))
     restored = restore(shops.savepoint, job, spark)
     assert (restored.steps.kept, restored.steps.added) == (("aggregate-1", "aggregate-2"), ("aggregate-3",))
-    assert restored.giving_stored == {"aggregate-2"}
+    assert restored.with_full_snapshot == {"aggregate-2"}
     shops.add(7)
     run(job, spark)
     shops.add(8)

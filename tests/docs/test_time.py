@@ -50,7 +50,7 @@ def harness_of(spec: JobSpec) -> OperatorHarness:
     """The un-keyed windowed step of a job, by itself."""
     (step,) = spec.steps
     assert isinstance(step, KeyedAggregateStep)
-    columns = StepColumns((), {}, has_event_time=True, is_change_log=False)
+    columns = StepColumns((), {}, has_event_time=True, is_changelog=False)
     operator = aggregate_operator(step, columns, lambda *path: str(path))
     (source,) = spec.sources.values()
     bound = format_duration_ms(source.watermark.out_of_orderness_ms)

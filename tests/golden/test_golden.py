@@ -46,7 +46,7 @@ def test_a_savepoint_of_every_format_is_gone_on_from(
     moved = {visits.MADE_IN: str(tmp_path / "in")}
     restored = restore_savepoint(str(tmp_path / "savepoint"), job.spec, job.where, moved=moved, session=spark)
     assert list(restored.steps.kept) == STEPS
-    assert restored.giving_stored == {"aggregate-3"}
+    assert restored.with_full_snapshot == {"aggregate-3"}
     run(job, spark, until=Until.DRAINED)
     assert not differences(visits.answer(note=note), keyed(output_rows(tmp_path / "out"), ["home"]))
     assert not differences(visits.answer(note=note), fold(output_changes(tmp_path / "out"), ["home"]))

@@ -124,8 +124,8 @@ def context_of(backend: KeyedStateBackend) -> SubtaskContext:
     return SubtaskContext(backend, time, KeyGroupRange(0, MAX_PARALLELISM))
 
 
-def change_log_of(operator: Operator, changes: Sequence[KeyedChanges]) -> pa.Table:
+def changelog_of(operator: Operator, changes: Sequence[KeyedChanges]) -> pa.Table:
     """All rows taken back and added in an epoch."""
     schema = pa.schema([*operator.output_fields, pa.field(WEIGHT_COLUMN, pa.int64())])
-    tables = [change.change_log().cast(schema) for change in changes]
+    tables = [change.changelog().cast(schema) for change in changes]
     return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()

@@ -34,7 +34,7 @@ def test_results_come_in_the_order_of_the_job() -> None:
     assert [c.to_pylist() for c in aggregator.results(partials.columns)] == [[2], [3.0], [1.5]]
 
 
-def test_a_step_over_a_change_log_counts_its_rows_first() -> None:
+def test_a_step_over_a_changelog_counts_its_rows_first() -> None:
     aggregator = aggregator_for(STEP, arguments=1, counts_rows=True)
     assert aggregator.registers[0] == Count(None)
     partials = fold(aggregator, [0, 0, 1], [pa.array([1.0, None, None])], weights=[1, 1, -1])

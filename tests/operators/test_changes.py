@@ -1,4 +1,4 @@
-"""The two shapes in which changes are passed on: upserts for a sink, a change log for another step."""
+"""The two shapes in which changes are passed on: upserts for a sink, a changelog for another step."""
 
 from decimal import Decimal
 
@@ -46,9 +46,9 @@ def test_upserts_have_the_same_types_whatever_happened(exists: list[bool]) -> No
     assert table.schema == pa.schema([*KEYS, *FIELDS, pa.field("_op", pa.string())])
 
 
-def test_a_change_log_takes_back_what_was_and_adds_what_is() -> None:
+def test_a_changelog_takes_back_what_was_and_adds_what_is() -> None:
     changes = changes_of([False, True, True, False], [True, True, False, False])
-    assert changes.change_log().to_pylist() == [
+    assert changes.changelog().to_pylist() == [
         {"k": "k1", "n": 1, "total": 10, "ok": False, "_weight": -1},
         {"k": "k2", "n": 2, "total": 20, "ok": False, "_weight": -1},
         {"k": "k0", "n": 0, "total": 0, "ok": True, "_weight": 1},
@@ -56,11 +56,11 @@ def test_a_change_log_takes_back_what_was_and_adds_what_is() -> None:
     ]
 
 
-def test_a_change_log_of_new_keys_only_has_the_types_of_any_other() -> None:
-    table = changes_of([False], [True]).change_log()
+def test_a_changelog_of_new_keys_only_has_the_types_of_any_other() -> None:
+    table = changes_of([False], [True]).changelog()
     assert table.schema == pa.schema([*KEYS, *FIELDS, pa.field("_weight", pa.int64())])
 
 
-def test_a_change_log_needs_the_previous_results() -> None:
+def test_a_changelog_needs_the_previous_results() -> None:
     with pytest.raises(AssertionError, match="planned without previous results"):
-        changes_of([True], [True], previous=False).change_log()
+        changes_of([True], [True], previous=False).changelog()

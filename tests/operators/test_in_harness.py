@@ -1,4 +1,4 @@
-"""Aggregates over change logs in the users' test harness: whatever is added and taken back, wherever the state lives.
+"""Aggregates over changelogs in the users' test harness: whatever is added and taken back, wherever the state lives.
 
 The sort is real here, and so are slices, subtasks and restores in between; the oracle remembers every row.
 """
@@ -19,8 +19,8 @@ KEPT = INVERTIBLE | {"low": "min(v)", "kinds": "count(distinct v)"}  # these nee
 
 
 @st.composite
-def change_logs(draw: st.DrawFn) -> list[Epoch]:
-    """Epochs of a change log: a row is taken back only where it was added before, or in the same epoch."""
+def changelogs(draw: st.DrawFn) -> list[Epoch]:
+    """Epochs of a changelog: a row is taken back only where it was added before, or in the same epoch."""
     pairs = st.tuples(st.sampled_from(["a", "b", "c\0", "d"]), st.none() | st.integers(-5, 5))
     rows, epochs = Counter[Pair](), list[Epoch]()
     for _ in range(draw(st.integers(1, 4))):
@@ -56,7 +56,7 @@ def expected(epochs: Sequence[Epoch], names: Sequence[str]) -> dict[str, dict[st
 
 
 @given(
-    epochs=change_logs(),
+    epochs=changelogs(),
     calls=st.sampled_from([INVERTIBLE, KEPT]),
     layout=st.tuples(st.sampled_from([1, 2, 4]), st.integers(1, 3), st.sampled_from(["1KB", "64MB"])),
     restores=st.dictionaries(st.integers(0, 3), st.sampled_from([1, 2, 4]), max_size=2),

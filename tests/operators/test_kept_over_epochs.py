@@ -1,4 +1,4 @@
-"""Distinct counts, kept values, sketches and filters through state from epoch to epoch, and over change logs."""
+"""Distinct counts, kept values, sketches and filters through state from epoch to epoch, and over changelogs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from mixedmode.operators.aggregate import (
 )
 from tests.operators.calls import Asked, expected, same
 from tests.operators.calls import Row as Record
-from tests.operators.change_logs import Row, change_logs
+from tests.operators.changelogs import Row, changelogs
 from tests.operators.epochs import MemoryState, State, map_side, run_epoch
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
@@ -70,7 +70,7 @@ def test_after_every_epoch_what_is_kept_is_what_all_rows_say(
 ) -> None:
     asked = asked_of(has_event_time=True)
     aggregator = aggregator_of(asked, counts_rows=False)
-    operator = AggregateOperator(aggregator, KEYS, is_change_log=False, needs_previous=True)
+    operator = AggregateOperator(aggregator, KEYS, is_changelog=False, emits_retractions=True)
     state, table, records = new_state(), dict[str, dict[str, Any]](), dict[str, list[Record]]()
     for epoch in epochs:
         for row, time in epoch:
@@ -83,14 +83,14 @@ def test_after_every_epoch_what_is_kept_is_what_all_rows_say(
 
 
 @settings(max_examples=25)
-@given(epochs=change_logs(ROW))
-def test_after_every_epoch_of_a_change_log_what_is_kept_is_what_the_rows_that_are_there_say(
+@given(epochs=changelogs(ROW))
+def test_after_every_epoch_of_a_changelog_what_is_kept_is_what_the_rows_that_are_there_say(
     new_state: Callable[[], State], epochs: list[Any]
 ) -> None:
     asked = asked_of(has_event_time=False)
     aggregator = aggregator_of(asked, counts_rows=True)
     assert not aggregator.is_invertible, "so the plan keeps the rows"
-    operator = MultisetAggregateOperator(aggregator, KEYS, TYPES, needs_previous=True)
+    operator = MultisetAggregateOperator(aggregator, KEYS, TYPES, emits_retractions=True)
     state, table = new_state(), dict[str, dict[str, Any]]()
     for epoch in epochs:
         keys, arguments = columns_of(epoch.rows)
@@ -101,9 +101,9 @@ def test_after_every_epoch_of_a_change_log_what_is_kept_is_what_the_rows_that_ar
 
 
 def follow(table: dict[str, dict[str, Any]], changes: Sequence[KeyedChanges]) -> None:
-    """Apply upserts to a table; what the change log takes back must be what stood there, to the last bit."""
+    """Apply upserts to a table; what the changelog takes back must be what stood there, to the last bit."""
     for change in changes:
-        for row in change.change_log().to_pylist():
+        for row in change.changelog().to_pylist():
             if row["_weight"] < 0:
                 stood = table[row["k"]]
                 assert all(same(row[name], stood[name]) for name in stood), (row, stood)
@@ -122,13 +122,13 @@ def test_a_key_may_grow_over_many_epochs_until_its_values_are_many(function: str
     parameters = {"approx_percentile": (0.5, 10), "collect_set": (40,), "approx_count_distinct": (0.3,)}
     asked = Asked(function, (pa.int64(),), parameters=parameters.get(function, ()))
     aggregator = aggregator_for({"a": asked.built}, arguments=1, counts_rows=False)
-    operator = AggregateOperator(aggregator, KEYS, is_change_log=False, needs_previous=True)
+    operator = AggregateOperator(aggregator, KEYS, is_changelog=False, emits_retractions=True)
     state, last = MemoryState(), dict[str, Any]()
     for epoch in range(30):
         values = pa.array([*range(10 * epoch, 10 * epoch + 10), 0])
         keys = pa.array(["a"] * len(values))
         (change,) = run_epoch(operator, state, map_side(operator, [keys], [values], times_us=[0] * len(values)))
-        rows = change.change_log().to_pylist()
+        rows = change.changelog().to_pylist()
         assert [row["a"] for row in rows if row["_weight"] < 0] == list(last.values()), "as it was given"
         last = {"a": rows[-1]["a"]}
     (answer,) = last.values()

@@ -24,7 +24,7 @@ from tests.operators.partials import aggregator_of
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
 CALLS = (("count", None), ("sum", pa.int64()), ("max", pa.string()))
-OPERATOR = AggregateOperator(aggregator_of(*CALLS), KEYS, is_change_log=False, needs_previous=True)
+OPERATOR = AggregateOperator(aggregator_of(*CALLS), KEYS, is_changelog=False, emits_retractions=True)
 Row = tuple[str | None, int | None, str | None]
 
 ROWS = st.lists(
@@ -77,7 +77,7 @@ def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
         touched = {row[0] for row in rows}
         expected = [(key, *now[key], "update" if key in before else "insert") for key in touched]
         assert sorted(upserts, key=repr) == sorted(expected, key=repr)
-        log = [tuple(row.values()) for c in changes for row in c.change_log().to_pylist()]
+        log = [tuple(row.values()) for c in changes for row in c.changelog().to_pylist()]
         taken_back = [(key, *before[key], -1) for key in touched if key in before]
         added = [(key, *now[key], 1) for key in touched]
         assert sorted(log, key=repr) == sorted([*taken_back, *added], key=repr)
@@ -122,7 +122,7 @@ def test_the_state_of_an_operator_is_described_for_the_manifest() -> None:
 
 def test_more_rows_taken_back_than_there_were_is_a_defect_and_said_so() -> None:
     aggregator = aggregator_of(("sum", pa.int64()), counts_rows=True)
-    operator = AggregateOperator(aggregator, KEYS, is_change_log=True, needs_previous=False)
+    operator = AggregateOperator(aggregator, KEYS, is_changelog=True, emits_retractions=False)
     table = map_side(operator, [pa.array(["a", "b"])], [pa.array([1, 2])], weights=[-1, 1])
     with pytest.raises(InternalError) as caught:
         run_epoch(operator, MemoryState(), table)
@@ -133,7 +133,7 @@ def test_more_rows_taken_back_than_there_were_is_a_defect_and_said_so() -> None:
 
 def test_a_key_of_fixed_width_is_kept_apart_from_its_neighbours(tmp_path: Path) -> None:
     schema = KeySchema((pa.field("k", pa.int64()), pa.field("d", pa.date32())))
-    operator = AggregateOperator(aggregator_of(("count", None)), schema, is_change_log=False, needs_previous=False)
+    operator = AggregateOperator(aggregator_of(("count", None)), schema, is_changelog=False, emits_retractions=False)
     state = RunState(tmp_path)
     keys = [pa.array([2**40, -1, None, 2**40]), pa.array([0, 1, None, 0], pa.int32()).cast(pa.date32())]
     for epoch in range(1, 4):
@@ -156,7 +156,7 @@ def test_partials_of_one_key_are_merged_in_one_pass() -> None:
 @settings(max_examples=20)
 @given(epochs=st.lists(ROWS, max_size=3), data=st.data())
 def test_every_value_is_the_running_result_in_the_order_of_time(epochs: list[list[Row]], data: st.DataObject) -> None:
-    operator = replace(OPERATOR, gives_every_value=True)
+    operator = replace(OPERATOR, emits_running_results=True)
     state, so_far = MemoryState(), list[Row]()
     for rows in epochs:
         times = data.draw(st.permutations(range(len(rows))))

@@ -234,7 +234,7 @@ def test_the_answer_of_a_sketch_fits_its_type_also_where_doubles_do_not(data_typ
         assert answer == exact
 
 
-def test_over_a_change_log_percentiles_are_exact_however_many_rows_there_are() -> None:
+def test_over_a_changelog_percentiles_are_exact_however_many_rows_there_are() -> None:
     register = QuantileSketch(0, 200, is_float=False)
     parts = parts_of(register, pa.array([3, None, 1, 2]), weights=np.array([100, 50, 1_000, 900], np.int64))
     assert is_sketch(parts) == [False]

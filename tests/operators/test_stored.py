@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateOperator, KeyedChanges, MultisetAggregateOperator
-from tests.operators.change_logs import LogEpoch, Row, change_logs
-from tests.operators.epochs import MemoryState, State, change_log_of, context_of, map_side, run_epoch
+from tests.operators.changelogs import LogEpoch, Row, changelogs
+from tests.operators.epochs import MemoryState, State, changelog_of, context_of, map_side, run_epoch
 from tests.operators.partials import aggregator_of
 
 TEXT_KEY = KeySchema((pa.field("k", pa.string()),))
@@ -27,9 +27,9 @@ KINDS = ["added only", "taken back", "rows kept"]
 def operator_of(kind: str, schema: KeySchema = TEXT_KEY) -> Kept:
     if kind == "rows kept":
         aggregator = aggregator_of(("max", pa.int64()), counts_rows=True)
-        return MultisetAggregateOperator(aggregator, schema, (pa.int64(),), needs_previous=True)
+        return MultisetAggregateOperator(aggregator, schema, (pa.int64(),), emits_retractions=True)
     aggregator = aggregator_of(("sum", pa.int64()), counts_rows=kind == "taken back")
-    return AggregateOperator(aggregator, schema, is_change_log=kind == "taken back", needs_previous=True)
+    return AggregateOperator(aggregator, schema, is_changelog=kind == "taken back", emits_retractions=True)
 
 
 def run(operator: Kept, state: State, epoch: LogEpoch) -> list[KeyedChanges]:
@@ -37,7 +37,7 @@ def run(operator: Kept, state: State, epoch: LogEpoch) -> list[KeyedChanges]:
     if len(operator.key_schema.fields) > 1:  # the wide key has a column that is often NULL, and the same text again
         keys += [pa.array([len(row[0] or "") or None for row in epoch.rows], pa.int32()), keys[0]]
     values = pa.array([row[1] for row in epoch.rows], pa.int64())
-    weights = epoch.weights if getattr(operator, "is_change_log", True) else None
+    weights = epoch.weights if getattr(operator, "is_changelog", True) else None
     return run_epoch(operator, state, map_side(operator, keys, [values], weights=weights, times_us=None))
 
 
@@ -66,7 +66,7 @@ def table_after(changes: Sequence[KeyedChanges], before: dict[Any, Any]) -> dict
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("schema", [TEXT_KEY, WIDE_KEY], ids=["one column", "three columns"])
 @settings(max_examples=25)
-@given(epochs=change_logs(ROW, max_epochs=5), at=st.integers(0, 4))
+@given(epochs=changelogs(ROW, max_epochs=5), at=st.integers(0, 4))
 def test_the_table_that_is_given_once_is_the_one_that_all_changes_make(
     new_state: Callable[[], State], kind: str, schema: KeySchema, epochs: list[LogEpoch], at: int
 ) -> None:
@@ -79,41 +79,43 @@ def test_the_table_that_is_given_once_is_the_one_that_all_changes_make(
         if number != at:
             run(operator, state, epoch)
             continue
-        given_once = run(replace(operator, gives_stored=True), state, epoch)
+        given_once = run(replace(operator, emits_full_snapshot=True), state, epoch)
         upserts = [row for change in given_once for row in change.upserts().to_pylist()]
         assert {row["_op"] for row in upserts} <= {"insert"}
         assert len(upserts) == len(table), "each key once"
         assert table_after(given_once, {}) == table
-        log = change_log_of(operator, given_once)
+        log = changelog_of(operator, given_once)
         assert set(log.column("_weight").to_pylist()) <= {1}, "nothing is taken back that was never given"
         assert log.num_rows == len(table)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=20)
-@given(epochs=change_logs(ROW, max_epochs=5), at=st.integers(0, 4))
+@given(epochs=changelogs(ROW, max_epochs=5), at=st.integers(0, 4))
 def test_a_step_that_is_added_behind_it_is_exact_from_then_on(
     new_state: Callable[[], State], kind: str, epochs: list[LogEpoch], at: int
 ) -> None:
-    """The rows of a change log, summed up, are those that are there: what a step behind would keep."""
+    """The rows of a changelog, summed up, are those that are there: what a step behind would keep."""
     operator, state, behind = operator_of(kind), new_state(), Counter[tuple[Any, ...]]()
     epochs = only_added(epochs) if kind == "added only" else epochs
     table: dict[Any, Any] = {}
     for number, epoch in enumerate(epochs):
-        changes = run(replace(operator, gives_stored=number == at), state, epoch)
+        changes = run(replace(operator, emits_full_snapshot=number == at), state, epoch)
         table = table_after(changes, {} if number == at else table)
         if number >= at:
-            for row in change_log_of(operator, changes).to_pylist():
+            for row in changelog_of(operator, changes).to_pylist():
                 behind[tuple(row.values())[:-1]] += row["_weight"]
             assert +behind == Counter(tuple(row.values()) for row in table.values())
             assert min(behind.values(), default=0) >= 0
 
 
 def test_every_value_of_a_key_with_records_is_given_and_the_first_one_as_new() -> None:
-    operator = AggregateOperator(aggregator_of(("sum", pa.int64())), TEXT_KEY, is_change_log=False, needs_previous=True)
+    operator = AggregateOperator(
+        aggregator_of(("sum", pa.int64())), TEXT_KEY, is_changelog=False, emits_retractions=True
+    )
     state = MemoryState()
     run(operator, state, LogEpoch([("a", 1), ("b", 10)], [1, 1], []))
-    every = replace(operator, gives_stored=True, gives_every_value=True)
+    every = replace(operator, emits_full_snapshot=True, emits_running_results=True)
     keys, values = pa.array(["b", "b", "c"]), pa.array([1, 2, 5])
     changes = run_epoch(every, state, map_side(every, [keys], [values], times_us=[0, 1, 2]))
     rows = [tuple(row.values()) for change in changes for row in change.upserts().to_pylist()]
@@ -123,7 +125,7 @@ def test_every_value_of_a_key_with_records_is_given_and_the_first_one_as_new() -
 def test_giving_the_stored_table_writes_nothing_for_keys_without_a_record() -> None:
     operator, state = operator_of("added only"), MemoryState()
     run(operator, state, LogEpoch([("a", 1), ("b", 2), ("c", 3)], [1, 1, 1], []))
-    given = replace(operator, gives_stored=True)
+    given = replace(operator, emits_full_snapshot=True)
     with state.epoch() as backend:
         written: list[bytes] = []
         backend_write = backend.write

@@ -48,7 +48,7 @@ def test_several_rows_for_one_key_are_refused_in_full() -> None:
     )
 
 
-def test_an_empty_change_log_changes_nothing() -> None:
+def test_an_empty_changelog_changes_nothing() -> None:
     assert upserts_of([]) == []
 
 

@@ -58,7 +58,7 @@ def stage_of(step: KeyedAggregateStep | ProcessStep) -> KeyedStage:
         )
     else:
         arguments = {text: COLUMNS[text] for text in expressions_of(step)}
-        given = StepColumns(keys, arguments, has_event_time=True, is_change_log=False)
+        given = StepColumns(keys, arguments, has_event_time=True, is_changelog=False)
         operator = aggregate_operator(step, given, lambda *path: str(path))
     late = FIELDS if isinstance(step, KeyedAggregateStep) and step.late is not None else ()
     return KeyedStage(
@@ -68,7 +68,7 @@ def stage_of(step: KeyedAggregateStep | ProcessStep) -> KeyedStage:
         arguments=tuple(arguments),
         argument_types=tuple(arguments.values()),
         event_time="at",
-        is_change_log=False,
+        is_changelog=False,
         operator=operator,
         description="",
         late_fields=late,

@@ -53,7 +53,7 @@ def peak_bytes():
 
 stage = count_and_sum("string" if kind == "texts" else "int64")
 if kind == "every value":
-    stage = replace(stage, operator=replace(stage.operator, gives_every_value=True))
+    stage = replace(stage, operator=replace(stage.operator, emits_running_results=True))
 side = map_side(stage, parallelism=2, slice_bytes=slice_bytes(setting, stage.operator.attributes))
 for _ in side(batches(1000)):
     pass

@@ -99,7 +99,7 @@ def test_nan_is_one_key() -> None:
     assert sorted(row["n"] for row in harness.table()) == [1, 2]
 
 
-def test_rows_with_a_weight_are_a_change_log() -> None:
+def test_rows_with_a_weight_are_a_changelog() -> None:
     harness = AggregateHarness(key_by="k", schema="k string, v bigint, _weight bigint", aggregate={"s": "sum(v)"})
     harness.feed([{"k": "a", "v": 5, "_weight": 1}, {"k": "a", "v": 2, "_weight": 1}])
     harness.feed([{"k": "a", "v": 5, "_weight": -1}])

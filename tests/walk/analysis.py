@@ -29,7 +29,7 @@ def local_analysis(_session: object, spec: JobSpec, where: Where) -> Analysis:
     strategies = {name: Strategy(1000 * source.watermark.out_of_orderness_ms, None, None)}
     plan = JobPlan(
         sql=(),
-        stages=(*(stage.giving_previous() for stage in found[:-1]), found[-1]),
+        stages=(*(stage.with_retractions() for stage in found[:-1]), found[-1]),
         output_fields=tuple(last.output_fields),
         key_columns=tuple(field.name for field in last.output_key),
         reads=(),
@@ -51,7 +51,7 @@ def _stage(
         keys=tuple(fields[name] for name in step.key_by),
         arguments={text: fields[text].type for text in expressions_of(step)},
         has_event_time=event_time is not None,
-        is_change_log=keyed_before > 0,
+        is_changelog=keyed_before > 0,
     )
     operator = aggregate_operator(step, columns, where)
     return KeyedStage(
@@ -61,7 +61,7 @@ def _stage(
         arguments=tuple(columns.arguments),
         argument_types=tuple(columns.arguments.values()),
         event_time=event_time,
-        is_change_log=keyed_before > 0,
+        is_changelog=keyed_before > 0,
         operator=operator,
         description=description(step, columns, operator),
     )
@@ -86,7 +86,7 @@ def _process_stage(step: ProcessStep, fields: Mapping[str, pa.Field], event_time
         arguments=tuple(fields),
         argument_types=tuple(field.type for field in fields.values()),
         event_time=event_time,
-        is_change_log=False,
+        is_changelog=False,
         operator=operator,
         description="process",
     )

@@ -338,6 +338,6 @@ def _columns(table: pa.Table, stage: KeyedStage) -> pa.Table:
     columns |= {argument_name(i): table.column(text) for i, text in enumerate(stage.arguments)}
     if stage.event_time is not None:
         columns[TIME_COLUMN] = table.column(stage.event_time).cast(pa.int64())
-    if stage.is_change_log:
+    if stage.is_changelog:
         columns[WEIGHT_COLUMN] = table.column(WEIGHT_COLUMN)
     return pa.table(columns)

@@ -5,21 +5,21 @@ A mistake is reported by the call that makes it, and a relative path is taken fr
 
 from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec
 from mixedmode.job.connectors.checked import checked
+from mixedmode.job.connectors.custom import CustomSinks, CustomSources, PythonSideOutputs
 from mixedmode.job.connectors.files import FileSideOutputs, FileSinks, FileSources
 from mixedmode.job.connectors.history import HistorySources
 from mixedmode.job.connectors.kafka import KafkaSideOutputs, KafkaSinks, KafkaSources
 from mixedmode.job.connectors.lakehouse import LakehouseSideOutputs, LakehouseSinks, LakehouseSources
-from mixedmode.job.connectors.python import PythonSideOutputs, PythonSinks, PythonSources
 from mixedmode.job.connectors.tables import TableSideOutputs, TableSinks
 
 __all__ = ["SideOutput", "Sink", "Source"]
 
 
-class Source(FileSources, LakehouseSources, KafkaSources, PythonSources, HistorySources):
+class Source(FileSources, LakehouseSources, KafkaSources, CustomSources, HistorySources):
     """What a job reads. Each call gives a SourceSpec to name in `Job(sources={...})`."""
 
 
-class Sink(FileSinks, LakehouseSinks, KafkaSinks, TableSinks, PythonSinks):
+class Sink(FileSinks, LakehouseSinks, KafkaSinks, TableSinks, CustomSinks):
     """Where a job writes: its result, late records, and records on which a function failed."""
 
     @staticmethod

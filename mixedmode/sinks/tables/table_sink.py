@@ -68,7 +68,7 @@ class TableSink:
     """One table, which is this output's alone."""
 
     can_take_back = True
-    is_memoryless = False
+    cannot_report_published = False
 
     def __init__(
         self,

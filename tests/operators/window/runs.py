@@ -85,17 +85,17 @@ class Output:
     rows: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
     given: int = 0  #: rows given so far
 
-    def apply(self, changes: Sequence[Changes], *, with_change_log: bool) -> None:
+    def apply(self, changes: Sequence[Changes], *, with_changelog: bool) -> None:
         """All changes of one epoch and subtask."""
         log: Counter[tuple[Any, ...]] = Counter()
         before = dict(self.rows)
         for change in changes:
             for *row, operation in _rows(change.upserts()):
                 self._upsert(tuple(row[: self.key_columns]), tuple(row[self.key_columns :]), operation)
-            if with_change_log:
-                for *row, weight in _rows(change.change_log()):
+            if with_changelog:
+                for *row, weight in _rows(change.changelog()):
                     log[tuple(row)] += weight
-        if with_change_log:
+        if with_changelog:
             expected = Counter({key + results: 1 for key, results in self.rows.items()})
             expected.subtract({key + results: 1 for key, results in before.items()})
             assert {row: n for row, n in log.items() if n} == {row: n for row, n in expected.items() if n}
@@ -118,7 +118,7 @@ class Run:
     parallelism: int = 2
     slices: int = 2
     sort_budget_bytes: int = 4_000
-    with_change_log: bool = False
+    with_changelog: bool = False
     state: State = field(default_factory=MemoryState)
     arguments: Arguments = arguments_of
     output: Output = field(init=False)
@@ -172,7 +172,7 @@ class Run:
             upserts = change.upserts()
             assert upserts.column_names == [*names, "_op"]
             assert upserts.schema.types[:-1] == [column.type for column in operator.output_fields]
-        self.output.apply(changes, with_change_log=self.with_change_log)
+        self.output.apply(changes, with_changelog=self.with_changelog)
 
 
 def epoch_time(

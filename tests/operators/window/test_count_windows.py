@@ -55,7 +55,7 @@ def test_each_window_holds_the_next_so_many_records_of_its_key(
     count: int, schema: KeySchema | None, story: Story, parallelism: int, slices: int
 ) -> None:
     story = spread(story)
-    run = Run(operator_of(count, schema), parallelism, slices, with_change_log=True)
+    run = Run(operator_of(count, schema), parallelism, slices, with_changelog=True)
     for number, epoch in enumerate(story, 1):
         run.epoch(epoch.events, epoch.time)
         so_far = arrived(story[:number], schema)

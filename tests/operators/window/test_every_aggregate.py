@@ -111,10 +111,10 @@ def tell(run: Run, epochs: list[list[Event]]) -> None:
 @pytest.mark.parametrize(
     "operator",
     [
-        TimeWindowAggregateOperator(EVERY, KEYED, Tumbling(50, 7), 0, None, needs_previous=False),
-        TimeWindowAggregateOperator(EVERY, KEYED, Sliding(60, 25), 0, None, needs_previous=False),
-        TimeWindowAggregateOperator(EVERY, KEYED, Cumulating(100, 20), 0, None, needs_previous=False),
-        SessionAggregateOperator(EVERY, KEYED, 12, 0, None, needs_previous=False),
+        TimeWindowAggregateOperator(EVERY, KEYED, Tumbling(50, 7), 0, None, emits_retractions=False),
+        TimeWindowAggregateOperator(EVERY, KEYED, Sliding(60, 25), 0, None, emits_retractions=False),
+        TimeWindowAggregateOperator(EVERY, KEYED, Cumulating(100, 20), 0, None, emits_retractions=False),
+        SessionAggregateOperator(EVERY, KEYED, 12, 0, None, emits_retractions=False),
         CountWindowAggregateOperator(EVERY, KEYED, 7),
     ],
     ids=["tumbling", "sliding", "cumulating", "session", "count"],
@@ -149,16 +149,16 @@ def members_of(operator: Any, key: tuple[Any, ...], row: tuple[Any, ...], events
 @pytest.mark.parametrize(
     "operator",
     [
-        TimeWindowAggregateOperator(AGGREGATOR, KEYED, Sliding(60, 25), 30, 1, needs_previous=True),
-        SessionAggregateOperator(AGGREGATOR, KEYED, 12, 30, 1, needs_previous=True),
+        TimeWindowAggregateOperator(AGGREGATOR, KEYED, Sliding(60, 25), 30, 1, emits_retractions=True),
+        SessionAggregateOperator(AGGREGATOR, KEYED, 12, 30, 1, emits_retractions=True),
         CountWindowAggregateOperator(AGGREGATOR, KEYED, 7),
     ],
     ids=["time", "session", "count"],
 )
 def test_over_rocksdb_it_is_as_in_memory(operator: Any, tmp_path: Path) -> None:
     in_memory, stored = (
-        Run(operator, with_change_log=True),
-        Run(operator, with_change_log=True, state=RunState(tmp_path)),
+        Run(operator, with_changelog=True),
+        Run(operator, with_changelog=True, state=RunState(tmp_path)),
     )
     for run in (in_memory, stored):
         tell(run, story(2, 200))

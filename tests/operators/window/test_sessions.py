@@ -35,9 +35,9 @@ def operator_of(
     *,
     lateness_us: int = 0,
     early_every_ms: int | None = None,
-    needs_previous: bool = True,
+    emits_retractions: bool = True,
 ) -> SessionAggregateOperator:
-    return SessionAggregateOperator(AGGREGATOR, schema, gap_us, lateness_us, early_every_ms, needs_previous)
+    return SessionAggregateOperator(AGGREGATOR, schema, gap_us, lateness_us, early_every_ms, emits_retractions)
 
 
 @dataclass
@@ -155,15 +155,15 @@ def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
     schema: KeySchema,
     lateness_us: int,
     early_every_ms: int | None,
-    needs_previous: bool,
+    emits_retractions: bool,
     story: Story,
     parallelism: int,
     slices: int,
 ) -> None:
     operator = operator_of(
-        gap_us, schema, lateness_us=lateness_us, early_every_ms=early_every_ms, needs_previous=needs_previous
+        gap_us, schema, lateness_us=lateness_us, early_every_ms=early_every_ms, emits_retractions=emits_retractions
     )
-    check(operator, story, Run(operator, parallelism, slices, with_change_log=needs_previous))
+    check(operator, story, Run(operator, parallelism, slices, with_changelog=emits_retractions))
 
 
 @given(st.integers(1, 12), st.sampled_from([KEYED, FIXED, None]), stories_within_the_bound(), st.integers(1, 3))
@@ -172,7 +172,7 @@ def test_however_the_records_are_cut_into_epochs_the_answer_is_that_of_one_backl
     gap_us: int, schema: KeySchema | None, story: Story, parallelism: int
 ) -> None:
     operator = operator_of(gap_us, schema)
-    in_epochs, at_once = Run(operator, parallelism, with_change_log=True), Run(operator, 1)
+    in_epochs, at_once = Run(operator, parallelism, with_changelog=True), Run(operator, 1)
     for epoch in story:
         in_epochs.epoch(epoch.events, epoch.time)
     for epoch in in_one_backlog(story):
@@ -190,7 +190,7 @@ def test_however_the_records_are_cut_into_epochs_the_answer_is_that_of_one_backl
 
 
 def test_a_late_record_joins_two_sessions_that_have_fired() -> None:
-    run = Run(operator_of(5, None, lateness_us=100), with_change_log=True)
+    run = Run(operator_of(5, None, lateness_us=100), with_changelog=True)
     run.epoch([Event(0, 0, 1), Event(0, 9, 2)], epoch_time(MIN_TIME_US, 40))
     assert run.output.rows == {(0, 5): (1, 1, "a", 1), (9, 14): (1, 2, "a", 2)}
     run.epoch([Event(0, 4, 4)], epoch_time(40, 40))
@@ -199,7 +199,7 @@ def test_a_late_record_joins_two_sessions_that_have_fired() -> None:
 
 
 def test_a_late_record_that_prolongs_a_session_beyond_the_watermark_takes_its_row_back_until_it_fires() -> None:
-    run = Run(operator_of(5, None, lateness_us=100), with_change_log=True)
+    run = Run(operator_of(5, None, lateness_us=100), with_changelog=True)
     run.epoch([Event(0, 0, 1)], epoch_time(MIN_TIME_US, 6))
     assert list(run.output.rows) == [(0, 5)]
     run.epoch([Event(0, 4, 1)], epoch_time(6, 6))
@@ -226,7 +226,7 @@ def test_a_record_that_is_over_by_itself_is_late_although_a_session_would_hold_i
 
 
 def test_sessions_that_have_grown_are_given_early_by_the_clock() -> None:
-    run = Run(operator_of(5, None, early_every_ms=1_000), with_change_log=True)
+    run = Run(operator_of(5, None, early_every_ms=1_000), with_changelog=True)
     run.epoch([Event(0, 0)], epoch_time(MIN_TIME_US, 0, is_backlog=True, was_backlog=None))
     assert run.output.rows == {}, "never in backlog"
     run.epoch([], epoch_time(0, 0, clock_ms=1_500))

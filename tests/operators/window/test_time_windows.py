@@ -23,9 +23,9 @@ def operator_of(
     *,
     lateness_us: int = 0,
     early_every_ms: int | None = None,
-    needs_previous: bool = True,
+    emits_retractions: bool = True,
 ) -> TimeWindowAggregateOperator:
-    return TimeWindowAggregateOperator(AGGREGATOR, schema, windows, lateness_us, early_every_ms, needs_previous)
+    return TimeWindowAggregateOperator(AGGREGATOR, schema, windows, lateness_us, early_every_ms, emits_retractions)
 
 
 def windows_of(windows: TimeWindows, time_us: int) -> list[tuple[int, int]]:
@@ -93,7 +93,7 @@ operators = st.builds(
     schemas,
     lateness_us=st.sampled_from([0, 4, 25]),
     early_every_ms=st.sampled_from([None, 5]),
-    needs_previous=st.booleans(),
+    emits_retractions=st.booleans(),
 )
 
 
@@ -102,7 +102,7 @@ operators = st.builds(
 def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
     operator: TimeWindowAggregateOperator, story: Story, parallelism: int, slices: int
 ) -> None:
-    check(operator, story, Run(operator, parallelism, slices, with_change_log=operator.needs_previous))
+    check(operator, story, Run(operator, parallelism, slices, with_changelog=operator.emits_retractions))
 
 
 @given(operators, stories_within_the_bound(), st.integers(1, 3))
@@ -158,7 +158,7 @@ def test_a_window_is_given_again_only_when_it_has_changed(story: Story, early_ev
 def test_of_2500_windows_per_key_2499_fire_in_the_backlog_and_the_last_one_fires_live() -> None:
     """10,000 backlog and 10,000 live records over 2 keys; windows of 4 s."""
     second = 1_000_000
-    operator = operator_of(Tumbling(4 * second), FIXED, needs_previous=False)
+    operator = operator_of(Tumbling(4 * second), FIXED, emits_retractions=False)
     events = [Event(key, 2 * second * i, i) for i in range(10_000) for key in (0, 1)]
     backlog, live = events[:10_000], events[10_000:]
     mixed = Run(operator, 1, sort_budget_bytes=100_000)
@@ -198,7 +198,7 @@ def test_a_window_fires_when_the_watermark_reaches_its_end() -> None:
 
 
 def test_a_late_but_allowed_record_changes_a_window_that_has_fired() -> None:
-    run = Run(operator_of(Tumbling(10), None, lateness_us=5), with_change_log=True)
+    run = Run(operator_of(Tumbling(10), None, lateness_us=5), with_changelog=True)
     run.epoch([Event(0, 3, 5)], epoch_time(MIN_TIME_US, 12))
     run.epoch([Event(0, 4, 7)], epoch_time(12, 14))
     assert run.output.rows == {(0, 10): (2, 12, "a", 7)}
@@ -217,7 +217,7 @@ def test_a_record_may_be_late_for_some_of_its_windows_only() -> None:
 
 
 def test_open_windows_are_given_early_by_the_clock_and_once_more_when_they_fire() -> None:
-    run = Run(operator_of(Tumbling(10), None, early_every_ms=1_000), with_change_log=True)
+    run = Run(operator_of(Tumbling(10), None, early_every_ms=1_000), with_changelog=True)
     run.epoch([Event(0, 3, 5)], epoch_time(MIN_TIME_US, 0, is_backlog=True, was_backlog=None))
     assert run.output.rows == {}, "never in backlog"
     run.epoch([], epoch_time(0, 0, clock_ms=1_500))

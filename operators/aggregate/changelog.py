@@ -1,4 +1,4 @@
-"""Rows of a change log on their way to an operator that takes them as they are."""
+"""Rows of a changelog on their way to an operator that takes them as they are."""
 
 from collections.abc import Sequence
 
@@ -18,8 +18,8 @@ def row_fields(argument_types: Sequence[pa.DataType]) -> tuple[pa.Field, ...]:
 
 
 def folded_rows(batch: Batch, key_schema: KeySchema, fields: Sequence[pa.Field], *, max_parallelism: int) -> Folded:
-    """A batch of a change log as a table of `row_fields`, none of it late."""
-    assert batch.weights is not None, "rows of a change log have weights"
+    """A batch of a changelog as a table of `row_fields`, none of it late."""
+    assert batch.weights is not None, "rows of a changelog have weights"
     payload = [*batch.arguments, pa.array(batch.weights)]
     table = keyed_table(batch.keys, key_schema, payload, fields, max_parallelism=max_parallelism)
     return Folded(table, np.empty(0, np.intp))

@@ -1,4 +1,4 @@
-"""Keyed steps over change logs: after every epoch they say what the rows that are there say, and take back exactly."""
+"""Keyed steps over changelogs: after every epoch they say what the rows that are there say, and take back exactly."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,8 +17,8 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
 )
 from tests.operators.arguments import doubles
-from tests.operators.change_logs import Follower, LogEpoch, Row, change_logs
-from tests.operators.epochs import MemoryState, Operator, State, change_log_of, map_side, run_epoch
+from tests.operators.changelogs import Follower, LogEpoch, Row, changelogs
+from tests.operators.epochs import MemoryState, Operator, State, changelog_of, map_side, run_epoch
 from tests.operators.partials import aggregator_of
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
@@ -49,11 +49,11 @@ ROWS: dict[str, tuple[Calls, st.SearchStrategy[Row]]] = {
 
 
 def operator_of(calls: Calls) -> AggregateOperator | MultisetAggregateOperator:
-    """The operator that a plan takes for a step over a change log."""
+    """The operator that a plan takes for a step over a changelog."""
     aggregator = aggregator_of(*calls, counts_rows=True)
     if aggregator.is_invertible:
-        return AggregateOperator(aggregator, KEYS, is_change_log=True, needs_previous=True)
-    return MultisetAggregateOperator(aggregator, KEYS, types_of(calls), needs_previous=True)
+        return AggregateOperator(aggregator, KEYS, is_changelog=True, emits_retractions=True)
+    return MultisetAggregateOperator(aggregator, KEYS, types_of(calls), emits_retractions=True)
 
 
 def types_of(calls: Calls) -> tuple[pa.DataType, ...]:
@@ -69,14 +69,14 @@ def input_of(operator: Operator, calls: Calls, epoch: LogEpoch) -> pa.Table:
 @pytest.mark.parametrize("kind", ROWS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_a_step_over_a_change_log_says_what_the_rows_that_are_there_say(
+def test_a_step_over_a_changelog_says_what_the_rows_that_are_there_say(
     new_state: Callable[[], State], kind: str, data: st.DataObject
 ) -> None:
     calls, rows = ROWS[kind]
     operator, state = operator_of(calls), new_state()
     assert isinstance(operator, AggregateOperator) == (kind == "invertible")
     follower = Follower(calls)
-    for epoch in data.draw(change_logs(rows)):
+    for epoch in data.draw(changelogs(rows)):
         follower.follow(epoch, run_epoch(operator, state, input_of(operator, calls, epoch)))
 
 
@@ -86,7 +86,7 @@ def test_a_step_over_a_change_log_says_what_the_rows_that_are_there_say(
 def test_when_every_row_was_taken_back_no_state_is_left(kind: str, data: st.DataObject) -> None:
     calls, rows = ROWS[kind]
     operator, state = operator_of(calls), MemoryState()
-    log = data.draw(change_logs(rows).filter(bool))
+    log = data.draw(changelogs(rows).filter(bool))
     left = log[-1].present
     for epoch in [*log, LogEpoch(left, [-1] * len(left), [])]:
         run_epoch(operator, state, input_of(operator, calls, epoch))
@@ -105,7 +105,7 @@ SECOND_KEY = {None: "x", "": "x", "a": "y", "b": "y", "a\x00": "y"}
 @settings(max_examples=60)
 @given(epochs=st.lists(st.lists(st.tuples(NAMES, _UNEVEN | doubles(1e9)), max_size=8), max_size=4))
 def test_three_steps_in_a_row_agree_on_every_double_they_pass_on(epochs: list[list[Row]]) -> None:
-    first = AggregateOperator(aggregator_of(*FIRST), KEYS, is_change_log=False, needs_previous=True)
+    first = AggregateOperator(aggregator_of(*FIRST), KEYS, is_changelog=False, emits_retractions=True)
     second, third = operator_of(SECOND), operator_of(THIRD)
     states = [MemoryState() for _ in range(3)]
     rows = list[Row]()
@@ -128,7 +128,7 @@ def _over(operator: Operator, keys: pa.Array, log: pa.Table, arguments: Sequence
 
 
 def _step(operator: AggregateOperator | MultisetAggregateOperator, state: State, table: pa.Table) -> pa.Table:
-    return change_log_of(operator, run_epoch(operator, state, table))
+    return changelog_of(operator, run_epoch(operator, state, table))
 
 
 def test_a_sum_of_doubles_is_taken_back_as_it_was_given_although_later_rows_sort_before_earlier_ones() -> None:
@@ -149,7 +149,7 @@ def test_a_sum_of_doubles_is_taken_back_as_it_was_given_although_later_rows_sort
 def _min_of_doubles() -> MultisetAggregateOperator:
     functions = {"m": aggregate_function("min", 0, pa.float64(), has_event_time=False, where="")}
     aggregator = aggregator_for(functions, arguments=1, counts_rows=True)
-    return MultisetAggregateOperator(aggregator, KEYS, (pa.float64(),), needs_previous=False)
+    return MultisetAggregateOperator(aggregator, KEYS, (pa.float64(),), emits_retractions=False)
 
 
 def _log(values: list[Any], weights: list[int]) -> pa.Table:
@@ -184,7 +184,7 @@ def test_a_row_that_was_never_there_cannot_be_taken_back() -> None:
     )
 
 
-def test_an_empty_change_log_changes_nothing() -> None:
+def test_an_empty_changelog_changes_nothing() -> None:
     assert run_epoch(_min_of_doubles(), MemoryState(), _log([], [])) == []
 
 

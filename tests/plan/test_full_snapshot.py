@@ -12,18 +12,18 @@ from mixedmode.time import Tumbling
 from tests.operators.partials import aggregator_of
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
-AGGREGATE = AggregateOperator(aggregator_of(("count", None)), KEYS, is_change_log=False, needs_previous=True)
+AGGREGATE = AggregateOperator(aggregator_of(("count", None)), KEYS, is_changelog=False, emits_retractions=True)
 ROWS = MultisetAggregateOperator(
-    aggregator_of(("max", pa.int64()), counts_rows=True), KEYS, (pa.int64(),), needs_previous=False
+    aggregator_of(("max", pa.int64()), counts_rows=True), KEYS, (pa.int64(),), emits_retractions=False
 )
 WINDOW = TimeWindowAggregateOperator(
-    aggregator_of(("count", None)), KEYS, Tumbling(60, 0, None), 0, None, needs_previous=True
+    aggregator_of(("count", None)), KEYS, Tumbling(60, 0, None), 0, None, emits_retractions=True
 )
 UPSERT = UpsertOperator(KEYS, ())
 
 
 def stage(name: str, operator: KeyedOperator) -> KeyedStage:
-    return KeyedStage(name, (), KEYS.fields, (), (), None, is_change_log=False, operator=operator, description=name)
+    return KeyedStage(name, (), KEYS.fields, (), (), None, is_changelog=False, operator=operator, description=name)
 
 
 def plan(**operators: KeyedOperator) -> JobPlan:
@@ -52,15 +52,15 @@ def plan(**operators: KeyedOperator) -> JobPlan:
 def test_what_is_new_is_given_all_that_it_has_missed(
     chain: dict[str, KeyedOperator], with_state: str, outputs: list[str], giving: str
 ) -> None:
-    assert plan(**chain).giving_stored(list(with_state), outputs) == set(giving)
+    assert plan(**chain).with_full_snapshot(list(with_state), outputs) == set(giving)
 
 
 def test_only_what_keeps_all_that_it_has_given_can_give_it_again() -> None:
-    assert stage("a", AGGREGATE).can_give_stored
-    assert stage("b", ROWS).can_give_stored
-    assert not stage("w", WINDOW).can_give_stored
-    assert not stage("u", UPSERT).can_give_stored
-    given = stage("a", AGGREGATE).giving_stored()
-    assert given.operator.gives_stored  # type: ignore[attr-defined]
+    assert stage("a", AGGREGATE).can_emit_full_snapshot
+    assert stage("b", ROWS).can_emit_full_snapshot
+    assert not stage("w", WINDOW).can_emit_full_snapshot
+    assert not stage("u", UPSERT).can_emit_full_snapshot
+    given = stage("a", AGGREGATE).with_full_snapshot()
+    assert given.operator.emits_full_snapshot  # type: ignore[attr-defined]
     assert given.fingerprint == stage("a", AGGREGATE).fingerprint
     assert given.state_schema() == stage("a", AGGREGATE).state_schema()

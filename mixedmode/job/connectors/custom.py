@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from mixedmode.config.python import PythonSideOutputSpec, PythonSinkSpec, PythonSourceSpec
+from mixedmode.config.custom import CustomSideOutputSpec, CustomSinkSpec, CustomSourceSpec
 from mixedmode.connectors import CustomSink, CustomSource
 from mixedmode.job.arguments import Duration, FileName, PlainValue, nested
 from mixedmode.job.connectors.checked import AnyConnector, checked
 from mixedmode.job.keyed import class_reference
 
 
-class PythonSources:
+class CustomSources:
     """Calls of `Source` for classes."""
 
     @staticmethod
-    def python(  # noqa: PLR0913  # one argument per setting, by keyword
+    def custom(  # noqa: PLR0913  # one argument per setting, by keyword
         source: str | type[CustomSource],
         *,
         args: Mapping[str, PlainValue] | None = None,
@@ -25,7 +25,7 @@ class PythonSources:
         max_ahead: Duration | Literal["none"] | None = None,
         partition_column: str | None = None,
         bounded: bool | None = None,
-    ) -> PythonSourceSpec:
+    ) -> CustomSourceSpec:
         """What a CustomSource reads: the class, or its name as `package.module:Class`.
 
         `folder` is where its module is imported from: of a class the folder that it came from, else the current one.
@@ -38,34 +38,34 @@ class PythonSources:
             ("watermark", "partition-column"): partition_column,
             ("bounded",): bounded,
         }
-        return _python(PythonSourceSpec, source, folder, {("args",): args, **values}, place="Source.python")
+        return _python(CustomSourceSpec, source, folder, {("args",): args, **values}, place="Source.custom")
 
 
-class PythonSinks:
+class CustomSinks:
     """Calls of `Sink` for classes."""
 
     @staticmethod
-    def python(
+    def custom(
         sink: str | type[CustomSink], *, args: Mapping[str, PlainValue] | None = None, folder: FileName | None = None
-    ) -> PythonSinkSpec:
-        """Where a CustomSink writes: the class, or its name; see Source.python."""
-        return _python(PythonSinkSpec, sink, folder, {("args",): args}, place="Sink.python")
+    ) -> CustomSinkSpec:
+        """Where a CustomSink writes: the class, or its name; see Source.custom."""
+        return _python(CustomSinkSpec, sink, folder, {("args",): args}, place="Sink.custom")
 
 
 class PythonSideOutputs:
     """Calls of `SideOutput` for classes."""
 
     @staticmethod
-    def python(
+    def custom(
         sink: str | type[CustomSink],
         *,
         schema: str,
         args: Mapping[str, PlainValue] | None = None,
         folder: FileName | None = None,
-    ) -> PythonSideOutputSpec:
-        """Where a CustomSink writes: the class, or its name; see Source.python."""
+    ) -> CustomSideOutputSpec:
+        """Where a CustomSink writes: the class, or its name; see Source.custom."""
         values: dict[tuple[str, ...], Any] = {("args",): args, ("schema",): schema}
-        return _python(PythonSideOutputSpec, sink, folder, values, place="SideOutput.python")
+        return _python(CustomSideOutputSpec, sink, folder, values, place="SideOutput.custom")
 
 
 def _python(
@@ -78,4 +78,4 @@ def _python(
 ) -> AnyConnector:
     reference, home = class_reference(given, place=place)
     all_values = {("class",): reference, ("folder",): folder or home, **values}
-    return checked(model, {"format": "python", **nested(all_values)}, place=place)
+    return checked(model, {"format": "custom", **nested(all_values)}, place=place)

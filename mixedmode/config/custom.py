@@ -14,10 +14,10 @@ _FOLDER = "the folder that the class is imported from; not given: the one of the
 _ARGS = "arguments for the class, by name; a text may hold ${env:NAME}"
 
 
-class PythonSourceSpec(SourceSpec):
+class CustomSourceSpec(SourceSpec):
     """What a class of the user's own reads."""
 
-    format: Literal["python"] = Field(description="python")
+    format: Literal["custom"] = Field(description="custom")
     class_: ClassReference = Field(description=_CLASS)
     folder: Text = Field(default=".", description=_FOLDER)
     args: Arguments = Field(default={}, description=_ARGS)
@@ -28,10 +28,10 @@ class PythonSourceSpec(SourceSpec):
         return _place(self.class_, self.args)
 
 
-class PythonSinkSpec(SinkSpec):
+class CustomSinkSpec(SinkSpec):
     """Where a class of the user's own writes."""
 
-    format: Literal["python"] = Field(description="python")
+    format: Literal["custom"] = Field(description="custom")
     class_: ClassReference = Field(description=_CLASS)
     folder_: Text = Field(default=".", description=_FOLDER)
     args: Arguments = Field(default={}, description=_ARGS)
@@ -42,10 +42,10 @@ class PythonSinkSpec(SinkSpec):
         return _place(self.class_, self.args)
 
 
-class PythonSideOutputSpec(WithSchema, PythonSinkSpec):
+class CustomSideOutputSpec(WithSchema, CustomSinkSpec):
     """Where a class of the user's own writes the rows of one tag."""
 
 
 def _place(class_name: str, args: Mapping[str, Any]) -> str:
     shown = ", ".join(f"{name}={value}" for name, value in args.items())
-    return f"python {class_name}({shown})"
+    return f"custom {class_name}({shown})"

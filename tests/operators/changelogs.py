@@ -1,4 +1,4 @@
-"""Random change logs, and what a keyed step over them must say, recomputed from the rows that are there."""
+"""Random changelogs, and what a keyed step over them must say, recomputed from the rows that are there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class LogEpoch:
 
 
 @st.composite
-def change_logs(draw: st.DrawFn, row: st.SearchStrategy[Row], max_epochs: int = 4) -> list[LogEpoch]:
+def changelogs(draw: st.DrawFn, row: st.SearchStrategy[Row], max_epochs: int = 4) -> list[LogEpoch]:
     """Epochs in which rows are added and rows that are there are taken back, often in the epoch that added them."""
     present, epochs = list[Row](), list[LogEpoch]()
     for actions in draw(st.lists(st.lists(st.none() | row, max_size=8), max_size=max_epochs)):
@@ -64,7 +64,7 @@ class Follower:
 
     def _upsert(self, change: KeyedChanges) -> None:
         if change.previous is not None:
-            log = change.change_log().to_pylist()
+            log = change.changelog().to_pylist()
             self._check_taken_back({row["k"]: tuple(row.values())[:-1] for row in log if row["_weight"] < 0}, change)
         for row in change.upserts().to_pylist():
             key, results, operation = row["k"], tuple(row.values())[:-1], row["_op"]
