@@ -79,9 +79,9 @@ class StageSettings:
 class EpochTask:
     """One epoch to run: its number, its path, its place in time, and the state that the epoch before left.
 
-    `with_full_snapshot` are steps that have to emit their whole stored table, since what is downstream has not seen it.
-    `lists` are what map stages keep. `files` are the URIs of what the epoch reads, if that is known; else Spark is asked
-    for them.
+    `with_full_snapshot` are steps that emit their whole stored table, which nothing downstream has seen yet.
+    `lists` are what map stages keep. `files` are the URIs of what the epoch reads, if that is known; else Spark is
+    asked for them.
     """
 
     epoch: Epoch
