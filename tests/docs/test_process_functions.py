@@ -1,7 +1,7 @@
 """The example of docs/process-functions.md without Spark: its class, its job file, its records, the rows it shows."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,23 +85,3 @@ def test_the_other_classes_of_the_document_do_what_it_says() -> None:
     for amounts, expected in (([3.0, 5.0], [5.0]), ([4.0], []), ([6.0, 1.0], [6.0])):
         largest.feed([{"customer": "a", "amount": amount} for amount in amounts])
         assert [row["amount"] for row in largest.take()] == expected
-
-
-def test_the_function_of_the_readme_alerts_once_per_airport_and_day() -> None:
-    names: dict[str, Any] = {}
-    for block in blocks("python"):
-        if block.path.name == "README.md" and "KeyedProcessFunction" in block.text:
-            exec(compile(block.text, str(block), "exec"), names)
-    harness = FunctionHarness(
-        names["Alerts"],
-        key_by="origin",
-        schema="origin string, delay long, date timestamp",
-        output="origin string, day date",
-        args={"limit": 600},
-    )
-    delays = [(1, 500), (2, 300), (1, -5), (1, 101), (1, 600)]
-    harness.feed(
-        [{"origin": "SFO", "delay": delay, "date": datetime(2024, 1, day, tzinfo=UTC)} for day, delay in delays]
-    )
-    harness.feed([{"origin": "SFO", "delay": 301, "date": datetime(2024, 1, 2, tzinfo=UTC)}])
-    assert [row["day"] for row in harness.take()] == [date(2024, 1, 1), date(2024, 1, 2)]
