@@ -25,7 +25,7 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "avg": ("mean",),
     "stddev_samp": ("stddev", "std"),
     "stddev_pop": (),
-    "var_samp": ("variance",),
+    "var_samp": ("variance", "var"),
     "var_pop": (),
     "first": (),
     "last": (),
@@ -33,10 +33,44 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "max_by": (),
     "bool_and": ("every",),
     "bool_or": ("some", "any"),
+    "count_if": (),
+    "bit_and": (),
+    "bit_or": (),
+    "bit_xor": (),
+    "median": (),
+    "percentile": (),
     "approx_count_distinct": (),
+    "approx_median": (),
     "approx_percentile": ("percentile_approx",),
     "collect_list": ("array_agg",),
     "collect_set": (),
+    "skewness": (),
+    "kurtosis": (),
+    "corr": (),
+    "covar_pop": (),
+    "covar_samp": (),
+    "regr_count": (),
+    "regr_avgx": (),
+    "regr_avgy": (),
+    "regr_sxx": (),
+    "regr_syy": (),
+    "regr_sxy": (),
+    "regr_slope": (),
+    "regr_intercept": (),
+    "regr_r2": (),
+}
+_BY_CHANCE = "its result would depend on the order in which records arrive. Take min, max, first or last"
+#: functions of other engines that have no namesake here, and what to write for them
+_INSTEAD = {
+    "any_value": _BY_CHANCE,
+    "arbitrary": _BY_CHANCE,
+    "first_value": "it goes by the order of rows, which has no meaning here. Take first, which goes by event time",
+    "last_value": "it goes by the order of rows, which has no meaning here. Take last, which goes by event time",
+    "percentile_cont": "write percentile(x, 0.5), which interpolates likewise",
+    "quantile_cont": "write percentile(x, 0.5), which interpolates likewise",
+    "string_agg": "take collect_list(x, 100), and array_join in a sql step after this one",
+    "listagg": "take collect_list(x, 100), and array_join in a sql step after this one",
+    "group_concat": "take collect_list(x, 100), and array_join in a sql step after this one",
 }
 _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)}
 _HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
@@ -82,32 +116,47 @@ def _bound(function: str) -> _Number:
     return _Number("how many values to keep at most", 1, 10**6, f"{function}(x, 100)", is_whole=True, why=why)
 
 
-_SHARE = _Number(
-    "the share of values below the one asked for",
-    0,
-    1,
-    "approx_percentile(x, 0.95)",
-    is_whole=False,
-    why="it says which percentile is meant",
-)
+def _share(function: str) -> _Number:
+    why = "it says which percentile is meant"
+    return _Number("the share of values below the one asked for", 0, 1, f"{function}(x, 0.95)", is_whole=False, why=why)
+
+
 _ACCURACY = _Number("an accuracy", 10, 10_000, "approx_percentile(x, 0.95, 1000)", is_whole=True)
 _ERROR = _Number("a relative error", 0.001, 0.39, "approx_count_distinct(x, 0.01)", is_whole=False)
 #: the numbers after the argument
 _NUMBERS: dict[str, tuple[_Number, ...]] = {
     "approx_count_distinct": (_ERROR,),
-    "approx_percentile": (_SHARE, _ACCURACY),
+    "approx_percentile": (_share("approx_percentile"), _ACCURACY),
+    "percentile": (_share("percentile"),),
     "collect_list": (_bound("collect_list"),),
     "collect_set": (_bound("collect_set"),),
 }
-_WITH_ORDER = frozenset({"min_by", "max_by"})
+#: function of two columns: what they are, and an example
+_PAIRS = {
+    **{
+        name: ("the value to give, and the value to order by", f"{name}(city, delay)")
+        for name in AGGREGATE_FUNCTIONS
+        if name.endswith("_by")
+    },
+    **{
+        name: ("two numbers", f"{name}(price, weight)")
+        for name in AGGREGATE_FUNCTIONS
+        if name.startswith(("corr", "covar_"))
+    },
+    **{
+        name: ("the dependent number y, and the independent number x", f"{name}(price, weight)")
+        for name in AGGREGATE_FUNCTIONS
+        if name.startswith("regr_")
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """`function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`.
 
-    `by` is the second argument of min_by and max_by, `parameters` are the numbers after the arguments, and `condition`
-    is what stands in `filter (where ...)`.
+    `by` is the second argument of a function of two columns, `parameters` are the numbers after the arguments, and
+    `condition` is what stands in `filter (where ...)`.
     """
 
     function: str
@@ -120,7 +169,7 @@ class AggregateCall:
     def __post_init__(self) -> None:
         assert self.function in AGGREGATE_FUNCTIONS, self.function
         assert self.argument is not None or (self.function == "count" and not self.is_distinct), self.function
-        assert (self.by is not None) == (self.function in _WITH_ORDER), self.function
+        assert (self.by is not None) == (self.function in _PAIRS), self.function
         numbers = _NUMBERS.get(self.function, ())
         assert sum(n.why is not None for n in numbers) <= len(self.parameters) <= len(numbers), self.parameters
 
@@ -147,10 +196,7 @@ class AggregateCall:
             raise _not_a_call(text)
         function = _CANONICAL.get(head[1].lower())
         if function is None:
-            known = ", ".join(_CANONICAL)
-            hint = did_you_mean(head[1], _CANONICAL)
-            msg = f"there is no aggregate function {head[1]}.{hint} Known functions: {known}. found={text}"
-            raise InvalidJobError(msg)
+            raise _unknown(head[1], text)
         end = _closing(text, head.end())
         condition = _condition(text, end + 1)
         texts = [piece.strip() for piece in _pieces(text[head.end() : end], text)]
@@ -181,13 +227,11 @@ def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None,
         msg = f"only count takes *. Write a column or an expression, such as {function}(delay). found={found}"
         raise InvalidJobError(msg)
     by = None
-    if function in _WITH_ORDER:
+    if function in _PAIRS:
         by, *rest = rest or [""]
         if not by:
-            msg = (
-                f"{function} takes two arguments: the value to give, and the value to order by, as in "
-                f"{function}(city, delay). found={found}"
-            )
+            what, example = _PAIRS[function]
+            msg = f"{function} takes two arguments: {what}, as in {example}. found={found}"
             raise InvalidJobError(msg)
     parameters = _parameters(function, rest, found)
     return None if first == "*" else first, is_distinct, by, parameters
@@ -205,7 +249,7 @@ def _parameters(function: str, texts: list[str], found: str) -> tuple[float, ...
 
 
 def _refuse_more(function: str, found: str) -> None:
-    if function in _WITH_ORDER:
+    if function in _PAIRS:
         msg = f"{function} takes two arguments. Compute what it needs in a sql step before. found={found}"
     elif function in _NUMBERS:
         numbers = " and ".join(number.what for number in _NUMBERS[function])
@@ -282,6 +326,13 @@ def _outside_quotes(argument: str, found: str) -> Iterator[tuple[int, str]]:
     if quote:
         msg = f"a quoted part is never closed. Add the closing {quote}. found={found}"
         raise InvalidJobError(msg)
+
+
+def _unknown(name: str, text: str) -> InvalidJobError:
+    if name.lower() in _INSTEAD:
+        return InvalidJobError(f"there is no aggregate function {name}: {_INSTEAD[name.lower()]}. found={text}")
+    known, hint = ", ".join(_CANONICAL), did_you_mean(name, _CANONICAL)
+    return InvalidJobError(f"there is no aggregate function {name}.{hint} Known functions: {known}. found={text}")
 
 
 def _not_a_call(text: str) -> InvalidJobError:

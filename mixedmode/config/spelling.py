@@ -1,17 +1,27 @@
-"""The nearest valid spelling of a word, for messages.
+"""The valid word that another one misspells, for messages.
 
 People type `runtime_mode`, `Runtime-Mode` or `runtime-mod`; a message that names the right word saves them a search.
+A message that names another word with a meaning of its own does harm: who writes `median` does not mean `mean`. So only
+a slip of the fingers counts, and never a common beginning:
+
+    words of up to 7 letters     one letter too many, too few, or wrong, or two neighbours swapped
+    longer words                 two such slips
+    words of up to 4 letters     as the first, but no wrong letter: `mad` is not `max`, `list` is not `last`
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+_SHORT = 4
+_LONG = 8
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` most probably means, or None when nothing is near. Case, `_` and `-` do not count."""
-    plain = {_plain(one): one for one in known}
-    match = get_close_matches(_plain(word), plain, n=1, cutoff=0.6)
-    return plain[match[0]] if match else None
+    """The known word that `word` misspells; None without one, or between two. Case, `_` and `-` do not count."""
+    written = _plain(word)
+    slips = {one: _slips(written, _plain(one)) for one in known}
+    fewest = min((count for count in slips.values() if count is not None), default=None)
+    near = [one for one, count in slips.items() if count is not None and count == fewest]
+    return near[0] if len(near) == 1 else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -22,3 +32,28 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _plain(word: str) -> str:
     return word.lower().replace("_", "-")
+
+
+def _slips(written: str, meant: str) -> int | None:
+    """How many slips lie between two words; None for more than their length excuses."""
+    shorter = min(len(written), len(meant))
+    most = 2 if shorter >= _LONG else 1
+    if abs(len(written) - len(meant)) > most:
+        return None
+    wrong_letter = 1 if shorter > _SHORT else most + 1
+    count = _edit_distance(written, meant, wrong_letter)
+    return count if count <= most else None
+
+
+def _edit_distance(one: str, other: str, wrong_letter: int) -> int:
+    """The Damerau-Levenshtein distance, in which each place is changed once at most."""
+    before, last = list[int](), list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            found = min(last[j] + 1, row[-1] + 1, last[j - 1] + (0 if a == b else wrong_letter))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                found = min(found, before[j - 2] + 1)
+            row.append(found)
+        before, last = last, row
+    return last[-1]

@@ -6,20 +6,27 @@ the values of the records alone, event time among them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.collect import Collected, Distinct
+from mixedmode.operators.aggregate.counted import Counted
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.moment_results import PAIR_FORMULAS, PairResult, Shape, SquareSum
+from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import (
+    Condition,
     Count,
     CountTrue,
     ExactSum,
     Extreme,
     Filtered,
     FloatSum,
+    IsPresent,
+    IsTrue,
     Moments,
     Register,
 )
@@ -30,12 +37,14 @@ from mixedmode.operators.aggregate.results import (
     DecimalMean,
     DistinctCount,
     EstimatedCount,
+    ExactPercentile,
     ExactSumResult,
     FilteredResult,
     FloatMean,
     FloatSumResult,
     IntegerMean,
     OrderedResult,
+    ParityResult,
     Percentile,
     Spread,
     State,
@@ -98,9 +107,13 @@ def aggregate_function(
     if not pa.types.is_boolean(condition.data_type):
         msg = f"{where}: the condition of filter must be a boolean, and it is not one. type={condition.data_type}"
         raise InvalidJobError(msg)
-    registers = tuple(Filtered(register, condition.index) for register in found.registers)
-    result = FilteredResult(found.result, found.registers, condition.index)
-    return AggregateFunction(registers, found.result_type, result)
+    return _filtered(found, IsTrue(condition.index))
+
+
+def _filtered(function: AggregateFunction, condition: Condition) -> AggregateFunction:
+    registers = tuple(Filtered(register, condition) for register in function.registers)
+    result = FilteredResult(function.result, function.registers, condition)
+    return AggregateFunction(registers, function.result_type, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +126,19 @@ class _Call:
 
 
 def _check_call(function: str, call: _Call, where: str) -> None:
+    types = (call.data_type, *([] if call.by is None else [call.by.data_type]))
+    if function in _WHOLE and not pa.types.is_integer(call.data_type):
+        msg = (
+            f"{where}: {function} needs a whole number, and its argument is not one. Cast it in a sql step, for "
+            f"example CAST(x AS BIGINT). type={call.data_type}"
+        )
+        raise InvalidJobError(msg)
+    if function in _PAIRS and not all(map(_is_numeric, types)):
+        msg = (
+            f"{where}: {function} needs two numbers, and its arguments are not both numbers. Cast them in a sql step, "
+            f"for example CAST(x AS DOUBLE). types={', '.join(map(str, types))}"
+        )
+        raise InvalidJobError(msg)
     if function in _NUMERIC and not _is_numeric(call.data_type):
         msg = (
             f"{where}: {function} needs a number, and its argument is not one. Cast it in a sql step, for example "
@@ -134,7 +160,7 @@ def _check_call(function: str, call: _Call, where: str) -> None:
             "and keep that column in the sql steps before this one; the result of a keyed step has no event time."
         )
         raise InvalidJobError(msg)
-    for data_type in (call.data_type, *([] if call.by is None else [call.by.data_type])):
+    for data_type in types:
         if not has_order(data_type):
             msg = (
                 f"{where}: {function} does not take values of this type. Cast the argument in a sql step, for example "
@@ -232,6 +258,76 @@ def _approx_percentile(call: _Call) -> AggregateFunction:
     return AggregateFunction((register,), call.data_type, Percentile(register, fraction, call.data_type))
 
 
+def _approx_median(call: _Call) -> AggregateFunction:
+    return _approx_percentile(replace(call, parameters=(0.5,)))
+
+
+def _percentile(call: _Call) -> AggregateFunction:
+    (fraction,) = call.parameters or (0.5,)  # median has none
+    is_float = pa.types.is_floating(call.data_type) or ordered_kind(call.data_type) != pa.int64()
+    register = Counted(call.argument, is_float)
+    result = ExactPercentile(register, fraction, pa.float64() if is_float else call.data_type)
+    return AggregateFunction((register,), pa.float64(), result)
+
+
+def _bits(*, any_of: bool) -> _Builder:
+    def build(call: _Call) -> AggregateFunction:
+        register = Bits(call.argument, any_of)
+        return AggregateFunction((register,), call.data_type, OrderedResult(register, call.data_type))
+
+    return build
+
+
+def _bit_xor(call: _Call) -> AggregateFunction:
+    parity, seen = BitParity(call.argument), Count(call.argument)
+    return AggregateFunction((parity, seen), call.data_type, ParityResult(parity, seen, call.data_type))
+
+
+def _count_if(call: _Call) -> AggregateFunction:
+    true = CountTrue(call.argument)
+    return AggregateFunction((true,), pa.int64(), CountResult(true))
+
+
+def _count(call: _Call) -> AggregateFunction:
+    count = Count(call.argument)
+    return AggregateFunction((count,), pa.int64(), CountResult(count))
+
+
+def _square_sum(call: _Call) -> AggregateFunction:
+    register = Moments(call.argument)
+    return AggregateFunction((register,), pa.float64(), SquareSum(register))
+
+
+def _shape(*, is_kurtosis: bool) -> _Builder:
+    def build(call: _Call) -> AggregateFunction:
+        register = ShapeMoments(call.argument)
+        return AggregateFunction((register,), pa.float64(), Shape(register, is_kurtosis))
+
+    return build
+
+
+def _of_pairs(function: str) -> _Builder:
+    def build(call: _Call) -> AggregateFunction:
+        assert call.by is not None, "a function of two columns"
+        register = PairMoments(call.argument, call.by.index)
+        return AggregateFunction((register,), pa.float64(), PairResult(register, function))
+
+    return build
+
+
+def _paired(builder: _Builder, *, of_x: bool) -> _Builder:
+    """A function of the first column, y, or of the second, x, over the rows in which both are not NULL."""
+
+    def build(call: _Call) -> AggregateFunction:
+        assert call.by is not None, "a function of two columns"
+        if not of_x:
+            return _filtered(builder(call), IsPresent(call.by.index))
+        turned = replace(call, argument=call.by.index, data_type=call.by.data_type)
+        return _filtered(builder(turned), IsPresent(call.argument))
+
+    return build
+
+
 def _edge_by(*, largest: bool) -> _Builder:
     def build(call: _Call) -> AggregateFunction:
         assert call.by is not None, "min_by and max_by have two arguments"
@@ -276,8 +372,27 @@ _BUILDERS: Mapping[str, _Builder] = {
     "max_by": _edge_by(largest=True),
     "collect_list": _collect_list,
     "collect_set": _collect_set,
+    "median": _percentile,
+    "percentile": _percentile,
+    "approx_median": _approx_median,
+    "bit_and": _bits(any_of=False),
+    "bit_or": _bits(any_of=True),
+    "bit_xor": _bit_xor,
+    "count_if": _count_if,
+    "skewness": _shape(is_kurtosis=False),
+    "kurtosis": _shape(is_kurtosis=True),
+    "regr_count": _paired(_count, of_x=False),
+    "regr_avgy": _paired(_avg, of_x=False),
+    "regr_avgx": _paired(_avg, of_x=True),
+    "regr_syy": _paired(_square_sum, of_x=False),
+    "regr_sxx": _paired(_square_sum, of_x=True),
+    **{name: _of_pairs(name) for name in PAIR_FORMULAS},
 }
-_NUMERIC = frozenset({"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"})
-_MEASURED = frozenset({"approx_percentile"})
-_BOOLEAN = frozenset({"bool_and", "bool_or"})
+_NUMERIC = frozenset(
+    {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "median", "percentile", "skewness", "kurtosis"}
+)
+_MEASURED = frozenset({"approx_percentile", "approx_median"})
+_BOOLEAN = frozenset({"bool_and", "bool_or", "count_if"})
+_WHOLE = frozenset({"bit_and", "bit_or", "bit_xor"})
+_PAIRS = frozenset(name for name in _BUILDERS if name.startswith(("corr", "covar", "regr")))
 _TIMED = frozenset({"first", "last"})

@@ -103,6 +103,26 @@ def sorted_by(grouping: Grouping, numbers: Int64s) -> Lists:
     return Lists(np.bincount(codes, minlength=grouping.size), Values(ascending))
 
 
+def counted_by(grouping: Grouping, numbers: Int64s) -> tuple[Lists, Int64s]:
+    """The distinct numbers of each group in ascending order, and the weight of the rows that have each one.
+
+    Numbers whose rows weigh 0 together are left out.
+    """
+    if grouping.weights is None:
+        codes, ascending = _sorted_pairs(grouping, numbers)
+    else:
+        order = order_by(grouping, [numbers])
+        codes, ascending = grouping.codes[order].astype(np.int64, copy=False), numbers[order]
+    first = np.flatnonzero(_starts(codes) | _starts(ascending))
+    if grouping.weights is None:
+        rows = np.diff(first, append=len(codes))
+    else:
+        rows = np.add.reduceat(grouping.weights[order], first) if len(first) else np.empty(0, np.int64)
+        kept = rows != 0
+        first, rows = first[kept], rows[kept]
+    return Lists(np.bincount(codes[first], minlength=grouping.size), Values(ascending[first])), rows
+
+
 def earliest_by(grouping: Grouping, times: Int64s, values: Values, limit: int) -> tuple[Lists, Int64s]:
     """The first `limit` values of each group by (time, value), NULLs passed over, and the times (m,) of those kept.
 

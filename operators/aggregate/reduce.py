@@ -39,6 +39,10 @@ class Grouping:
             return self
         return Grouping(self.codes[rows], self.size, None if self.weights is None else self.weights[rows])
 
+    def weighted(self, weights: Int64s) -> "Grouping":
+        """The same groups, where row i counts `weights[i]` times."""
+        return Grouping(self.codes, self.size, weights)
+
     def repeated(self, counts: Int64s) -> "Grouping":
         """Each row `counts` (n,) times: the grouping of what rows hold several of. Weights are not taken over."""
         codes: Int64s = np.repeat(self.codes.astype(np.int64, copy=False), counts)
@@ -64,6 +68,23 @@ def sum_floats_by(grouping: Grouping, column: npt.NDArray[np.float64]) -> npt.ND
     weighted = column if grouping.weights is None else column * grouping.weights
     totals = np.bincount(grouping.codes, weights=weighted, minlength=grouping.size)
     return totals.astype(np.float64, copy=False)  # bincount of no rows counts in integers
+
+
+def centred_by(
+    grouping: Grouping, column: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(size,) mean of each group, 0 without a row, and the deviation (n,) of each row from the mean of its group.
+
+    Deviations are taken from one value of the group first. So they are exactly 0 where all values of a group are equal.
+    """
+    pivots = np.zeros(grouping.size)
+    usable = np.isfinite(column)
+    if grouping.weights is not None:
+        usable &= grouping.weights != 0
+    pivots[grouping.codes[usable]] = column[usable]
+    shifted = column - pivots[grouping.codes]
+    means = sum_floats_by(grouping, shifted) / np.maximum(count_by(grouping), 1)
+    return pivots + means, shifted - means[grouping.codes]
 
 
 def extreme_by(grouping: Grouping, values: Values, *, largest: bool) -> Values:

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from mixedmode.operators.aggregate.reduce import Grouping, count_by, extreme_by, sum_by, sum_floats_by
-from mixedmode.operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Int64s, Values
+from mixedmode.operators.aggregate.reduce import Grouping, centred_by, count_by, extreme_by, sum_by, sum_floats_by
+from mixedmode.operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Bools, Int64s, Values
 
 Parts = Sequence[Values]
 
@@ -31,15 +31,41 @@ class Rows:
 
     arguments: Mapping[int, Argument]
     times_us: Int64s | None = None
-    _chosen: dict[int, "Rows"] = field(default_factory=dict, compare=False, repr=False)  #: {condition: its rows}
+    _chosen: dict["Condition", "Rows"] = field(default_factory=dict, compare=False, repr=False)
 
-    def where(self, condition: int) -> "Rows":
-        """The rows in which the boolean argument `condition` is true; found once per condition."""
+    def where(self, condition: "Condition") -> "Rows":
+        """The rows that fulfil `condition`; found once per condition."""
         if condition not in self._chosen:
-            rows = self.arguments[condition].is_true
+            rows = condition.holds(self)
             times_us = None if self.times_us is None else self.times_us[rows]
             self._chosen[condition] = Rows(_ChosenArguments(self.arguments, pa.array(rows)), times_us)
         return self._chosen[condition]
+
+
+@dataclass(frozen=True, slots=True)
+class IsTrue:
+    """The boolean argument is true, so neither false nor NULL: `filter (where ...)`."""
+
+    argument: int
+
+    def holds(self, rows: Rows) -> Bools:
+        """(n,) bool."""
+        return rows.arguments[self.argument].is_true
+
+
+@dataclass(frozen=True, slots=True)
+class IsPresent:
+    """The argument is not NULL: the other half of a pair, for functions of two columns."""
+
+    argument: int
+
+    def holds(self, rows: Rows) -> Bools:
+        """(n,) bool."""
+        argument = rows.arguments[self.argument]
+        return np.ones(len(argument.column), np.bool_) if argument.valid is None else argument.valid
+
+
+Condition = IsTrue | IsPresent
 
 
 class _ChosenArguments(Mapping[int, Argument]):
@@ -221,27 +247,24 @@ class Moments:
         argument = rows.arguments[self.argument]
         grouping = grouping.where(argument.valid)
         floats = argument.floats if argument.valid is None else argument.floats[argument.valid]
-        counts = count_by(grouping)
-        means = sum_floats_by(grouping, floats) / np.maximum(counts, 1)
-        deviations = floats - means[grouping.codes]
-        return Values(counts), Values(means), Values(sum_floats_by(grouping, deviations * deviations))
+        means, deviations = centred_by(grouping, floats)
+        squares = sum_floats_by(grouping, deviations * deviations)
+        return Values(count_by(grouping)), Values(means), Values(squares)
 
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         """See Register."""
         counts, means, squares = _ints(parts[0]), _floats(parts[1]), _floats(parts[2])
-        total = sum_by(grouping, counts)
-        mean = sum_floats_by(grouping, counts * means) / np.maximum(total, 1)
-        shift = means - mean[grouping.codes]
+        mean, shift = centred_by(grouping.weighted(counts), means)
         spread = sum_floats_by(grouping, squares + counts * shift * shift)
-        return Values(total), Values(mean), Values(spread)
+        return Values(sum_by(grouping, counts)), Values(mean), Values(spread)
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A register over the rows in which the boolean argument `condition` is true: `filter (where ...)`."""
+    """A register over the rows that fulfil `condition`."""
 
     register: Register
-    condition: int
+    condition: Condition
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
@@ -259,9 +282,8 @@ class Filtered:
         return self.register.goes_by_time
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. NULL is not true."""
-        kept = rows.arguments[self.condition].is_true
-        return self.register.from_rows(grouping.where(kept), rows.where(self.condition))
+        """See Register."""
+        return self.register.from_rows(grouping.where(self.condition.holds(rows)), rows.where(self.condition))
 
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         """See Register."""

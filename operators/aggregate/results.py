@@ -12,10 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.collect import Collected, Distinct
+from mixedmode.operators.aggregate.counted import Counted
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
 from mixedmode.operators.aggregate.packed import list_counts, unpack
 from mixedmode.operators.aggregate.registers import (
+    Condition,
     Count,
     CountTrue,
     ExactSum,
@@ -26,7 +29,15 @@ from mixedmode.operators.aggregate.registers import (
     Register,
 )
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch
-from mixedmode.operators.aggregate.values import LIMB_BITS, Bools, Int64s, Values, decimal_column, from_ordered
+from mixedmode.operators.aggregate.values import (
+    LIMB_BITS,
+    Bools,
+    Int64s,
+    Values,
+    decimal_column,
+    float_values,
+    from_ordered,
+)
 
 MAX_DECIMAL_DIGITS = 38
 State = Mapping[Register, tuple[Values, ...]]
@@ -37,7 +48,7 @@ Integers = npt.NDArray[np.object_]  # Python integers, of any size
 class CountResult:
     """A count; 0 where there is nothing to count."""
 
-    count: Count
+    count: Count | CountTrue
 
     def __call__(self, state: State) -> pa.Array:
         """See the module."""
@@ -48,7 +59,7 @@ class CountResult:
 class OrderedResult:
     """A value kept in its ordered form."""
 
-    register: Extreme | EdgeInTime | EdgeBy
+    register: Extreme | EdgeInTime | EdgeBy | Bits
     data_type: pa.DataType
 
     def __call__(self, state: State) -> pa.Array:
@@ -171,6 +182,19 @@ class BooleanResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ParityResult:
+    """The bits that an odd number of values has; NULL without a value."""
+
+    parity: BitParity
+    seen: Count
+    data_type: pa.DataType
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        return from_ordered(Values(_ints(state, self.parity), _ints(state, self.seen) != 0), self.data_type)
+
+
+@dataclass(frozen=True, slots=True)
 class DistinctCount:
     """How many distinct values were kept; 0 without a value."""
 
@@ -216,6 +240,37 @@ class Percentile:
 
 
 @dataclass(frozen=True, slots=True)
+class ExactPercentile:
+    """The value at `fraction` of the way from the smallest to the greatest one, interpolated; NULL without a value.
+
+    Of the ten values 1 to 10, half of the way is at 4.5 values after the first one: 5.5.
+    """
+
+    register: Counted
+    fraction: float
+    data_type: pa.DataType  #: of the kept values
+
+    def __call__(self, state: State) -> pa.Array:
+        """See the module."""
+        lists, rows = self.register.lists(state[self.register])
+        if not len(rows):
+            return pa.nulls(len(lists.counts), pa.float64())
+        doubles = float_values(from_ordered(lists.values, self.data_type))
+        ends = np.concatenate([[0], np.cumsum(rows)])
+        borders = ends[np.concatenate([[0], np.cumsum(lists.counts)])]
+        seen = lists.counts > 0
+        position = (borders[1:] - borders[:-1] - 1) * self.fraction
+        below, above = np.floor(position), np.ceil(position)
+        last = len(doubles) - 1  # a group without a value looks up any value
+        low, high = (
+            doubles[np.clip(np.searchsorted(ends, borders[:-1] + rank.astype(np.int64), "right") - 1, 0, last)]
+            for rank in (below, above)
+        )
+        between = low + (position - below) * (high - low)  # as Spark: what is infinite may come out as NaN
+        return pa.array(np.where((below == above) | (low == high), low, between), mask=~seen)
+
+
+@dataclass(frozen=True, slots=True)
 class ValueList:
     """The values that were kept, in their order; an empty list without a value."""
 
@@ -237,7 +292,7 @@ class FilteredResult:
 
     result: Callable[[State], pa.Array]
     registers: tuple[Register, ...]
-    condition: int
+    condition: Condition
 
     def __call__(self, state: State) -> pa.Array:
         """See the module."""

@@ -9,14 +9,18 @@ from mixedmode.errors import InvalidJobError
 
 SPELLINGS = [(spelling, name) for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)]
 KNOWN = (
-    "count, sum, min, max, avg, mean, stddev_samp, stddev, std, stddev_pop, var_samp, variance, var_pop, first, last, "
-    "min_by, max_by, bool_and, every, bool_or, some, any, approx_count_distinct, approx_percentile, percentile_approx, "
-    "collect_list, array_agg, collect_set"
+    "count, sum, min, max, avg, mean, stddev_samp, stddev, std, stddev_pop, var_samp, variance, var, var_pop, first, "
+    "last, min_by, max_by, bool_and, every, bool_or, some, any, count_if, bit_and, bit_or, bit_xor, median, "
+    "percentile, approx_count_distinct, approx_median, approx_percentile, percentile_approx, collect_list, array_agg, "
+    "collect_set, skewness, kurtosis, corr, covar_pop, covar_samp, regr_count, regr_avgx, regr_avgy, regr_sxx, "
+    "regr_syy, regr_sxy, regr_slope, regr_intercept, regr_r2"
 )
 #: what follows the first argument where a function needs more than that
 REST = {
     "min_by": ", y",
     "max_by": ", y",
+    **dict.fromkeys((name for name in AGGREGATE_FUNCTIONS if name.startswith(("corr", "covar", "regr"))), ", x"),
+    "percentile": ", 0.5",
     "approx_percentile": ", 0.5",
     "collect_list": ", 10",
     "collect_set": ", 10",

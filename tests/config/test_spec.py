@@ -290,10 +290,10 @@ def test_what_does_not_belong_together_in_a_section_is_refused(
             ],
         ),
         (
-            {"execution": {"backlog": {"emit": "every", "end-of-key-watermark": "least"}}},
+            {"execution": {"backlog": {"emit": "every", "end-of-key-watermark": "gratest"}}},
             [
                 (
-                    "execution.backlog.end-of-key-watermark cannot be least. Did you mean greatest? Known values: "
+                    "execution.backlog.end-of-key-watermark cannot be gratest. Did you mean greatest? Known values: "
                     "greatest, max."
                 ),
                 "execution.backlog.emit cannot be every. Known values: final, all.",

@@ -103,6 +103,14 @@ AGGREGATES: dict[str, tuple[str, Call]] = {
     **{f"distinct_{c}": (f"count(distinct {c})", Call("count_distinct", c)) for c in ("n", "d", "w", "s", "u")},
     **{f"about_{c}": (f"approx_count_distinct({c})", Call("approx_count_distinct", c)) for c in ("i", "d", "s")},
     **{f"half_{c}": (f"approx_percentile({c}, 0.5)", Call("approx_percentile", c, number=0.5)) for c in "indmu"},
+    **{f"median_{c}": (f"median({c})", Call("percentile", c, number=0.5)) for c in "indmw"},
+    "ninth_n": ("percentile(n, 0.9)", Call("percentile", "n", number=0.9)),
+    **{f"{f}_{c}": (f"{f}({c})", Call(f, c)) for f in ("bit_and", "bit_or", "bit_xor") for c in "in"},
+    "true_b": ("count_if(b)", Call("count_if", "b")),
+    "pairs": ("regr_count(d, n)", Call("regr_count", "d", by="n")),
+    "mean_x": ("regr_avgx(d, n)", Call("regr_avgx", "d", by="n")),
+    "mean_y": ("regr_avgy(d, n)", Call("regr_avgy", "d", by="n")),
+    "together": ("covar_pop(d, n)", Call("covar_pop", "d", by="n")),
     "most_n": ("approx_percentile(n, 0.95, 1000)", Call("approx_percentile", "n", number=0.95)),
     **{
         f"{f}_{c}_{y}": (f"{f}({c}, {y})", Call(f, c, by=y))
@@ -122,7 +130,22 @@ AGGREGATES.update(
         for suffix, where in _FILTERS.items()
         for name, (sql, call) in list(AGGREGATES.items())
         if name
-        in {"all", "sum_i", "max_s", "first_d", "last_s", "avg_w", "distinct_s", "half_n", "max_by_s_i", "list_n"}
+        in {
+            "median_d",
+            "bit_xor_i",
+            "true_b",
+            "together",
+            "all",
+            "sum_i",
+            "max_s",
+            "first_d",
+            "last_s",
+            "avg_w",
+            "distinct_s",
+            "half_n",
+            "max_by_s_i",
+            "list_n",
+        }
     }
 )
 

@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -137,6 +139,10 @@ def _answer(call: Call, members: Sequence[Row], event_time: str | None) -> Any:
     if call.function in {"first", "last"}:
         assert event_time is not None
         return _edge(members, event_time, argument, min if call.function == "first" else max)
+    if call.function in _OF_PAIRS:
+        assert call.by is not None
+        pairs = [(row[argument], row[call.by]) for row in members if None not in (row[argument], row[call.by])]
+        return _pair_answer(call, pairs)
     if call.by is not None:
         known = [row for row in members if row[call.by] is not None]
         return _edge(known, call.by, argument, min if call.function == "min_by" else max)
@@ -161,6 +167,28 @@ def _distinct(values: list[Any], call: Call) -> list[Any]:
 
 def _percentile(values: list[Any], call: Call) -> Any:
     return sorted(values, key=_order)[max(math.ceil(len(values) * call.number), 1) - 1]
+
+
+def _exact_percentile(values: list[Any], call: Call) -> Any:
+    ordered = sorted(values, key=_order)
+    position = (len(ordered) - 1) * call.number
+    below, above = math.floor(position), math.ceil(position)
+    low, high = float(ordered[below]), float(ordered[above])
+    between = low if low == high or below == above else low + (position - below) * (high - low)
+    return Approx(between, _ULPS * max(abs(low), abs(high)) if math.isfinite(low) and math.isfinite(high) else 0.0)
+
+
+def _pair_answer(call: Call, pairs: list[tuple[Any, Any]]) -> Any:
+    y, x = [float(pair[0]) for pair in pairs], [float(pair[1]) for pair in pairs]
+    if call.function == "regr_count" or not pairs:
+        return len(pairs) if call.function == "regr_count" else None
+    if call.function != "covar_pop":
+        return _avg(x if call.function == "regr_avgx" else y, call)
+    if not all(map(math.isfinite, y + x)):
+        return Approx(math.nan, 0.0)
+    mean_y, mean_x = math.fsum(y) / len(y), math.fsum(x) / len(x)
+    products = math.fsum((a - mean_y) * (b - mean_x) for a, b in zip(y, x, strict=True))
+    return Approx(products / len(y), _ULPS * max(map(abs, y)) * max(map(abs, x)) + _UNDERFLOW)
 
 
 def _sum(values: list[Any], call: Call) -> Any:
@@ -231,9 +259,12 @@ def _nullable_order(value: Any) -> tuple[bool, Any]:
     return (False, 0) if value is None else (True, _order(value))
 
 
+#: functions of the rows in which two columns are not NULL
+_OF_PAIRS = frozenset({"regr_count", "regr_avgx", "regr_avgy", "covar_pop"})
 #: functions that are not NULL without a value
 _OF_NOTHING: Mapping[str, Callable[[list[Any], Call], Any]] = {
     "count": lambda values, _: len(values),
+    "count_if": lambda values, _: sum(values),
     "count_distinct": lambda values, call: len(_distinct(values, call)),
     "approx_count_distinct": lambda values, call: len(_distinct(values, call)),
     "collect_list": lambda values, call: values[: int(call.number)],
@@ -241,6 +272,10 @@ _OF_NOTHING: Mapping[str, Callable[[list[Any], Call], Any]] = {
 }
 _FUNCTIONS: Mapping[str, Callable[[list[Any], Call], Any]] = {
     "approx_percentile": _percentile,
+    "percentile": _exact_percentile,
+    "bit_and": lambda values, _: reduce(and_, values),
+    "bit_or": lambda values, _: reduce(or_, values),
+    "bit_xor": lambda values, _: reduce(xor, values),
     "sum": _sum,
     "avg": _avg,
     "min": _smallest,

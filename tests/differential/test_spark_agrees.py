@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.job import Source
 from tests.differential.cases import AGGREGATES, KINDS, Case, cases, parquet_piece
-from tests.differential.oracle import Call, aggregate, differences, keyed
+from tests.differential.oracle import Approx, Call, aggregate, differences, keyed
 from tests.differential.stories import Story, play
-from tests.harness import SPARK_CASES
+from tests.harness import SPARK_CASES, output_rows
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +44,15 @@ ANY_TYPE = (
     *("count({})", "min({})", "max({})", "first({})", "last({})", "count(distinct {})", "approx_count_distinct({})"),
     *("min_by({}, at)", "max_by({}, at)", "collect_list({}, 9)", "collect_set({}, 9)"),
 )
-OF_NUMBERS = ("sum({})", "avg({})", "stddev({})")
+PAIRS = (
+    *("corr", "covar_pop", "covar_samp", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy"),
+    *("regr_slope", "regr_intercept", "regr_r2"),
+)
+OF_NUMBERS = (
+    *("sum({})", "avg({})", "stddev({})", "median({})", "percentile({}, 0.3)", "skewness({})", "kurtosis({})"),
+    *(f"{name}({{0}}, {{0}})" for name in PAIRS),
+)
+OF_WHOLE_NUMBERS = ("bit_and({})", "bit_or({})", "bit_xor({})")
 OF_MEASURES = ("approx_percentile({}, 0.5)",)
 
 
@@ -67,7 +76,10 @@ def test_results_have_the_types_that_spark_gives_them(spark: SparkSession, tmp_p
         f"{column}_{number}": call.format(column)
         for column, name in columns.items()
         for number, call in enumerate(
-            ANY_TYPE + (OF_NUMBERS if name in NUMBERS else ()) + OF_MEASURES * (name in MEASURES)
+            ANY_TYPE
+            + OF_NUMBERS * (name in NUMBERS)
+            + OF_WHOLE_NUMBERS * name.endswith("int")
+            + OF_MEASURES * (name in MEASURES)
         )
     }
     keys = {f"k{i}": kind for i, kind in enumerate(KINDS)}
@@ -84,6 +96,50 @@ def test_results_have_the_types_that_spark_gives_them(spark: SparkSession, tmp_p
     assert {f.name: f.dataType.simpleString() for f in found.schema} == {
         f.name: f.dataType.simpleString() for f in wanted.schema
     }, "but for whether an array may hold NULL, which Parquet does not say"
+
+
+#: statistics as this program and Spark both write them, over y (a double) and x (an int)
+STATISTICS = {
+    **{f"of_{name}": f"{name}(y, x)" for name in PAIRS},
+    **{f"some_{name}": f"{name}(y, x) filter (where b)" for name in PAIRS},
+    **{f"{name}_{c}": f"{name}({c})" for name in ("median", "skewness", "kurtosis", "variance", "std") for c in "yx"},
+    "third": "percentile(y, 0.3)",
+    "some_median": "median(y) filter (where b)",
+    **{name: f"{name}(x)" for name in ("bit_and", "bit_or", "bit_xor")},
+    "some_bits": "bit_xor(x) filter (where b)",
+    "trues": "count_if(b)",
+    **{name: f"{name}(b)" for name in ("every", "some", "any")},
+    "mean": "mean(y)",
+}
+
+
+def test_statistics_of_random_data_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    schema = pa.schema([("k", pa.int32()), ("y", pa.float64()), ("x", pa.int32()), ("b", pa.bool_())])
+    rows: list[dict[str, Any]] = [
+        {"k": k, "y": None if y < -2 else round(y, 1), "x": None if x == 0 else x, "b": None if x == 1 else y > 0}
+        for k, y, x in zip(
+            rng.integers(0, 40, 3000).tolist(),
+            rng.normal(0, 2, 3000).tolist(),
+            rng.integers(0, 9, 3000).tolist(),
+            strict=True,
+        )
+    ]
+    rows += [{"k": 100, "y": 0.1, "x": x, "b": True} for x in range(3)]  # y is level
+    rows += [{"k": 101, "y": 0.1 * y, "x": 7, "b": True} for y in range(3)]  # x is level
+    rows += [{"k": 102, "y": 1.5, "x": 3, "b": False}, {"k": 103, "y": None, "x": 3, "b": None}]
+    ddl = "k int, y double, x int, b boolean"
+    pieces = [parquet_piece(str(i), rows[i::4], schema) for i in range(4)]
+    story = Story(pieces, 2, partial(Source.parquet, schema=ddl))
+    outcome = play(story, "mixed", lambda job: job.key_by("k").aggregate(STATISTICS), spark, tmp_path)
+    frame = spark.read.schema(ddl).parquet(str(tmp_path / "in"))
+    in_spark = frame.groupBy("k").agg(*(F.expr(call).alias(name) for name, call in STATISTICS.items()))
+    found, wanted = keyed(output_rows(outcome.out), ["k"]), keyed(in_spark.toArrow().to_pylist(), ["k"])
+    rounded = {
+        key: {name: Approx(one, 1e-9) if isinstance(one, float) else one for name, one in row.items()}
+        for key, row in wanted.items()
+    }
+    assert not differences(rounded, found)
 
 
 def _in_spark(case: Case) -> list[str]:

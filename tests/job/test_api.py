@@ -352,8 +352,8 @@ NOT_A_DURATION = (
             ),
         ),
         (
-            job_with(end_of_key_watermark="least"),
-            "Job: end_of_key_watermark cannot be least. Did you mean greatest? Known values: greatest, max.",
+            job_with(end_of_key_watermark="gratest"),
+            "Job: end_of_key_watermark cannot be gratest. Did you mean greatest? Known values: greatest, max.",
         ),
         (job_with(backlog_emit="some"), "Job: backlog_emit cannot be some. Known values: final, all."),
         (

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any
 
 import pyarrow as pa
@@ -88,6 +90,13 @@ def _deviation(seen: list[Any], *, sample: bool) -> float | None:
     return None if variance is None else math.sqrt(variance)
 
 
+def _median(seen: list[Any]) -> float:
+    ordered = sorted(seen, key=order_of)
+    position = (len(ordered) - 1) * 0.5
+    low, high = (float(ordered[rank]) for rank in (math.floor(position), math.ceil(position)))
+    return low if low == high else low + (position - math.floor(position)) * (high - low)
+
+
 _OVER_TIME: dict[str, Callable[[Sequence[Record]], Any]] = {"first": _first, "last": _last}
 _OVER_VALUES: dict[str, Callable[[list[Any], pa.DataType], Any]] = {
     "sum": _sum,
@@ -98,6 +107,10 @@ _OVER_VALUES: dict[str, Callable[[list[Any], pa.DataType], Any]] = {
     "var_samp": lambda seen, _: _variance(seen, sample=True),
     "stddev_pop": lambda seen, _: _deviation(seen, sample=False),
     "stddev_samp": lambda seen, _: _deviation(seen, sample=True),
+    "median": lambda seen, _: _median(seen),
+    "bit_and": lambda seen, _: reduce(and_, seen),
+    "bit_or": lambda seen, _: reduce(or_, seen),
+    "bit_xor": lambda seen, _: reduce(xor, seen),
     "bool_and": lambda seen, _: all(seen),
     "bool_or": lambda seen, _: any(seen),
 }
@@ -116,6 +129,8 @@ def tolerance(function: str, records: Sequence[Record]) -> float:
     largest = max(finite, default=0.0)
     if function in ("sum", "avg"):
         return 1e-15 * len(finite) * sum(finite)
+    if function == "median":
+        return 1e-15 * largest  # decimals become doubles
     spread = _deviation(finite and numbers, sample=False) if len(finite) == len(numbers) else None
     near = 1e-13 * largest  # what is left of two values that are almost equal
     if function.startswith("stddev"):

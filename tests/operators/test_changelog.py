@@ -25,8 +25,24 @@ KEYS = KeySchema((pa.field("k", pa.string()),))
 NAMES = st.sampled_from([None, "", "a", "b", "a\x00"])
 Calls = Sequence[tuple[str, pa.DataType | None]]
 
-INVERTIBLE: Calls = (("count", None), ("sum", pa.int64()), ("bool_and", pa.bool_()), ("avg", pa.decimal128(5, 1)))
-NOT_INVERTIBLE: Calls = (("sum", pa.float64()), ("min", pa.string()), ("var_samp", pa.int16()), ("count", pa.string()))
+INVERTIBLE: Calls = (
+    ("count", None),
+    ("sum", pa.int64()),
+    ("bool_and", pa.bool_()),
+    ("avg", pa.decimal128(5, 1)),
+    ("bit_xor", pa.int64()),
+    ("median", pa.float64()),
+)
+NOT_INVERTIBLE: Calls = (
+    ("sum", pa.float64()),
+    ("min", pa.string()),
+    ("var_samp", pa.int16()),
+    ("count", pa.string()),
+    ("bit_and", pa.int8()),
+    ("bit_or", pa.int8()),
+    ("bit_xor", pa.int8()),
+    ("median", pa.int8()),
+)
 #: whose sums depend on the order in which they are added
 _UNEVEN = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.75, 1.0, 1e16, -1e16])
 _TEXTS = st.none() | st.sampled_from(["", "x", "y"])
@@ -39,11 +55,20 @@ ROWS: dict[str, tuple[Calls, st.SearchStrategy[Row]]] = {
             st.none() | st.integers(-3, 3),
             st.none() | st.booleans(),
             st.none() | st.decimals(-999, 999, places=1),
+            st.none() | st.integers(-9, 9),
+            st.none() | _UNEVEN | doubles(),
         ),
     ),
     "not-invertible": (
         NOT_INVERTIBLE,
-        st.tuples(NAMES, st.none() | _UNEVEN | doubles(), _TEXTS, st.none() | st.integers(-100, 100), _TEXTS),
+        st.tuples(
+            NAMES,
+            st.none() | _UNEVEN | doubles(),
+            _TEXTS,
+            st.none() | st.integers(-100, 100),
+            _TEXTS,
+            *[st.none() | st.integers(-9, 9)] * 4,
+        ),
     ),
 }
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate import Column, aggregate_function, aggregator_for
-from mixedmode.operators.aggregate.registers import Filtered, Rows
+from mixedmode.operators.aggregate.registers import Filtered, IsTrue, Rows
 from mixedmode.operators.aggregate.values import Argument
 from tests.operators.calls import Asked, Row, cases, expected, found, same
 from tests.operators.partials import fold
@@ -86,8 +86,8 @@ def test_rows_with_a_filter_can_be_taken_back_if_they_can_without_it() -> None:
 
 def test_the_rows_of_a_condition_are_chosen_once() -> None:
     rows = Rows({0: Argument(pa.array([1, 2])), 1: Argument(pa.array([True, False]))}, np.array([5, 6], np.int64))
-    chosen = rows.where(1)
-    assert chosen is rows.where(1)
+    chosen = rows.where(IsTrue(1))
+    assert chosen is rows.where(IsTrue(1))
     assert chosen.arguments[0].column.to_pylist() == [1]
     assert chosen.times_us is not None
     assert chosen.times_us.tolist() == [5]

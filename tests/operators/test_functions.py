@@ -17,11 +17,14 @@ from tests.operators.arguments import ARGUMENTS, DECIMALS, FLOATS, INTEGERS, NUM
 from tests.operators.oracle import FUNCTIONS, Record, aggregate, close, identical, tolerance
 from tests.operators.partials import Partials, aggregator_of, fold, merge, stored
 
-NUMERIC = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+NUMERIC = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "median")
 BOOLEAN = ("bool_and", "bool_or")
+WHOLE = ("bit_and", "bit_or", "bit_xor")
 
 
 def types_of(function: str) -> Sequence[pa.DataType]:
+    if function in WHOLE:
+        return INTEGERS
     return NUMBERS if function in NUMERIC else [pa.bool_()] if function in BOOLEAN else list(ARGUMENTS)
 
 
@@ -130,6 +133,9 @@ def test_the_order_of_the_rows_changes_nothing(function: str, data: st.DataObjec
         ("avg", pa.decimal128(38, 36), pa.decimal128(38, 38)),
         *((f, t, t) for t in ARGUMENTS for f in ("min", "max", "first", "last")),
         *((f, pa.bool_(), pa.bool_()) for f in BOOLEAN),
+        *((f, t, t) for f in WHOLE for t in INTEGERS),
+        *((f, t, pa.float64()) for f in ("median", "skewness", "kurtosis") for t in NUMBERS),
+        ("count_if", pa.bool_(), pa.int64()),
     ],
     ids=str,
 )
@@ -224,7 +230,18 @@ def test_a_number_is_asked_for_in_full(function: str) -> None:
     )
 
 
-@pytest.mark.parametrize("function", BOOLEAN)
+@pytest.mark.parametrize("data_type", [pa.float64(), pa.decimal128(9, 0), pa.bool_(), pa.string()], ids=str)
+@pytest.mark.parametrize("function", WHOLE)
+def test_a_whole_number_is_asked_for_in_full(function: str, data_type: pa.DataType) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        aggregate_function(function, 0, data_type, has_event_time=True, where="job.yaml:7")
+    assert str(caught.value) == (
+        f"job.yaml:7: {function} needs a whole number, and its argument is not one. Cast it in a sql step, for example "
+        f"CAST(x AS BIGINT). type={data_type}"
+    )
+
+
+@pytest.mark.parametrize("function", [*BOOLEAN, "count_if"])
 def test_a_boolean_is_asked_for_in_full(function: str) -> None:
     with pytest.raises(InvalidJobError) as caught:
         aggregate_function(function, 0, pa.int32(), has_event_time=True, where="job.yaml:7")

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixedmode.operators.aggregate.bits import BitParity, Bits
+from mixedmode.operators.aggregate.counted import Counted
 from mixedmode.operators.aggregate.edges import EdgeInTime
+from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import (
     Count,
@@ -22,7 +25,7 @@ from mixedmode.operators.aggregate.registers import (
     Rows,
 )
 from mixedmode.operators.aggregate.values import Argument, Values, limb_count, ordered_kind
-from tests.operators.arguments import ARGUMENTS, DECIMALS, INTEGERS, column
+from tests.operators.arguments import ARGUMENTS, DECIMALS, FLOATS, INTEGERS, NUMBERS, column
 from tests.operators.oracle import identical
 
 GROUPS = 3
@@ -30,14 +33,17 @@ Typed = tuple[Register, pa.DataType]
 INVERTIBLE: dict[str, list[Typed]] = {
     "count": [(Count(None), pa.string()), *((Count(0), t) for t in ARGUMENTS)],
     "count-true": [(CountTrue(0), pa.bool_())],
+    "bit-parity": [(BitParity(0), t) for t in INTEGERS],
+    "counted": [(Counted(0, t in FLOATS or ordered_kind(t) != pa.int64()), t) for t in NUMBERS],
     "exact-sum": [(ExactSum(0, limb_count(t)), t) for t in (*INTEGERS, *DECIMALS)],
 }
 EXACT: dict[str, list[Typed]] = {
     **INVERTIBLE,
+    "bits": [(Bits(0, any_of), t) for t in INTEGERS for any_of in (False, True)],
     "extreme": [(Extreme(0, largest, ordered_kind(t)), t) for t in ARGUMENTS for largest in (False, True)],
     "edge": [(EdgeInTime(0, last, ordered_kind(t)), t) for t in ARGUMENTS for last in (False, True)],
 }
-ROUNDED: list[Register] = [FloatSum(0), Moments(0)]
+ROUNDED: list[Register] = [FloatSum(0), Moments(0), ShapeMoments(0), PairMoments(0, 0)]
 Row = tuple[int, int, Any]  # group, event time, value
 
 

@@ -1,0 +1,71 @@
+"""Registers of bitwise functions over whole numbers: bit_and, bit_or and bit_xor. Exact in any order of the rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.operators.aggregate.reduce import Grouping
+from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.values import Int64s, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """The bits that every value has, or that any value has (`any_of`). NULLs are passed over."""
+
+    argument: int
+    any_of: bool
+    is_invertible = False
+    goes_by_time = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """One int64; NULL when no value was seen."""
+        return (pa.int64(),)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register."""
+        return self.merge(grouping, (rows.arguments[self.argument].ordered,))
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        grouping, numbers = _present(grouping, parts[0])
+        bits = np.full(grouping.size, 0 if self.any_of else -1)
+        (np.bitwise_or if self.any_of else np.bitwise_and).at(bits, grouping.codes, numbers)
+        seen = grouping.rows > 0
+        return (Values(bits, None if seen.all() else seen),)
+
+
+@dataclass(frozen=True, slots=True)
+class BitParity:
+    """The bits that an odd number of values has; 0 without a value. A row taken back flips the same bits again."""
+
+    argument: int
+    is_invertible = True
+    goes_by_time = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """One int64."""
+        return (pa.int64(),)
+
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        """See Register. NULL flips nothing."""
+        return self.merge(grouping, (rows.arguments[self.argument].ordered,))
+
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        """See Register."""
+        grouping, numbers = _present(grouping, parts[0])
+        if grouping.weights is not None:  # an even number of equal rows cancels out
+            numbers = np.where(grouping.weights & 1, numbers, 0)
+        bits = np.zeros(grouping.size, np.int64)
+        np.bitwise_xor.at(bits, grouping.codes, numbers)
+        return (Values(bits),)
+
+
+def _present(grouping: Grouping, values: Values) -> tuple[Grouping, Int64s]:
+    """The rows that are not NULL: their groups and numbers."""
+    assert isinstance(values.data, np.ndarray), "whole numbers"
+    numbers = values.data.astype(np.int64, copy=False)
+    return grouping.where(values.valid), numbers if values.valid is None else numbers[values.valid]
