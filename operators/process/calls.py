@@ -256,7 +256,8 @@ class Calls:
         self._timers_beyond += time_us > self._horizon_us
         if self._timers_beyond > LAST_TIMERS_MAX:
             msg = (
-                f"the input has ended, and on_timer goes on registering timers: {LAST_TIMERS_MAX} for this key. "
+                "every timer fires now, as the input has ended or end-of-key-watermark is max, and on_timer goes on "
+                f"registering timers: {LAST_TIMERS_MAX} for this key. "
                 "Register no more when `context.current_watermark == MAX_WATERMARK` (mixedmode.process)"
             )
             raise RuntimeError(msg)

@@ -256,6 +256,16 @@ def test_with_end_of_key_watermark_max_everything_fires_in_the_backlog() -> None
     assert (harness.watermark, harness.state_entries) == (5, 0)
 
 
+@pytest.mark.parametrize("end_of_key_watermark", ["greatest", "max"])
+def test_processing_time_timers_wait_for_the_flip_whatever_the_end_of_key_watermark(end_of_key_watermark: str) -> None:
+    harness = alarms(backlog=True, end_of_key_watermark=end_of_key_watermark, out_of_orderness=0)
+    harness.feed([{"k": "a", "at": 7, "by_clock": True, "t": 5}])
+    harness.flip()
+    assert harness.take() == [], "7 microseconds after 1970 have passed, and the backlog looks at no clock"
+    harness.advance_clock("1s")
+    assert [(each["at"], each["domain"]) for each in harness.take()] == [(7, "processing")]
+
+
 def test_with_emit_all_a_backlog_gives_every_running_value_of_each_key() -> None:
     harness = AggregateHarness(
         key_by="k", schema="k string, t timestamp", aggregate={"n": "count(*)"}, event_time="t", backlog=True,
