@@ -16,6 +16,7 @@ from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.services.kafka import KafkaBroker
 from mixedmode.services.postgres import PostgresServer, find_binaries
 from mixedmode.services.server import free_port
+from mixedmode.services.terminal import in_foreground
 from mixedmode.spark.jars import kafka_broker
 
 FOLDER = Path("run/services")
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        run_services(folder, stop)
+        with in_foreground():
+            run_services(folder, stop)
     except MixedmodeError as error:
         print(f"services: {error}", file=sys.stderr)  # noqa: T201  a command's output
         return error.exit_code
