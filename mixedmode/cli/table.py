@@ -16,13 +16,24 @@ def table_report(directory: Path | str, limit: int) -> Group:
     """The first `limit` rows by key (0: all), and how many there are."""
     output = None if Path(directory).is_file() else current_table(str(directory))
     if output is None:
-        msg = (
-            "this is not the output of a job: there is no _mixedmode.json in it. Name the folder that the job file "
-            f"gives in sink.path. folder={directory}"
-        )
-        raise InvalidJobError(msg)
+        raise InvalidJobError(_no_output(Path(directory)))
     rows = output.rows if limit == 0 else output.rows.slice(0, limit)
     return _shown(rows, output.rows.num_rows)
+
+
+def _no_output(folder: Path) -> str:
+    """Why there is nothing to show, and what to do instead. Only file sinks write a folder that this program reads."""
+    if (folder / "_delta_log").is_dir():
+        what = "this is a Delta table, which keeps its own current rows. Read it with Spark or another engine for Delta"
+    elif any(folder.glob("metadata/*.metadata.json")):
+        what = "this is an Iceberg table, which keeps its own current rows. Read it with Spark or another engine for it"
+    else:
+        what = (
+            "this is not the output of a job: there is no _mixedmode.json in it. Name the folder that the job file "
+            "gives in sink.path. A sink without a folder is read where it writes: PostgreSQL with psql, Kafka with a "
+            "consumer, a table of a catalog with Spark"
+        )
+    return f"{what}. folder={folder}"
 
 
 def _shown(rows: pa.Table, total: int) -> Group:

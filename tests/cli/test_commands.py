@@ -157,9 +157,27 @@ def test_a_folder_without_checkpoints_or_output_is_refused(tmp_path: Path) -> No
         2,
         (
             "error InvalidJobError\nthis is not the output of a job: there is no _mixedmode.json in it. Name the "
-            f"folder that the job file gives in sink.path. folder={tmp_path}\n"
+            "folder that the job file gives in sink.path. A sink without a folder is read where it writes: PostgreSQL "
+            f"with psql, Kafka with a consumer, a table of a catalog with Spark. folder={tmp_path}\n"
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "what"),
+    [
+        ("_delta_log/00000000000000000000.json", "{}", "this is a Delta table"),
+        ("metadata/v1.metadata.json", "{}", "this is an Iceberg table"),
+    ],
+)
+def test_for_a_lakehouse_table_the_message_says_what_reads_it(path: str, text: str, what: str, tmp_path: Path) -> None:
+    (tmp_path / path).parent.mkdir()
+    (tmp_path / path).write_text(text)
+    wrong = command("table", tmp_path)
+    assert wrong.exit_code == 2
+    assert what in wrong.stderr
+    assert "Read it with Spark" in wrong.stderr.replace("\n", " ")
+    assert "sink.path" not in wrong.stderr
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "table"])
