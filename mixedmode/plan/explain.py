@@ -111,7 +111,7 @@ def _firing(spec: JobSpec, policy: ModePolicy) -> str:
     if policy.mode == "streaming":
         return "as the watermark moves; everything when the input ends"
     if spec.execution.backlog.end_of_key_watermark == "max":
-        return "everything in the backlog; live as the watermark moves"
+        return "every window and event-time timer in the backlog; live as the watermark moves"
     return "in the backlog up to its greatest watermark; the rest live, as the watermark moves"
 
 

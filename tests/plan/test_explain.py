@@ -206,7 +206,10 @@ def test_sessions_and_count_windows_have_words_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"end_of_key_watermark": "max"}, "everything in the backlog; live as the watermark moves"),
+        (
+            {"end_of_key_watermark": "max"},
+            "every window and event-time timer in the backlog; live as the watermark moves",
+        ),
         ({"mode": "streaming"}, "as the watermark moves; everything when the input ends"),
         ({"mode": "batch"}, "everything, at the end of the input"),
     ],
