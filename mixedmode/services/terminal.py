@@ -26,6 +26,7 @@ def in_foreground() -> Iterator[None]:
         is_taken = os.tcgetpgrp(terminal) == before != os.getpid()
         if is_taken:
             os.setpgid(0, 0)
+            signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # after Ctrl-Z no shell would notice, nor take the terminal
             _give(terminal, os.getpgrp())
         try:
             yield
