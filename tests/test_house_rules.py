@@ -388,6 +388,7 @@ def test_a_forbidden_import_is_found(path: str, code: str, complaint: str) -> No
     ("path", "code"),
     [
         ("mixedmode/spark/session.py", "import pyspark"),
+        ("mixedmode/analysis/catalyst.py", "from pyspark.sql import DataFrame"),
         ("mixedmode/state/rocksdb/store.py", "import rocksdict"),
         ("mixedmode/checkpoint/store.py", "import obstore"),
         ("mixedmode/sort/order.py", "from mixedmode.keys import encode\nimport numpy"),

@@ -1,1 +1,1 @@
-"""From a job's settings and Spark's types to a plan."""
+"""What a job's SQL means: Spark's analysed plan as values, and the judgement of them."""

@@ -1,7 +1,7 @@
 """From a job spec to a plan, with Spark as the judge of SQL and types. Only reading a schema from files runs a job.
 
-Every sql step is checked on streaming stand-ins of its input, in every mode: what Spark marks as stateful there would
-answer differently in batch and live, and is refused.
+Every sql step is analysed on streaming stand-ins of its input, in every mode, and its plan is judged: what would answer
+differently in batch and live is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
 
+from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
 from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput
 from mixedmode.analysis.map_steps import MapInput, map_stage
-from mixedmode.analysis.sql_checks import check_keys_kept, check_repeatable, check_stateless, query_plan, sources_in
+from mixedmode.analysis.plan import Node
+from mixedmode.analysis.sql_checks import check_keys_kept, check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
     FileSourceSpec,
     JobSpec,
@@ -160,13 +162,13 @@ class _Chain:
         inputs = self._sources if is_first else dict.fromkeys(self._names, self._current)
         try:
             with views(self._session, inputs):
-                plan = query_plan(self._session, step.sql, where=where)
+                plan = check_query(read_query(self._session, step.sql, inputs=inputs), where=where)
                 result = self._session.sql(step.sql)
         except PySparkException as error:
             raise refused(where, error, readable=tuple(inputs)) from error
-        self._check_plan(plan, where)
+        self._check_plan(plan, step, where)
         if is_first:
-            self._sources_read = tuple(name for name in self._sources if name in sources_in(plan))
+            self._sources_read = tuple(name for name in self._sources if name.lower() in inputs_of(plan))
         _check_columns(result, where)
         self._current = result
         self._sql.append(text)
@@ -213,7 +215,9 @@ class _Chain:
                 f"the output. Select the key columns too. missing={', '.join(missing)}"
             )
             raise InvalidJobError(msg)
-        check_keys_kept(self._keyed_rows, self._current, key_columns, where=where)
+        plan = read_frame(self._current, until=self._keyed_rows)
+        before, after = column_ids(self._keyed_rows), column_ids(self._current)
+        check_keys_kept(plan, before, after, key_columns, where=where)
         keys = KeySchema(tuple(fields[name] for name in key_columns))
         rest = [field for name, field in fields.items() if name not in key_columns]
         self._append(
@@ -230,10 +234,9 @@ class _Chain:
             )
         )
 
-    def _check_plan(self, plan: str, where: str) -> None:
+    def _check_plan(self, plan: Node, step: SqlStep, where: str) -> None:
         check_stateless(plan, where=where)
-        if self._stages:
-            check_repeatable(plan, where=where)
+        check_repeatable(plan, where=where, is_keyed=bool(self._stages), allows_clock=step.clock == "allowed")
 
     def _append(self, stage: KeyedStage) -> None:
         self._stages.append(stage)

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
-from mixedmode.analysis.sql_checks import check_one_value, check_repeatable, check_stateless, frame_plan
+from mixedmode.analysis.catalyst import read_frame
+from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import operator_id
@@ -85,13 +86,10 @@ class AggregateStage:
         where = self._where("aggregate", output)
         try:
             projected = self._given.frame.selectExpr(f"{text} AS _argument")
-            plan = frame_plan(projected)
+            plan = read_frame(projected, until=self._given.frame)
         except PySparkException as error:
             raise refused(where, error) from error
-        check_stateless(plan, where=where)
-        if self._given.is_changelog:
-            check_repeatable(plan, where=where)
-        check_one_value(plan, where=where)
+        check_argument(plan, where=where, is_keyed=self._given.is_changelog)
         return arrow_type(projected.schema[0].dataType, f"{where}: {text}")
 
 

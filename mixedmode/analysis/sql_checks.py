@@ -1,91 +1,154 @@
-"""What a sql step may say, judged from the text of Spark's analysed plan. Nothing that a step says is run for it.
+"""Judges what a sql step or an argument may say, from its analysed plan. Pure: a plan goes in, an error comes out.
 
-The one idea: on streaming stand-ins, Spark marks every node that reads the stream with a `~`, and gives every column
-an id that it keeps for as long as the column stays what it was. So the plan tells a query from a command, a step that
-needs more than one record at a time, and a column that was passed on from one that was computed.
+The one idea: a record must give the same rows in every mode and in every run, whatever epoch it comes in. Only kinds
+of nodes that are known to work on one record at a time are let through; what is not known is refused.
 """
 
-import contextlib
-import io
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-
+from mixedmode.analysis.plan import (
+    INPUT,
+    Expression,
+    Node,
+    expressions_of,
+    nodes_of,
+    nodes_with_subqueries,
+    subqueries_of,
+)
 from mixedmode.errors import InvalidJobError
 
-_STATEFUL = re.compile(
-    r"~(Aggregate|Distinct|Deduplicate\w*|Window|Sort|GlobalLimit|LocalLimit|Tail|Offset|Intersect|Except|Sample)\b"
+_PER_RECORD = frozenset(
+    {
+        INPUT,
+        "CTERelationDef",
+        "CTERelationRef",
+        "Expand",  # GROUPING SETS have an Aggregate above it; sliding windows and UNPIVOT do not
+        "Filter",
+        "Generate",
+        "Join",
+        "LateralJoin",
+        "PipeOperator",
+        "Project",
+        "RebalancePartitions",
+        "Repartition",
+        "RepartitionByExpression",
+        "ResolvedHint",
+        "SubqueryAlias",
+        "Union",
+        "WithCTE",
+    }
 )
-_JOINING = re.compile(r"~Join|\bIN \(list#|\bexists#|\bscalar-subquery#")  # what may read a second stream
-_UNREPEATABLE = re.compile(
-    r"\b(rand|randn|random|uuid|shuffle|randstr|uniform|monotonically_increasing_id|spark_partition_id|now|reflect|"
-    r"java_method|current_timestamp|current_date|localtimestamp|current_time|input_file_\w+)\(",
-    re.IGNORECASE,
+_CONSTANT = frozenset({"LocalRelation", "OneRowRelation", "Range", "ResolvedInlineTable"})
+#: what takes several records, and what to write instead
+_OVER_RECORDS: Mapping[str, str] = {
+    "Aggregate": "Use key-by and aggregate.",
+    "Distinct": "Use key-by on these columns, with an aggregate such as count(*).",
+    "Except": "Use key-by on these columns, and count the records of each side.",
+    "GlobalLimit": "Filter with WHERE, or limit the rows where the output is read.",
+    "Intersect": "Use key-by on these columns, and count the records of each side.",
+    "LocalLimit": "Filter with WHERE, or limit the rows where the output is read.",
+    "Offset": "Filter with WHERE, or skip the rows where the output is read.",
+    "Sample": "Take a sample by a column, as in WHERE pmod(xxhash64(id), 100) < 50.",
+    "ScriptTransformation": "Use a map step, whose class sees the rows.",
+    "Sort": "Sort the rows where the output is read.",
+    "Window": "Use key-by with first, last, min_by or max_by, or a process step.",
+    "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
+}
+_WRITTEN_OUT = "This one is over constants: write out the rows that it gives as VALUES."
+_INSTEAD = "Use key-by and aggregate, or a process step, for what goes over many records."
+_GENERATORS = frozenset({"Explode", "GeneratorOuter", "Inline", "JsonTuple", "PosExplode", "Stack", "VariantExplode"})
+_CLOCKS = frozenset({"CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"})
+_OUTWARD = frozenset({"OuterReference", "OuterScopeReference"})
+_BOTH_INPUTS = "Bring both together with UNION ALL, and use key-by with aggregate or a process step."
+_NUMBERS = "Number the records in a map step, whose list goes on from epoch to epoch."
+_FILES = "Write it into the records before they come here."
+#: what to use instead of what differs from run to run, by its name in SQL
+_REPEATABLE: Mapping[str, str] = {
+    "monotonically_increasing_id": _NUMBERS,
+    "spark_partition_id": _NUMBERS,
+    "input_file_name": _FILES,
+    "input_file_block_start": _FILES,
+    "input_file_block_length": _FILES,
+    "aes_encrypt": "Give it an initialization vector that is made of the record.",
+}
+_COMPUTED = (
+    "Compute it from the record, as in pmod(xxhash64(id), 100) for a sample, or sha2(concat_ws('|', a, b), 256) for an "
+    "id."
 )
-_ANALYSED, _OPTIMISED = "== Analyzed Logical Plan ==", "== Optimized Logical Plan =="
-_VIEW = re.compile(r"\bView \(`((?:[^`]|``)+)`, ")
-_COLUMN_ID = re.compile(r"#(\d+)")
+#: joins that keep the rows of one side, and the number of that side; the others keep those that match
+_KEEPS = {"LeftOuter": 0, "LeftSemi": 0, "LeftAnti": 0, "RightOuter": 1}
+_MATCHES = frozenset({"Inner", "Cross"})
+_FILTERING = frozenset({"LeftSemi", "LeftAnti"})
+_ONE_ROW = frozenset({"OneRowRelation", "Project", "SubqueryAlias"})
 
 
-def query_plan(session: SparkSession, sql: str, *, where: str) -> str:
-    """The analysed plan of a step. Raises what Spark raises, and InvalidJobError unless it queries its input."""
-    with contextlib.suppress(PySparkException):  # raised below, with the positions of the step's own text
-        plan = _analysed(session.sql(f"EXPLAIN EXTENDED {sql}").collect()[0][0])
-        if re.search(r"^~", plan, re.MULTILINE):
-            return plan
-        if "Exception: [" not in plan:
-            msg = (
-                f"{where}: a sql step is a SELECT over a source or over the step before it, and this one reads "
-                "neither. Name one of them after FROM."
-            )
-            raise InvalidJobError(msg)
-    return frame_plan(session.sql(sql))
-
-
-def frame_plan(frame: DataFrame) -> str:
-    """The analysed plan of a frame."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        frame.explain(mode="extended")
-    return _analysed(text.getvalue())
-
-
-def sources_in(plan: str) -> tuple[str, ...]:
-    """The views that a plan reads, in the order in which Spark numbers them in its log."""
-    return tuple(dict.fromkeys(name.replace("``", "`") for name in _VIEW.findall(plan)))
-
-
-def check_stateless(plan: str, *, where: str) -> None:
-    """Raises InvalidJobError for what takes more than one record at a time: it would see one epoch only."""
-    found = _STATEFUL.search(plan)
-    joins_streams = _JOINING.search(plan) is not None and plan.count("StreamingRelation") > 1
-    if found is None and not joins_streams:
-        return
-    what = found.group(1).lower() if found else "join of two sources"
-    msg = (
-        f"{where}: a sql step sees one epoch at a time, so this would give another answer live than in batch. "
-        f"Use key-by and aggregate for what goes over many records. found={what}"
-    )
-    raise InvalidJobError(msg)
-
-
-def check_repeatable(plan: str, *, where: str) -> None:
-    """Over the rows of a keyed step, sql runs again when a row is taken back, and must give the same row."""
-    found = _UNREPEATABLE.search(plan)
-    if found is not None:
+def check_query(plan: Node | None, *, where: str) -> Node:
+    """Return the plan of a query that reads its input. Raises InvalidJobError for another one, and for other tables."""
+    if plan is not None:
+        check_tables(plan, where=where)
+    if plan is None or not inputs_of(plan):
         msg = (
-            f"{where}: after a keyed step, sql must give the same row for the same input at any time, because a "
-            "changed row is taken back by computing it again. Compute this before the first key-by. "
-            f"found={found.group(1)}"
+            f"{where}: a sql step is a SELECT over a source or over the step before it, and this one reads neither. "
+            "Name one of them after FROM."
         )
         raise InvalidJobError(msg)
+    return plan
 
 
-def check_one_value(plan: str, *, where: str) -> None:
-    """Raises InvalidJobError if an argument gives not one value a record: the other aggregates would count it twice."""
-    if "~Generate" in plan:
+def check_tables(plan: Node, *, where: str) -> None:
+    """Raises InvalidJobError for a table, a view or a file that is no input of the step."""
+    for node in nodes_with_subqueries(plan):
+        is_leaf = not node.children and node.kind not in _PER_RECORD
+        if node.kind == "View" or (is_leaf and node.kind not in {*_CONSTANT, "UnionLoopRef"}):
+            msg = (
+                f"{where}: SQL reads the sources of the job or the step before it, and constants. Another table or "
+                "file may change while the job runs, and its rows would be those of one moment. Make it a source, and "
+                "bring both together with UNION ALL and key-by; or write its rows as VALUES. "
+                f"table={node.name or node.kind}"
+            )
+            raise InvalidJobError(msg)
+
+
+def inputs_of(plan: Node) -> frozenset[str]:
+    """The names of the inputs that a plan reads, in lower case."""
+    return frozenset(node.name.lower() for node in nodes_with_subqueries(plan) if node.kind == INPUT)
+
+
+def check_stateless(plan: Node, *, where: str) -> None:
+    """Raises InvalidJobError for what takes more than one record at a time: it would see one epoch only."""
+    for node in nodes_of(plan):
+        for found, instead in _problems(node):
+            msg = (
+                f"{where}: this is computed for one record at a time, as an epoch has only some of the records, so "
+                f"what goes over several would give another answer live than in batch. {instead} found={found}"
+            )
+            raise InvalidJobError(msg)
+
+
+def check_repeatable(plan: Node, *, where: str, is_keyed: bool, allows_clock: bool, is_argument: bool = False) -> None:
+    """Raises InvalidJobError for what may have another value when it is computed again.
+
+    is_keyed: there is a keyed step before, whose changed rows are retracted by computing them again.
+    """
+    for found in _all_expressions(plan):
+        if found.kind in _CLOCKS:
+            if is_keyed or not allows_clock:
+                raise InvalidJobError(_clock_message(found, where, is_keyed=is_keyed, is_argument=is_argument))
+        elif _is_chance(found):
+            msg = (
+                f"{where}: this has another value each time it is computed. So no two runs and no two modes would "
+                "agree, and rows may be lost or doubled when Spark repeats a task. "
+                f"{_REPEATABLE.get(found.name, _COMPUTED)} found={found.name}"
+            )
+            raise InvalidJobError(msg)
+
+
+def check_argument(plan: Node, *, where: str, is_keyed: bool) -> None:
+    """Raises InvalidJobError unless an argument of an aggregate has one value for a record, the same at any time."""
+    check_tables(plan, where=where)
+    check_stateless(plan, where=where)
+    check_repeatable(plan, where=where, is_keyed=is_keyed, allows_clock=False, is_argument=True)
+    if any(node.kind == "Generate" for node in nodes_of(plan)):
         msg = (
             f"{where}: an argument is one value of a record, and this gives several or none. Put it in a sql step "
             "before the key-by, and aggregate the column that it gives there."
@@ -93,14 +156,17 @@ def check_one_value(plan: str, *, where: str) -> None:
         raise InvalidJobError(msg)
 
 
-def check_keys_kept(before: DataFrame, after: DataFrame, keys: Sequence[str], *, where: str) -> None:
-    """Raises InvalidJobError unless `after` holds the key columns of `before` as they were.
+def check_keys_kept(
+    plan: Node, before: Mapping[str, int], after: Mapping[str, int], keys: tuple[str, ...], *, where: str
+) -> None:
+    """Raises InvalidJobError unless the sql `plan` after the last key-by gives at most one row for each row of a key.
 
-    Computed ones could make one key of two, of which a later epoch sees only one. What a union does to its columns
-    cannot be told.
+    before, after: ids of columns, by their names in lower case. A key column with another id was computed, so two keys
+    could become one. The columns of a union have the ids of its first part.
     """
-    changed = [key for key in keys if _column_id(before, key) != _column_id(after, key)]
-    if "~Union" in frame_plan(after):
+    streaming = [node for node in nodes_of(plan) if node.is_streaming]
+    changed = [key for key in keys if before[key.lower()] != after[key.lower()]]
+    if any(node.kind == "Union" for node in streaming):
         changed = list(keys)
     if changed:
         msg = (
@@ -109,15 +175,117 @@ def check_keys_kept(before: DataFrame, after: DataFrame, keys: Sequence[str], *,
             f"a key-by after the sql. changed={', '.join(changed)}"
         )
         raise InvalidJobError(msg)
+    found = next((name for node in streaming for name in _multiplying(node)), None)
+    if found is not None:
+        msg = (
+            f"{where}: the sql after the last key-by may give several rows for one key, and the output has one row per "
+            "key. Put a key-by after the sql, keep the values in an array, or look one value up with a scalar subquery "
+            f"over VALUES. found={found}"
+        )
+        raise InvalidJobError(msg)
 
 
-def _column_id(frame: DataFrame, name: str) -> str:
-    quoted = "`" + name.replace("`", "``") + "`"
-    for line in frame_plan(frame.select(quoted)).splitlines():
-        if line.startswith("~"):
-            return str(_COLUMN_ID.findall(line)[-1])
-    raise AssertionError(name)
+def _problems(node: Node) -> Iterator[tuple[str, str]]:
+    """(what takes several records, what to write instead) of one node and its subqueries."""
+    if node.kind == "Join":
+        yield from _join_problems(node)
+    elif node.kind not in _PER_RECORD | _CONSTANT:
+        yield node.kind, _OVER_RECORDS.get(node.kind, _INSTEAD) if _sees_records(node) else _WRITTEN_OUT
+    if node.kind == "Generate":
+        for generator in node.expressions:
+            if generator.kind not in _GENERATORS:
+                yield generator.name, "Use a map step, whose class sees the rows."
+    for expression in expressions_of(node):
+        if expression.plan is not None:
+            yield from _subquery_problems(node, expression, expression.plan)
 
 
-def _analysed(extended: str) -> str:
-    return extended.partition(_OPTIMISED)[0].rpartition(_ANALYSED)[2]
+def _join_problems(node: Node) -> Iterator[tuple[str, str]]:
+    sides = [_sees_records(child) for child in node.children]
+    if all(sides):
+        yield f"{node.name} join of two inputs", _BOTH_INPUTS
+    elif any(sides) and node.name not in _MATCHES:
+        kept = _KEEPS.get(node.name)
+        if kept is None or not sides[kept]:
+            instead = "A join may keep all rows of the input; those of VALUES, it would give again in each epoch."
+            yield f"{node.name} join", instead
+
+
+def _subquery_problems(node: Node, expression: Expression, plan: Node) -> Iterator[tuple[str, str]]:
+    if any(part.is_streaming for part in nodes_with_subqueries(plan)):
+        yield "a subquery over an input", _BOTH_INPUTS
+        return
+    for part in nodes_of(plan):
+        yield from _problems(part)
+    if _refers_outward(plan) and not (_is_lookup(plan) or _is_per_record(node, expression, plan)):
+        instead = (
+            "Spark would join the input with itself for it. Use LATERAL VIEW, a function of arrays (transform, filter, "
+            "aggregate), or a join with VALUES."
+        )
+        yield "a subquery that depends on the record", instead
+
+
+def _is_lookup(plan: Node) -> bool:
+    """Whether a subquery picks rows of constants, and the record is in its conditions only."""
+    for node in nodes_of(plan):
+        if node.kind not in ("Filter", "Join", "LocalRelation", "Project", "Range", "SubqueryAlias"):
+            return False
+        if node.kind != "Filter" and any(found.kind in _OUTWARD for found in expressions_of(node)):
+            return False
+    return True
+
+
+def _is_per_record(node: Node, expression: Expression, plan: Node) -> bool:
+    """Whether a subquery is no more than expressions over the record, in SELECT or after LATERAL."""
+    kinds = {part.kind for part in nodes_of(plan)}
+    if expression.kind == "LateralSubquery":
+        return node.name in _MATCHES and kinds <= {*_ONE_ROW, "Generate"}
+    return expression.kind == "ScalarSubquery" and kinds <= _ONE_ROW
+
+
+def _sees_records(node: Node) -> bool:
+    """Whether rows of an input come through a node, or its value depends on a record outside of its subquery."""
+    return node.is_streaming or _refers_outward(node)
+
+
+def _refers_outward(plan: Node) -> bool:
+    return any(found.kind in _OUTWARD for node in nodes_of(plan) for found in expressions_of(node))
+
+
+def _multiplying(node: Node) -> Iterator[str]:
+    """What may make several rows of one."""
+    if node.kind == "Generate":
+        yield from (generator.name for generator in node.expressions)
+    if node.kind == "Expand":
+        yield "expand"
+    if node.kind == "Join" and node.name not in _FILTERING:
+        yield f"{node.name} join"
+    if node.kind == "LateralJoin" and any(
+        part.kind not in _ONE_ROW for s in subqueries_of(node) for part in nodes_of(s)
+    ):
+        yield "lateral join"
+
+
+def _all_expressions(plan: Node) -> Iterator[Expression]:
+    return (expression for node in nodes_with_subqueries(plan) for expression in expressions_of(node))
+
+
+def _is_chance(found: Expression) -> bool:
+    """Whether this expression differs from run to run by itself, not by one that it is made of."""
+    is_whole = found.plan is None and all(child.is_deterministic for child in found.children)
+    return is_whole and not found.is_deterministic
+
+
+def _clock_message(found: Expression, where: str, *, is_keyed: bool, is_argument: bool) -> str:
+    if is_keyed:
+        return (
+            f"{where}: after a keyed step, sql must give the same row for the same input at any time, because a "
+            "changed row is retracted by computing it again, and this reads the clock. Compute it in a sql step before "
+            f"the first key-by. found={found.name}"
+        )
+    instead = "Compute it in a sql step with `clock: allowed`" if is_argument else "Set `clock: allowed` on the step"
+    return (
+        f"{where}: this reads the clock, so a record gives another row in another mode, and when its epoch runs again. "
+        f"Use a time that is in the record. {instead} if the time at which the record is processed is meant. "
+        f"found={found.name}"
+    )

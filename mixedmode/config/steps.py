@@ -30,6 +30,10 @@ class SqlStep(Section):
 
     name: TableName | None = Field(default=None, description="a name for the step")
     sql: Text = Field(description="a SELECT")
+    clock: Literal["refused", "allowed"] = Field(
+        default="refused",
+        description="allowed: the SQL may ask for the current time, and the modes then give other rows",
+    )
 
 
 class MapStep(Section):

@@ -127,9 +127,12 @@ class Job:
         values = {**_fields(self.settings), "steps": self.steps, "sink": self.sink}
         return checked_section(JobSpec, values, place="Job", name=argument)
 
-    def sql(self, sql: str, *, name: str | None = None) -> Self:
-        """A step of stateless Spark SQL over the sources, or over what the step before gives."""
-        step = checked_section(SqlStep, {"sql": sql, "name": name}, place="Job.sql", name=argument)
+    def sql(self, sql: str, *, name: str | None = None, clock: Literal["refused", "allowed"] = "refused") -> Self:
+        """A step of stateless Spark SQL over the sources, or over what the step before emits.
+
+        clock: with `allowed`, the SQL may ask for the current time, and the modes then give other rows.
+        """
+        step = checked_section(SqlStep, {"sql": sql, "name": name, "clock": clock}, place="Job.sql", name=argument)
         return self.with_step(step)
 
     def map(  # one argument per setting, by keyword

@@ -143,4 +143,9 @@ def refused(where: str, error: PySparkException, *, readable: Sequence[str] = ()
     hint = ""
     if condition(error).startswith("TABLE_OR_VIEW_NOT_FOUND") and readable:
         hint = f" This step can read: {', '.join(readable)}."
+    if condition(error) == "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY":
+        hint = (
+            " A subquery cannot read an input: it would see the records of one epoch. Bring both together with UNION "
+            "ALL, and use key-by with aggregate or a process step."
+        )
     return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")

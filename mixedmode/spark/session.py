@@ -36,8 +36,6 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
     # the plans of an epoch are fixed; planning them again between stages only costs time
     "spark.sql.adaptive.enabled": "false",
-    # plans are read for what a sql step does (sql_checks.py), so none of their columns may be left out
-    "spark.sql.debug.maxToStringFields": "10000",
     # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes. An
     # epoch waits for two of those; renaming is as atomic here, as the folder is always a local one
     "spark.sql.streaming.checkpointFileManagerClass": (

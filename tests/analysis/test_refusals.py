@@ -19,9 +19,12 @@ pytestmark = pytest.mark.spark
 DDL = "k string, v bigint, at timestamp, l array<bigint>"
 _SUGGESTIONS = re.compile(r"\[(`[^]]*`)]")
 STATEFUL = (
-    "steps[0].sql: a sql step sees one epoch at a time, so this would give another answer live than in batch. "
-    "Use key-by and aggregate for what goes over many records. found="
+    "steps[0].sql: this is computed for one record at a time, as an epoch has only some of the records, so what goes "
+    "over several would give another answer live than in batch. "
 )
+KEYED = "Use key-by and aggregate. found=Aggregate"
+DISTINCT = "Use key-by on these columns, with an aggregate such as count(*). found=Distinct"
+BOTH = "Bring both together with UNION ALL, and use key-by with aggregate or a process step. found="
 NO_QUERY = (
     "steps[0].sql: a sql step is a SELECT over a source or over the step before it, and this one reads neither. "
     "Name one of them after FROM."
@@ -41,8 +44,18 @@ KEY_CHANGED = (
     "after the sql. changed="
 )
 UNREPEATABLE = (
-    "after a keyed step, sql must give the same row for the same input at any time, because a changed row is taken "
-    "back by computing it again. Compute this before the first key-by. found="
+    "this has another value each time it is computed. So no two runs and no two modes would agree, and rows may be "
+    "lost or doubled when Spark repeats a task. Compute it from the record, as in pmod(xxhash64(id), 100) for a "
+    "sample, or sha2(concat_ws('|', a, b), 256) for an id. found="
+)
+CLOCK_AFTER_KEY = (
+    "after a keyed step, sql must give the same row for the same input at any time, because a changed row is retracted "
+    "by computing it again, and this reads the clock. Compute it in a sql step before the first key-by. found="
+)
+SEVERAL_ROWS = (
+    "steps[1].sql: the sql after the last key-by may give several rows for one key, and the output has one row per "
+    "key. Put a key-by after the sql, keep the values in an array, or look one value up with a scalar subquery over "
+    "VALUES. found="
 )
 NO_TIME = (
     "first goes by event time, and this step's input has none. Set `event-time` on the source, and keep that column in "
@@ -76,53 +89,90 @@ def is_accepted(spark: SparkSession, steps: Job) -> bool:
     return bool(analyse(spark, complete.spec, complete.where).plan.output_fields)
 
 
-@pytest.mark.parametrize(
-    ("sql", "found"),
-    [
-        ("SELECT k, count(*) AS n FROM t GROUP BY k", "aggregate"),
-        ("SELECT sum(v) AS k FROM t", "aggregate"),
-        ("SELECT DISTINCT k FROM t", "distinct"),
-        ("SELECT k FROM t UNION SELECT k FROM t", "distinct"),
-        ("SELECT k, row_number() OVER (PARTITION BY k ORDER BY v) AS r FROM t", "window"),
-        ("SELECT * FROM t ORDER BY v", "sort"),
-        ("SELECT * FROM t SORT BY v", "sort"),
-        ("SELECT * FROM t LIMIT 1", "globallimit"),
-        ("SELECT * FROM t OFFSET 1", "offset"),
-        ("SELECT k FROM t INTERSECT SELECT k FROM t", "intersect"),
-        ("SELECT k FROM t EXCEPT SELECT k FROM t", "except"),
-        ("SELECT * FROM t TABLESAMPLE (50 PERCENT)", "sample"),
-        ("SELECT a.k FROM t a JOIN t b ON a.k = b.k", "join of two sources"),
-        ("SELECT a.k FROM t a LEFT SEMI JOIN t b ON a.k = b.k", "join of two sources"),
-    ],
-)
-def test_sql_over_many_records_is_refused(spark: SparkSession, folder: Path, sql: str, found: str) -> None:
-    assert refusal(spark, job(folder).sql(sql)) == STATEFUL + found
+def test_sql_over_many_records_is_refused_with_its_place(spark: SparkSession, folder: Path) -> None:
+    assert refusal(spark, job(folder).sql("SELECT k, count(*) AS n FROM t GROUP BY k")) == STATEFUL + KEYED
 
 
 def test_sql_over_many_records_is_refused_in_batch_too(spark: SparkSession, folder: Path) -> None:
     source = Source.parquet(folder / "in", schema=DDL, bounded=True)
     steps = Job("refused", sources={"t": source}, mode="batch", spark=SPARK).sql("SELECT DISTINCT k FROM t")
-    assert refusal(spark, steps) == STATEFUL + "distinct"
+    assert refusal(spark, steps) == STATEFUL + DISTINCT
+
+
+def test_two_sources_may_be_brought_together_and_not_joined(spark: SparkSession, folder: Path) -> None:
+    other = Source.parquet(folder / "in", schema=DDL)
+    joined = job(folder, other=other).sql("SELECT t.k FROM t JOIN other ON t.k = other.k")
+    assert refusal(spark, joined) == f"{STATEFUL}{BOTH}Inner join of two inputs"
+    assert is_accepted(spark, job(folder, other=other).sql("SELECT k FROM t UNION ALL SELECT k FROM other"))
+
+
+def test_a_subquery_over_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
+    message = refusal(spark, job(folder).sql("SELECT k FROM t WHERE v = (SELECT max(v) FROM t)"))
+    assert "Bring both together with UNION ALL" in message
 
 
 @pytest.mark.parametrize(
     "sql",
     [
         "SELECT k, v + 1 AS w FROM t WHERE v > 0",
-        "WITH x AS (SELECT * FROM t) SELECT k FROM x",
-        "FROM t SELECT k",
-        "TABLE t",
         "-- a comment\nSELECT k FROM t;",
-        "SELECT k FROM t UNION ALL SELECT upper(k) FROM t",
-        "SELECT t.k, name FROM t JOIN (VALUES ('a', 'Anna')) AS names(k, name) ON t.k = names.k",
         "SELECT t.k, name FROM t LEFT JOIN (VALUES ('a', 'Anna')) AS names(k, name) ON t.k = names.k",
         "SELECT k, explode(l) AS x FROM t",
-        "SELECT k, rand() AS r, current_timestamp() AS now FROM t",
-        "SELECT * FROM t DISTRIBUTE BY k",
     ],
 )
 def test_sql_over_one_record_at_a_time_is_accepted(spark: SparkSession, folder: Path, sql: str) -> None:
     assert is_accepted(spark, job(folder).sql(sql))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda j, sql: j.sql(sql),
+        lambda j, sql: j.sql("SELECT * FROM t").sql(sql.replace(" t", " previous")),
+        lambda j, sql: j.key_by("k", "v").aggregate(n="count(*)").sql(sql.replace(" t", " previous")),
+    ],
+)
+def test_a_table_beside_the_input_is_refused_in_every_step(
+    spark: SparkSession, folder: Path, build: Callable[[Job, str], Job]
+) -> None:
+    write_parquet(folder / "names", "a.parquet", pa.table({"name": ["a"]}))
+    sql = f"SELECT k, v FROM t WHERE k NOT IN (SELECT name FROM parquet.`{folder / 'names'}`)"
+    message = refusal(spark, build(job(folder), sql))
+    assert message.endswith(f"or write its rows as VALUES. table=file:{folder / 'names'}")
+
+
+def test_a_clock_is_refused_unless_the_step_allows_it(spark: SparkSession, folder: Path) -> None:
+    sql = "SELECT k, v FROM t WHERE at > now() - INTERVAL 1 HOUR"
+    assert refusal(spark, job(folder).sql(sql)) == (
+        "steps[0].sql: this reads the clock, so a record gives another row in another mode, and when its epoch runs "
+        "again. Use a time that is in the record. Set `clock: allowed` on the step if the time at which the record is "
+        "processed is meant. found=now"
+    )
+    assert is_accepted(spark, job(folder).sql(sql, clock="allowed"))
+    again = job(folder).sql("SELECT * FROM t").sql("SELECT *, current_date() AS day FROM previous", clock="allowed")
+    assert is_accepted(spark, again.key_by("k").aggregate(n="count(*)"))
+    assert refusal(spark, job(folder).key_by("k").aggregate(n="max(at - now())")) == (
+        "steps[0].aggregate.n: this reads the clock, so a record gives another row in another mode, and when its epoch "
+        "runs again. Use a time that is in the record. Compute it in a sql step with `clock: allowed` if the time at "
+        "which the record is processed is meant. found=now"
+    )
+
+
+@pytest.mark.parametrize("call", ["sum(rand())", "min_by(v, rand())", "count(*) filter (where rand() < 0.5)"])
+def test_chance_is_refused_in_every_expression_of_an_aggregate(spark: SparkSession, folder: Path, call: str) -> None:
+    message = refusal(spark, job(folder).key_by("k").aggregate(n=call))
+    assert message == f"steps[0].aggregate.n: {UNREPEATABLE}rand"
+
+
+def test_an_aggregate_after_a_step_that_explodes_takes_an_argument(spark: SparkSession, folder: Path) -> None:
+    exploded = job(folder).sql("WITH x AS (SELECT k, explode(l) AS v FROM t) SELECT * FROM x")
+    assert is_accepted(spark, exploded.sql("SELECT * FROM previous").key_by("k").aggregate(n="sum(v + 1)"))
+
+
+def test_names_of_nodes_and_functions_in_literals_mean_nothing(spark: SparkSession, folder: Path) -> None:
+    texts = "concat(k, '~Sort x', 'call now()', '~Generate', '~Union', 'rand()')"
+    steps = job(folder).key_by("k").aggregate(n=f"max({texts})").sql(f"SELECT k, {texts} AS s, n FROM previous")
+    assert is_accepted(spark, steps)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +282,7 @@ Build = Callable[[Job], Job]
         ),
         (
             lambda j: j.key_by("k").aggregate(n="max(sum(v))"),
-            STATEFUL.replace("steps[0].sql", "steps[0].aggregate.n") + "aggregate",
+            STATEFUL.replace("steps[0].sql", "steps[0].aggregate.n") + KEYED,
         ),
         (
             lambda j: j.key_by("k").aggregate(n="max(explode(l))"),
@@ -274,8 +324,20 @@ Build = Callable[[Job], Job]
             f"steps[1].sql: {UNREPEATABLE}rand",
         ),
         (
-            lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT k, now() AS r FROM previous"),
-            f"steps[1].sql: {UNREPEATABLE}now",
+            lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT k, now() AS r FROM previous", clock="allowed"),
+            f"steps[1].sql: {CLOCK_AFTER_KEY}now",
+        ),
+        (
+            lambda j: j.key_by("k").aggregate(n="collect_list(v, 9)").sql("SELECT k, explode(n) AS x FROM previous"),
+            f"{SEVERAL_ROWS}explode",
+        ),
+        (
+            lambda j: (
+                j.key_by("k")
+                .aggregate(n="count(*)")
+                .sql("SELECT k, x FROM previous JOIN VALUES (1), (1) AS o(x) ON n = x")
+            ),
+            f"{SEVERAL_ROWS}Inner join",
         ),
         (
             lambda j: j.key_by("k").aggregate(n="max(v)").key_by("n").aggregate(m="max(uuid())"),
@@ -299,7 +361,17 @@ def test_a_keyed_step_that_cannot_be_right_is_refused(
             j.key_by("k").aggregate(n="count(*)").sql("SELECT * FROM previous").sql("SELECT k, -n AS n FROM previous")
         ),
         lambda j: j.key_by("k").aggregate(s="sum(CASE WHEN v > 0 THEN v * 2 ELSE 0 END)", c="count(l)"),
-        lambda j: j.sql("SELECT *, rand() AS r FROM t").key_by("k").aggregate(r="max(r)"),
+        lambda j: (
+            j.key_by("k")
+            .aggregate(n="count(*)")
+            .sql("SELECT k, (SELECT name FROM VALUES (1, 'one') AS o(x, name) WHERE x = n) AS name FROM previous")
+        ),
+        lambda j: (
+            j.key_by("k")
+            .aggregate(n="count(*)")
+            .sql("SELECT * FROM previous WHERE n IN (SELECT * FROM VALUES (1), (2))")
+        ),
+        lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT k, x FROM previous, LATERAL (SELECT n + 1 AS x)"),
     ],
 )
 def test_a_keyed_step_with_sql_around_it_is_accepted(spark: SparkSession, folder: Path, build: Build) -> None:

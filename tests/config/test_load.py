@@ -254,7 +254,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "  - sql: SELECT",
             "  - sq: SELECT",
-            "job.yaml:17: steps[0].sq is not a known key. Did you mean sql? Known keys here: name, sql.",
+            "job.yaml:17: steps[0].sq is not a known key. Did you mean sql? Known keys here: name, sql, clock.",
         ),
         (
             "key-by: [origin]",

@@ -1,0 +1,153 @@
+"""Reads Spark's analysed logical plan into frozen values. This is the only module that touches Catalyst's objects.
+
+A kind is the simple name of Catalyst's class, so a plan of Spark 4.1 or 4.2 reads like one of 4.3. Spark analyses a SQL
+text for it, and runs nothing. Each look at an object of the JVM is a round trip, so expressions are read only as far as
+a check may look at them.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.analysis.plan import INPUT, Expression, Node
+
+_Java = Any  # an object of the JVM
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
+_SCRIPT = "CompoundBody"  # BEGIN ... END, which Spark would begin to run in order to analyse it
+#: what makes an expression worth reading; one that is computed in another way may hide any of the others
+_MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
+
+
+def read_query(session: SparkSession, sql: str, *, inputs: Collection[str]) -> Node | None:
+    """Return the analysed plan of a query, down to the temporary views named `inputs`; None for a command or a script.
+
+    Raises what Spark raises, with positions in `sql`.
+    """
+    state: _Java = session._jsparkSession.sessionState()
+    reader = _Reader(session, inputs)
+    parsed = state.sqlParser().parsePlan(sql)
+    if _kind(parsed) == _SCRIPT:
+        return None
+    plan = state.executePlan(parsed, reader.jvm.execution.CommandExecutionMode.SKIP()).analyzed()
+    return None if reader.is_a(plan, _COMMAND) else reader.node(plan)
+
+
+def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
+    """Return the analysed plan of a frame, down to that of the frame that it was made of."""
+    return _Reader(frame.sparkSession, (), _analysed(until)).node(_analysed(frame))
+
+
+def column_ids(frame: DataFrame) -> dict[str, int]:
+    """Return the id of each column, by its name in lower case. A column that is passed on as it is keeps its id."""
+    return {column.name().lower(): column.exprId().id() for column in _items(_analysed(frame).output())}
+
+
+def _analysed(frame: DataFrame) -> _Java:
+    return frame._jdf.queryExecution().analyzed()
+
+
+class _Reader:
+    """Reads plans of one session. Temporary views named in `inputs`, and the plan `until`, are read as inputs."""
+
+    def __init__(self, session: SparkSession, inputs: Collection[str], until: _Java | None = None) -> None:
+        context = session.sparkContext
+        self._gateway = context._gateway
+        self._inputs = frozenset(name.lower() for name in inputs)
+        self._until = until
+        jvm: _Java = context._jvm
+        self.jvm = jvm.org.apache.spark.sql
+        patterns = self.jvm.catalyst.trees.TreePattern
+        self._marks = jvm.PythonUtils.toSeq([getattr(patterns, mark)() for mark in _MARKS])
+        self._families: dict[tuple[str, str], bool] = {}  # whether a kind extends a class
+
+    def node(self, plan: _Java) -> Node:
+        """Read a plan and what is below it."""
+        kind = _kind(plan)
+        name = str(_NAMES[kind](plan)) if kind in _NAMES else ""
+        is_input = kind == "View" and plan.isTempView() and name.lower() in self._inputs
+        if is_input or (self._until is not None and plan.equals(self._until)):
+            return Node(INPUT, name=name, is_streaming=plan.isStreaming())
+        return Node(
+            kind,
+            name=name,
+            is_streaming=plan.isStreaming(),
+            expressions=tuple(map(self._expression, self._read_of(kind, plan))),
+            children=tuple(map(self.node, _items(plan.children()))),
+        )
+
+    def is_a(self, found: _Java, name: str) -> bool:
+        """Tell whether an object is of a class."""
+        return bool(is_instance_of(self._gateway, found, name))
+
+    def _read_of(self, kind: str, plan: _Java) -> Iterator[_Java]:
+        """The expressions of a node that are read."""
+        if kind == "Generate":
+            return iter([plan.generator()])
+        return _items(plan.expressions()) if self._is_worth_reading(plan) else iter(())
+
+    def _expression(self, found: _Java) -> Expression:
+        kind, name = _kind(found), str(found.prettyName()).lower()
+        if not self._is_worth_reading(found):
+            return Expression(kind, name)
+        parts = list(_items(found.children()))
+        if self._extends(kind, found, f"{_EXPRESSIONS}.RuntimeReplaceable"):
+            parts.append(found.replacement())  # what Spark computes instead is a child of some kinds only
+        is_subquery = self._extends(kind, found, f"{_EXPRESSIONS}.PlanExpression")
+        return Expression(
+            kind,
+            name,
+            is_deterministic=found.deterministic() and not _draws_a_vector(kind, found),
+            children=tuple(map(self._expression, parts)),
+            plan=self.node(found.plan()) if is_subquery else None,
+        )
+
+    def _is_worth_reading(self, found: _Java) -> bool:
+        return not found.deterministic() or found.containsAnyPattern(self._marks)
+
+    def _extends(self, kind: str, found: _Java, name: str) -> bool:
+        if (kind, name) not in self._families:
+            self._families[kind, name] = self.is_a(found, name)
+        return self._families[kind, name]
+
+
+def _kind(found: _Java) -> str:
+    return str(found.getClass().getSimpleName())
+
+
+def _items(sequence: _Java) -> Iterator[_Java]:
+    return (sequence.apply(index) for index in range(sequence.size()))
+
+
+def _relation_name(node: _Java) -> str:
+    """The table, or the files."""
+    if node.catalogTable().isDefined():
+        return str(node.catalogTable().get().identifier().unquotedString())
+    relation = node.relation()
+    return str(relation.location().rootPaths().mkString(", ") if _kind(relation) == "HadoopFsRelation" else relation)
+
+
+def _lateral_name(node: _Java) -> str:
+    """The type, and whether there is a condition beside it."""
+    return f"{node.joinType().toString()}{' ON' if node.condition().isDefined() else ''}"
+
+
+def _draws_a_vector(kind: str, found: _Java) -> bool:
+    """Encryption draws an initial vector where none is given, and Spark calls it deterministic all the same."""
+    return kind == "AesEncrypt" and found.mode().sql() != "'ECB'" and found.iv().sql() == "CAST('' AS BINARY)"
+
+
+#: how a node of a kind says what it is called
+_NAMES: Mapping[str, Callable[[_Java], str]] = {
+    "Join": lambda node: node.joinType().toString(),
+    "LateralJoin": _lateral_name,
+    "View": lambda node: node.desc().identifier().table(),
+    "LogicalRelation": _relation_name,
+    "HiveTableRelation": lambda node: node.tableMeta().identifier().unquotedString(),
+    "DataSourceV2Relation": lambda node: node.name(),
+    "StreamingRelation": lambda node: node.sourceName(),
+    "StreamingRelationV2": lambda node: node.sourceName(),
+}
