@@ -217,7 +217,9 @@ def _subquery_problems(node: Node, expression: Expression, plan: Node) -> Iterat
         return
     for part in nodes_of(plan):
         yield from _problems(part)
-    if _refers_outward(plan) and not (_is_lookup(plan) or _is_per_record(node, expression, plan)):
+    is_simple = not _refers_outward(plan) or _is_lookup(plan) or _is_per_record(node, expression, plan)
+    is_nested = any(_refers_outward(inner) for part in nodes_of(plan) for inner in subqueries_of(part))
+    if is_nested or not is_simple:
         instead = (
             "Spark would join the input with itself for it. Use LATERAL VIEW, a function of arrays (transform, filter, "
             "aggregate), or a join with VALUES."

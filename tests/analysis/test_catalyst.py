@@ -183,6 +183,8 @@ FOUND = {
     "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM explode(t.l) AS n(a) WHERE a > 3)": (
         "a subquery that depends on the record"
     ),
+    "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM VALUES (1) AS o(x) WHERE x IN "
+    "(SELECT y FROM VALUES (2) AS p(y) WHERE y > x))": ("a subquery that depends on the record"),
     "SELECT k, x FROM t JOIN LATERAL (SELECT x + v AS x FROM VALUES (1) AS o(x)) ON true": (
         "a subquery that depends on the record"
     ),
