@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.job import Job, Sink, Source
-from tests.harness import SPARK, run, write_parquet
+from tests.harness import SPARK, output_rows, run, write_parquet
 
 pytestmark = pytest.mark.spark
 
@@ -25,3 +25,31 @@ def test_rows_that_come_in_many_batches_are_written_in_few_row_groups(spark: Spa
     files = [pq.ParquetFile(file) for file in (tmp_path / "out").rglob("*.parquet")]
     assert sum(file.metadata.num_rows for file in files) == ROWS
     assert {file.metadata.num_row_groups for file in files} == {1}
+
+
+def test_a_clock_that_is_allowed_gives_all_rows_of_an_epoch_one_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Together with what takes one record at a time in ways that Spark plans as joins or generators."""
+    for name in ("a", "b"):
+        write_parquet(tmp_path / "in", f"{name}.parquet", pa.table({"file": [name], "l": [[1, 2]]}))
+    job = Job(
+        "times",
+        mode="mixed",
+        sources={"t": Source.parquet(tmp_path / "in")},
+        checkpoint_dir=tmp_path / "checkpoints",
+        spark=SPARK,
+    )
+    sql = (
+        "SELECT file, x, y, name, (SELECT n FROM VALUES (2, 'two') AS o(i, n) WHERE i = x) AS n, now() AS at "
+        "FROM (SELECT file, explode(l) AS x FROM t) AS e LEFT JOIN VALUES (1, 'one') AS v(k, name) ON x = k, "
+        "LATERAL (SELECT x + 1 AS y) WHERE x NOT IN (SELECT * FROM VALUES (7))"
+    )
+    later = pa.table({"file": ["c"], "l": [[1, 2]]})
+    steps = job.sql(sql, clock="allowed").write(Sink.parquet(tmp_path / "out"))
+    run(steps, spark, feed=[lambda: write_parquet(tmp_path / "in", "c.parquet", later)])
+    rows = output_rows(tmp_path / "out")
+    found = sorted((row["file"], row["x"], row["y"], row["name"], row["n"]) for row in rows)
+    assert found == [row for file in "abc" for row in ((file, 1, 2, "one", None), (file, 2, 3, None, "two"))]
+    times = {file: {row["at"] for row in rows if row["file"] == file} for file in "abc"}
+    assert times["a"] == times["b"], "one time for the backlog"
+    assert len(times["a"]) == len(times["c"]) == 1
+    assert max(times["a"]) < min(times["c"]), "and a later one for the live epoch"
