@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampNTZType, TimestampType
 
 from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
 from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput
@@ -30,11 +30,13 @@ from mixedmode.config import (
 )
 from mixedmode.config.calls import is_column
 from mixedmode.config.drift import Drift
+from mixedmode.config.modes import resolve_mode
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator, argument_name
 from mixedmode.operators.interface import TIME_COLUMN
+from mixedmode.plan.explain_steps import goes_by_time
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import (
     DEAD_LETTER,
@@ -43,9 +45,11 @@ from mixedmode.plan.stages import (
     KeyedStage,
     MapStage,
     ReadColumn,
+    SourceRows,
     SqlText,
     dead_letter_output,
 )
+from mixedmode.runtime.source_rows import columns_of_source
 from mixedmode.sources import Admission, OpenSource, open_source
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.errors import refused
@@ -95,6 +99,8 @@ class _Chain:
         self._sql: list[SqlText] = []
         self._maps: list[MapStage] = []
         self._stages: list[KeyedStage] = []
+        self._first_input: DataFrame | None = None  # of the first map or keyed step
+        self._partitions = _partitions(spec, {name: source.schema for name, source in sources.items()}, where)
 
     def plan(self) -> JobPlan:
         """The plan of all steps."""
@@ -111,6 +117,7 @@ class _Chain:
             key_columns = tuple(field.name for field in self._stages[-1].operator.output_key)
             if self._sql and key_columns:
                 self._add_upsert(key_columns)
+        strategies, source_rows = self._watermarks()
         return JobPlan(
             sql=tuple(self._sql),
             stages=_with_previous(self._stages),
@@ -119,24 +126,48 @@ class _Chain:
             reads=self._reads(),
             sources_read=self._sources_read,
             event_times=self._event_times,
-            strategies=self._strategies(),
+            strategies=strategies,
             side_sinks=_side_sinks(self._spec),
             maps=tuple(self._maps),
             dead_letters=tuple(name for name, source in self._spec.sources.items() if source.outputs),
+            source_rows=source_rows,
+            partitions={name: column for name, column in self._partitions.items() if name in strategies},
         )
 
-    def _strategies(self) -> dict[str, Strategy]:
-        """How the watermark of each source goes; none where the first keyed step has no event time."""
-        if not self._stages or self._stages[0].event_time is None:
-            return {}
-        return {name: _strategy(self._spec.sources[name]) for name in self._sources_read if name in self._event_times}
+    def _watermarks(self) -> tuple[dict[str, Strategy], SourceRows | None]:
+        """How the watermark of each source goes, and which rows tell its event times (see JobPlan.source_rows).
+
+        Where nothing goes by the watermark, no source is read a second time for it, and there is none.
+        """
+        declared = [name for name in self._sources_read if name in self._event_times]
+        rows = self._source_rows()
+        if not self._stages or not declared or (rows is None and not self._goes_by_watermark()):
+            return {}, SourceRows()
+        return {name: _strategy(self._spec.sources[name]) for name in declared}, rows
+
+    def _source_rows(self) -> SourceRows | None:
+        """Columns of the first step's input with the event time and the partition, if its rows are the records."""
+        name = self._sources_read[0]
+        if len(self._sources_read) > 1 or self._first_input is None or name not in self._event_times:
+            return None
+        columns = columns_of_source(self._first_input, self._sources[name])
+        wanted = [self._event_times[name], *([self._partitions[name]] if name in self._partitions else [])]
+        if columns is None or any(column not in columns for column in wanted):
+            return None
+        return SourceRows(*(columns[column] for column in wanted))
+
+    def _goes_by_watermark(self) -> bool:
+        if resolve_mode(self._spec).mode == "batch":
+            return False  # which knows one watermark only, the end of time
+        has_threshold = self._spec.pipeline.backlog.watermark_lag_threshold_ms is not None
+        return has_threshold or bool(self._maps) or any(goes_by_time(stage) for stage in self._stages)
 
     def _reads(self) -> tuple[ReadColumn, ...]:
         """The columns of the first keyed stage, if map tasks can read them from local Parquet files themselves."""
         source = next(iter(self._spec.sources.values()))
         if len(self._sources) > 1 or not _is_plain_parquet(source) or not self._stages or self._stages[0].sql:
             return ()
-        if self._maps or self._stages[0].late_fields or self._stages[0].partition_column is not None:
+        if self._maps or self._stages[0].late_fields or self._partitions:
             return ()
         stage, schema = self._stages[0], next(iter(self._sources.values())).schema
         types = {field.name.lower(): field.dataType for field in schema}
@@ -174,6 +205,8 @@ class _Chain:
         self._sql.append(text)
 
     def _add_map(self, index: int, step: MapStep) -> None:
+        if self._first_input is None:
+            self._first_input = self._current
         given = MapInput(
             frame=self._current,
             sql=tuple(self._sql),
@@ -190,12 +223,13 @@ class _Chain:
         _check_columns(self._current, self._where("steps", index, "output"))
 
     def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
+        if self._first_input is None:
+            self._first_input = self._current
         given = StepInput(
             frame=self._current,
             sql=tuple(self._sql),
             keyed_before=len(self._stages),
             event_time=None if self._stages else _find_event_time(self._current, self._event_times),
-            partition_column=None if self._stages else self._partition_column(),
         )
         where = partial(self._where, "steps", index)
         if isinstance(step, ProcessStep):
@@ -243,30 +277,6 @@ class _Chain:
         self._sql = []
         self._current = self._keyed_rows = stand_in(self._session, stage.operator.output_fields)
 
-    def _partition_column(self) -> str | None:
-        """The column that tells the partitions of the sources apart, if one is declared."""
-        columns = {column.lower(): column for column in self._current.columns}
-        declared = {
-            name: source.watermark.partition_column
-            for name, source in self._spec.sources.items()
-            if source.watermark.partition_column is not None and name in self._sources_read
-        }
-        for name, wanted in declared.items():
-            where = self._where("sources", name, "watermark", "partition-column")
-            if wanted.lower() not in columns:
-                msg = (
-                    f"{where}: the first keyed step's input has no such column. Correct it, or keep it in the sql "
-                    f"steps before. column={wanted}, columns={', '.join(self._current.columns)}"
-                )
-                raise InvalidJobError(msg)
-            if len({other.lower() for other in declared.values()}) > 1:
-                msg = (
-                    f"{where}: the sources name different columns, and the keyed step reads one. Give them one name "
-                    f"with AS in the sql step, and name that one. columns={', '.join(declared.values())}"
-                )
-                raise InvalidJobError(msg)
-        return next((columns[wanted.lower()] for wanted in declared.values()), None)
-
 
 def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
     """All stages but the last also give the rows that a change replaces."""
@@ -279,18 +289,30 @@ def _event_times(spec: JobSpec, schemas: Mapping[str, StructType], where: Where)
         if source.event_time is None:
             continue
         place = where("sources", name, "event-time")
-        columns = {field.name.lower(): field for field in schemas[name]}
-        field = columns.get(source.event_time.lower())
-        if field is None:
-            known = schemas[name].names
-            msg = (
-                f"{place}: there is no column {source.event_time}.{did_you_mean(source.event_time, known)} "
-                f"Columns here: {', '.join(known)}."
-            )
-            raise InvalidJobError(msg)
+        field = _column_of(schemas[name], source.event_time, place)
         _check_event_time(field.dataType, source.event_time, place)
         found[name] = field.name
     return found
+
+
+def _partitions(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:
+    """{source: its partition column}, of those that have one. Raises InvalidJobError for one that is not there."""
+    found = {}
+    for name, source in spec.sources.items():
+        if source.watermark.partition_column is not None:
+            place = where("sources", name, "watermark", "partition-column")
+            found[name] = _column_of(schemas[name], source.watermark.partition_column, place).name
+    return found
+
+
+def _column_of(schema: StructType, column: str, place: str) -> StructField:
+    """A column of a source, whatever the case of its name."""
+    columns = {field.name.lower(): field for field in schema}
+    if column.lower() not in columns:
+        known = schema.names
+        msg = f"{place}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
+        raise InvalidJobError(msg)
+    return columns[column.lower()]
 
 
 def _check_event_time(data_type: DataType, column: str, place: str) -> None:

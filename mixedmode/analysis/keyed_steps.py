@@ -40,7 +40,6 @@ class StepInput:
     sql: tuple[SqlText, ...]
     keyed_before: int
     event_time: str | None
-    partition_column: str | None
 
     @property
     def is_changelog(self) -> bool:
@@ -77,7 +76,6 @@ class AggregateStage:
             is_changelog=given.is_changelog,
             operator=operator,
             description=description(step, columns, operator),
-            partition_column=given.partition_column,
             late_fields=() if step.late is None else tuple(arrow_fields(given.frame.schema)),
         )
 
@@ -132,7 +130,6 @@ class ProcessStage:
             is_changelog=False,
             operator=operator,
             description=f"process by ({', '.join(f'{field.name} {field.type}' for field in keys)})",
-            partition_column=given.partition_column,
         )
 
     def _check_function(self, operator: ProcessOperator) -> None:

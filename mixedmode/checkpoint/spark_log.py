@@ -30,6 +30,7 @@ __all__ = [
     "newest_begun",
     "only_source_log_end",
     "source_entries_read",
+    "source_lines",
     "source_log_ends",
 ]
 
@@ -139,9 +140,11 @@ def source_log_ends(offsets: str) -> Mapping[int, int]:
 
     >>> source_log_ends('v1\n{"batchWatermarkMs":0}\n{"logOffset":7}\n-\n12')
     {0: 7}
+    >>> source_log_ends('v1\n{"batchWatermarkMs":0}\n{"logOffset":7}\n{"logOffset":7}\n12')
+    {0: 7}
     """
     ends = {}
-    for source, line in enumerate(offsets.split("\n")[_HEAD_LINES:]):
+    for source, line in enumerate(source_lines(offsets)):
         try:
             said = json.loads(line)
         except ValueError:
@@ -153,18 +156,28 @@ def source_log_ends(offsets: str) -> Mapping[int, int]:
 
 
 def only_source_log_end(offsets: str) -> int | None:
-    """The newest entry of a query's source that has a log, if it reads one source, once; else None."""
+    """The newest entry of a query's source that has a log, if it is the only one; else None."""
     ends = source_log_ends(offsets)
-    return ends.get(0) if len(offsets.split("\n")) == _HEAD_LINES + 1 else None
+    return ends.get(0) if len(source_lines(offsets)) == 1 else None
+
+
+def source_lines(offsets: str) -> list[str]:
+    """The line of each source. A query reads all of its sources twice, in the same order, and then the clock if it
+    uses that; so the second lines say nothing new.
+    """
+    lines = offsets.split("\n")[_HEAD_LINES:]
+    half = len(lines) // 2
+    is_twice = lines[:half] == lines[half : 2 * half]
+    return lines[:half] + lines[2 * half :] if half and is_twice else lines
 
 
 def _ends_told(listing: Iterable[str], offsets: str) -> Mapping[int, int]:
     """source_log_ends, if the lines of `offsets` are the sources of the listing, one by one; else nothing is told.
 
-    A query that reads a source more than once (a job with several sources does) has a line for each time, but the
-    source has one log. Then there are more lines than logs, and the last line with anything is of no log that is there.
+    A query whose SQL reads a source more than once has a line for each time, but the source has one log. Then there are
+    more lines than logs, and the last line with anything is of no log that is there.
     """
-    lines = offsets.split("\n")[_HEAD_LINES:]
+    lines = source_lines(offsets)
     there = {file.source for file, _ in _entries(listing)}
     has_all = all(line in {"", _NOTHING_YET} or source in there for source, line in enumerate(lines))
     return source_log_ends(offsets) if has_all or len(lines) == 1 else {}

@@ -14,6 +14,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.rescale import NOTHING, RescaleRequest
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.runs import state_bytes
+from mixedmode.checkpoint.spark_log import source_lines
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.checkpoint.verify import Verifier
@@ -166,8 +167,8 @@ def watermark_text(manifest: Manifest) -> str:
 
 
 def _offsets(text: str) -> str:
-    """The sources' offsets of Spark's log entry: its lines after version and metadata."""
-    lines = text.splitlines()[2:]
+    """The offsets of each source in an entry of Spark's log."""
+    lines = source_lines(text)
     try:
         return " ".join(str(offset.get("logOffset", line)) for line in lines for offset in (json.loads(line),))
     except (ValueError, AttributeError):

@@ -223,7 +223,7 @@ class EpochRunner:
             self.latest,
             self._context.clock.now_ms(),
             started_ms=self._started_ms,
-            is_partitioned=self._context.plan.is_partitioned,
+            partitioned=self._context.plan.partitions,
             is_backlog=path.is_backlog,
             fires_all=path.is_backlog and spec.execution.backlog.end_of_key_watermark == "max",
         )

@@ -8,8 +8,9 @@ from mixedmode.checkpoint.rescale import Subtasks
 from mixedmode.checkpoint.types import Generation
 from mixedmode.config import JobSpec, SourceSpec
 from mixedmode.driver.rescale_requests import configured_subtasks
-from mixedmode.executor.spark import StageSettings, input_frame
+from mixedmode.executor.spark import StageSettings
 from mixedmode.plan.stages import JobPlan
+from mixedmode.runtime.input_frames import input_frame, with_nothing_of
 from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.files import FileSource
@@ -44,7 +45,8 @@ class Inputs:
     def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
         if self._plan.reads:
-            return self._files().list_stream(next(iter(limits.values())))
+            files = self._files().list_stream(next(iter(limits.values())))
+            return with_nothing_of(self.session, files)
         frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 

@@ -109,7 +109,7 @@ class _Run:
                 None,
                 now_ms,
                 started_ms=now_ms,
-                is_partitioned=self._plan.is_partitioned,
+                partitioned=self._plan.partitions,
                 is_backlog=True,
                 fires_all=True,
             )

@@ -8,6 +8,7 @@ epoch: its rows are kept until the epoch is over, and whatever follows reads tho
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
@@ -16,9 +17,11 @@ from mixedmode.checkpoint.types import Epoch, ListState
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.plan.stages import MapStage
+from mixedmode.runtime.watching import Watch
 from mixedmode.spark.frames import apply_sql, spark_schema
 from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_problem
 from mixedmode.tasks.map_task import MapTask
+from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.rebalance import DEALT_DDL, ORDER, Rebalance
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.timing import Timing
@@ -30,22 +33,28 @@ __all__ = ["MapEpoch", "Mapped", "run_maps"]
 class MapEpoch:
     """What the map stages are told of an epoch.
 
-    `before` are the lists that the epoch before left; `keeps` is false in batch mode, which keeps nothing.
+    `before` are the lists that the epoch before left; `keeps` is false in batch mode, which keeps nothing. `watch`: how
+    the first stage sees how far the source has come, None if nothing goes by that.
     """
 
     epoch: Epoch
     timing: Timing
     before: Sequence[ListState]
     keeps: bool
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What the last map stage gives, the lists after the epoch, and the frames to unpersist when it is over."""
+    """What the last map stage gives, the lists after the epoch, and the frames to unpersist when it is over.
+
+    `seen` is what the first one has seen of the sources.
+    """
 
     rows: DataFrame
     list_states: tuple[ListState, ...]
     held: tuple[DataFrame, ...]
+    seen: Progress
 
 
 def run_maps(
@@ -61,15 +70,16 @@ def run_maps(
     InvalidJobError for lists that are too large, or that cannot be handed to so many subtasks.
     """
     before = {state.operator_id: state.lists for state in given.before}
-    states, held = [], list[DataFrame]()
+    states, held, seen = [], list[DataFrame](), Progress()
     try:
         for number, stage in enumerate(stages):
             rows = frame if number == 0 else apply_sql(session, frame, stage.sql)
             task = _map_task(stage, before.get(stage.operator_id, ()), parallelism[stage.operator_id], given)
             task = replace(task, tells_attempt=may_compute_twice(session))
-            output = _mapped(rows, task).persist()
+            output = _mapped(rows, task, given.watch if number == 0 else None).persist()
             held.append(output)
             reports = _reports(output, len(task.lists))
+            seen = reduce(Progress.merged, (report.progress for report in reports), seen)
             lists = tuple(report.items for report in reports)
             if stage.keeps_list and given.keeps:
                 check_size(stage.operator_id, lists, stage.redistribution)
@@ -78,7 +88,7 @@ def run_maps(
     except BaseException:
         release(held)
         raise
-    return Mapped(frame, tuple(states), tuple(held))
+    return Mapped(frame, tuple(states), tuple(held), seen)
 
 
 def release(held: Sequence[DataFrame]) -> None:
@@ -101,9 +111,10 @@ def _map_task(stage: MapStage, lists: Lists, parallelism: int, given: MapEpoch) 
     )
 
 
-def _mapped(rows: DataFrame, task: MapTask) -> DataFrame:
+def _mapped(rows: DataFrame, task: MapTask, watch: Watch | None) -> DataFrame:
     parallelism = len(task.lists)
-    dealt = rows.mapInArrow(Rebalance(task.epoch, parallelism), DEALT_DDL)
+    columns = tuple(field.name for field in task.operator.record_fields)
+    dealt = rows.mapInArrow(Rebalance(task.epoch, parallelism, watch, columns), DEALT_DDL)
     in_order = dealt.repartitionById(parallelism, F.col("subtask")).sortWithinPartitions(*ORDER)
     return in_order.mapInArrow(task, spark_schema(list(task.output_schema)))
 

@@ -3,9 +3,9 @@
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
 Map stages come before all of it, and have a module of their own (map_stages.py). Up to the columns of the first stage,
-the frame belongs to the streaming query, so that Spark prunes columns and pushes filters into the scan; where that
-stage needs nothing from Spark SQL, the query gives files instead, and the map side reads them (direct.py). Everything
-after it is built in `foreachBatch`, once per epoch.
+the frame belongs to the streaming query (input_frames.py); where that stage needs nothing from Spark SQL, the query
+gives files instead, and the map side reads them (direct.py). Everything after it is built in `foreachBatch`, once per
+epoch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,22 +22,19 @@ from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import Epoch, Generation, ListState, OperatorState, PathTaken, RunFile, StagedFile
 from mixedmode.executor.map_stages import MapEpoch, release, run_maps
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
-from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.stages import MAIN, JobPlan, KeyedStage
 from mixedmode.profile import add_seconds
+from mixedmode.runtime.input_frames import stage_columns
+from mixedmode.runtime.watching import Watch, Watched
 from mixedmode.sinks.files import SinkTask
 from mixedmode.sources.parquet_files import assign_slices, file_bytes, whole_input
-from mixedmode.spark.frames import apply_sql, quoted, spark_schema, views
+from mixedmode.spark.frames import apply_sql, spark_schema
 from mixedmode.spark.session import cores
 from mixedmode.state import merging
 from mixedmode.tasks.direct import DirectMapSide
 from mixedmode.tasks.exchange import (
     BLOCK_DDL,
-    KEY_PREFIX,
-    PARTITION_COLUMN,
-    ROW_PREFIX,
-    SOURCE_COLUMN,
     MapSide,
 )
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
@@ -81,7 +78,7 @@ class EpochTask:
 
     `with_full_snapshot` are steps that emit their whole stored table, which nothing downstream has seen yet.
     `lists` are what map stages keep. `files` are the URIs of what the epoch reads, if that is known; else Spark is
-    asked for them.
+    asked for them. `seen` is what map stages have seen of the sources.
     """
 
     epoch: Epoch
@@ -91,6 +88,7 @@ class EpochTask:
     with_full_snapshot: frozenset[str] = frozenset()
     lists: Sequence[ListState] = ()
     files: tuple[str, ...] | None = None
+    seen: Progress = Progress()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +110,6 @@ class EpochResult:
     profile: Mapping[str, float] = field(default_factory=dict)
 
 
-def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
-    """The frame that an epoch begins with: columns of the first keyed stage, or rows for a map stage or the sink."""
-    if plan.maps:
-        return _first_sql(session, plan.maps[0].sql, sources)
-    if not plan.stages:
-        return _first_sql(session, plan.sql, sources)
-    stage = plan.stages[0]
-    if len(plan.sources_read) == 1:
-        return _columns(_first_sql(session, stage.sql, sources), stage)
-    frames = [
-        _first_sql(session, stage.sql, _only(name, sources)).withColumn(SOURCE_COLUMN, F.lit(number))
-        for number, name in enumerate(plan.sources_read)
-    ]
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return _columns(whole, stage, tells_source=True)
-
-
 def run_stages(
     session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
 ) -> EpochResult:
@@ -149,16 +128,26 @@ def _run_once(
 ) -> EpochResult:
     if not plan.maps or frame is None:
         return replace(_run_keyed(session, frame, plan, settings, task), list_states=tuple(task.lists))
-    given = MapEpoch(task.epoch, task.timing, task.lists, keeps=settings.checkpoint_url is not None)
+    given = MapEpoch(
+        task.epoch, task.timing, task.lists, keeps=settings.checkpoint_url is not None, watch=_watch(plan, task)
+    )
     parallelism = {stage.operator_id: settings.parallelism_of(stage.operator_id) for stage in plan.maps}
     mapped = run_maps(session, frame, plan.maps, parallelism, given)
     try:
         steps = plan.stages[0].sql if plan.stages else plan.sql
         rows = apply_sql(session, mapped.rows, steps)
-        columns = _columns(rows, plan.stages[0]) if plan.stages else rows
+        columns = stage_columns(rows, plan.stages[0]) if plan.stages else rows
+        task = replace(task, seen=mapped.seen)
         return replace(_run_keyed(session, columns, plan, settings, task), list_states=mapped.list_states)
     finally:
         release(mapped.held)
+
+
+def _watch(plan: JobPlan, task: EpochTask) -> Watch | None:
+    """How the first map stage sees how far the source has come; None where nothing goes by it."""
+    if not plan.strategies:
+        return None
+    return Watch(Watched.APART if plan.source_rows is None else Watched.ROWS, plan.progress_names, task.timing)
 
 
 def _run_keyed(
@@ -188,7 +177,7 @@ def _run_keyed(
                 break  # no row for the stages after it, which keep their state
             if following is not None:
                 given = rows_of(output, all_reports[-1])
-                rows = _columns(_changelog(session, given, following), following)
+                rows = stage_columns(_changelog(session, given, following), following)
                 blocks = rows.mapInArrow(_map_side(following, plan, settings, task), BLOCK_DDL)
         if plan.sql and not subtask.waits_for_end:
             rows = rows_of(output, all_reports[-1]).drop(WEIGHT_COLUMN)
@@ -245,12 +234,20 @@ def _files(frame: DataFrame, task: EpochTask) -> list[tuple[str, int]]:
 def _map_side(stage: KeyedStage, plan: JobPlan, settings: StageSettings, task: EpochTask) -> MapSide:
     return MapSide(
         stage=_in_this_epoch(stage, settings, task),
-        sources=plan.sources_read,
+        sources=plan.progress_names,
         parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
         slice_bytes=slice_bytes(settings.sort_memory_bytes, stage.operator.attributes),
         timing=task.timing,
+        watched=_watched(stage, plan),
     )
+
+
+def _watched(stage: KeyedStage, plan: JobPlan) -> Watched:
+    """Where the map tasks of a stage find the event times of the sources."""
+    if stage is not plan.stages[0] or (plan.maps and plan.strategies):
+        return Watched.BEFORE
+    return Watched.APART if plan.source_rows is None else Watched.ROWS
 
 
 def _subtask_task(
@@ -278,6 +275,7 @@ def _subtask_task(
         sinks={name: sink for name, sink in settings.sinks.items() if name != MAIN or not is_inner},
         waits_for_end=_waits_for_end(stage, task),
         output_schema=pa.schema([*rows, REPORT_FIELD]),
+        seen=task.seen,
     )
 
 
@@ -289,25 +287,6 @@ def _in_this_epoch(stage: KeyedStage, settings: StageSettings, task: EpochTask) 
     if stage.operator_id in task.with_full_snapshot:
         stage = stage.with_full_snapshot()
     return stage.with_running_results() if settings.emits_running_results and task.timing.is_backlog else stage
-
-
-def _columns(frame: DataFrame, stage: KeyedStage, *, tells_source: bool = False) -> DataFrame:
-    """What the map side of a stage reads, under the names that it expects.
-
-    `tells_source`: the frame says which source a row is of. A file may have a column of that name, which is its own.
-    """
-    columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
-    columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
-    if stage.event_time is not None:
-        columns.append(F.expr(f"unix_micros(CAST({quoted(stage.event_time)} AS TIMESTAMP))").alias(TIME_COLUMN))
-    if stage.is_changelog:
-        columns.append(F.col(WEIGHT_COLUMN))
-    if tells_source:
-        columns.append(F.col(SOURCE_COLUMN))
-    if stage.partition_column is not None:
-        columns.append(F.col(quoted(stage.partition_column)).cast("string").alias(PARTITION_COLUMN))
-    columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
-    return frame.select(*columns)
 
 
 def _with_attempt(schema: pa.Schema) -> pa.Schema:
@@ -325,24 +304,6 @@ def _changelog(session: SparkSession, rows: DataFrame, following: KeyedStage) ->
         for weight in (-1, 1)
     ]
     return sides[0].unionByName(sides[1])
-
-
-def _first_sql(session: SparkSession, steps: Sequence, sources: Mapping[str, DataFrame]) -> DataFrame:  # type: ignore[type-arg]
-    if not steps:
-        return next(iter(sources.values()))
-    first, *rest = steps
-    with views(session, sources):
-        frame = session.sql(first.text)
-    return apply_sql(session, frame, rest)
-
-
-def _only(wanted: str, sources: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """The sources with the records of one of them.
-
-    sql that takes one record at a time gives, over all sources, what it gives over each of them: so each record's
-    source is known without a column for it that the sql would have to keep.
-    """
-    return {name: frame if name == wanted else frame.where("false") for name, frame in sources.items()}
 
 
 def _reports(frame: DataFrame) -> list[SubtaskReport]:

@@ -45,9 +45,10 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
             yield f"  event time  {column}, watermark {bound} behind the newest"
             yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
+            if plan.source_rows is None:
+                yield "  read twice  the second time for event times alone: the steps do not get every record as it is"
         else:
-            who = "a step before the keyed one" if plan.maps else "a sql step"
-            why = f"{who} drops the column" if plan.stages else "there is no keyed step"
+            why = "nothing goes by it" if plan.stages else "there is no keyed step"
             why = why if name in plan.sources_read else "no step reads the source"
             yield f"  event time  {column}, but no watermark: {why}"
 

@@ -5,7 +5,7 @@ What follows the first keyed stage is a changelog: rows with a weight of +1 (is 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -64,7 +64,6 @@ class KeyedStage:
     is_changelog: bool
     operator: KeyedOperator
     description: str
-    partition_column: str | None = None
     late_fields: tuple[pa.Field, ...] = ()
 
     def state_schema(self) -> Mapping[str, object]:
@@ -149,6 +148,17 @@ class ReadColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceRows:
+    """Rows that are the records of the one source, one for one: their columns with its event time and its partition.
+
+    None where the source has no such column, or nothing goes by it.
+    """
+
+    event_time: str | None = None
+    partition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
     """The whole chain.
 
@@ -167,16 +177,15 @@ class JobPlan:
     side_sinks: Mapping[str, SinkSpec]  # {name of an output beside the main one: where it goes}
     maps: tuple[MapStage, ...] = ()  # before `stages`, which then begin with what the last of them gives
     dead_letters: tuple[str, ...] = ()  # sources whose records that cannot be decoded have an output
+    #: what the first map or keyed stage reads, if it is the source's records; None: the sources are read once more for
+    #: their event times
+    source_rows: SourceRows | None = SourceRows()
+    partitions: Mapping[str, str] = field(default_factory=dict)  # {source: its partition column}, where it counts
 
     @property
     def progress_names(self) -> tuple[str, ...]:
-        """Names of the sources whose progress is known apart; without a keyed step, rows do not tell their source."""
-        return self.sources_read if self.stages else ("+".join(self.sources_read),)
-
-    @property
-    def is_partitioned(self) -> bool:
-        """Whether records tell the partition of the source that they come from."""
-        return bool(self.stages) and self.stages[0].partition_column is not None
+        """Names of the sources whose progress is known apart; rows of several sources do not tell which one it was."""
+        return self.sources_read if self.source_rows is None else ("+".join(self.sources_read),)
 
     @property
     def uses_clock(self) -> bool:

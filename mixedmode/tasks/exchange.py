@@ -13,28 +13,24 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.keys import distinct_part, group_codes
+from mixedmode.keys import distinct_part
 from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
+from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch
 from mixedmode.operators.running import checked_event_times, pieces_by_subtask
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
+from mixedmode.runtime.watching import Watch, Watched
 from mixedmode.sort import joined, slices
 from mixedmode.tasks.blocks import blocks_of, cell_of
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
-from mixedmode.time import Seen, within_reach
 
 KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
 ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
-SOURCE_COLUMN = "_source"  # number of the record's source, where there are several
-PARTITION_COLUMN = "_partition"
 
 #: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
@@ -55,7 +51,10 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MapSide:
-    """What a map task needs to know. Called by Spark with the task's record batches. `sources` are by their number."""
+    """What a map task needs to know. Called by Spark with the task's record batches.
+
+    `sources` are by their number; `watched` says where their event times are found.
+    """
 
     stage: KeyedStage
     sources: tuple[str, ...]
@@ -63,6 +62,7 @@ class MapSide:
     max_parallelism: int
     slice_bytes: int
     timing: Timing
+    watched: Watched = Watched.ROWS
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blocks of one map task: none for an empty input. Every block goes to the subtask that owns its key groups."""
@@ -70,18 +70,27 @@ class MapSide:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         progress, profile = Progress(), Profile()
+        watch = Watch(self.watched, self.sources, self.timing)
         tables = gathered(batches, self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
-        for rows in profile.each("read input", tables):
+        for table in profile.each("read input", tables):
             with profile.stage("fold"):
-                fold_bytes = self._fold_bytes(rows)
-            for piece in slices(rows, fold_bytes):
-                seen = yield from self._fold(piece, profile)
-                progress = progress.merged(seen)
-            del rows, piece  # it is as large as memory allows, and so is the next one
-        if progress.records:
+                rows, seen = watch.split(table)
+            folded = yield from self._fold_in_pieces(rows, profile)
+            progress = progress.merged(seen).merged(folded)
+            del table, rows  # it is as large as memory allows, and so is the next one
+        if progress.records or progress.splits:
             for subtask in range(self.parallelism):
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
             yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
+
+    def _fold_in_pieces(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
+        """Blocks of one slice; returns how many records it had, and how many of them were late."""
+        progress = Progress()
+        with profile.stage("fold"):
+            fold_bytes = self._fold_bytes(rows)
+        for piece in slices(rows, fold_bytes):
+            progress = progress.merged((yield from self._fold(piece, profile)))
+        return progress
 
     def _fold_bytes(self, rows: pa.Table) -> int:
         """How much of a slice is folded at once."""
@@ -94,20 +103,19 @@ class MapSide:
         return -(-whole_bytes // decide_pieces(part))
 
     def _fold(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
-        """Blocks of one slice; returns what it says of the sources."""
+        """As `_fold_in_pieces`, of one piece."""
         with profile.stage("fold"):
             batch = self._batch(rows)
             folded = self.stage.operator.fold(
                 batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
             )
-            seen = self._seen(rows, batch, folded)
         yield from profile.each("make blocks", self._ship(folded.table))
         if self.stage.late_fields and len(folded.late_rows):
             late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
             names = [field.name for field in self.stage.late_fields]
             for piece in blocks_of(late.take(pa.array(folded.late_rows)).rename_columns(names)):
                 yield _block(0, BlockKind.LATE, piece)
-        return seen
+        return Progress(rows.num_rows, len(folded.late_rows))
 
     def _batch(self, rows: pa.Table) -> Batch:
         stage, times_us = self.stage, None
@@ -122,36 +130,6 @@ class MapSide:
 
     def _keys(self, rows: pa.Table) -> list[pa.Array]:
         return [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
-
-    def _seen(self, rows: pa.Table, batch: Batch, folded: Folded) -> Progress:
-        """What this slice says of each split. A record too far ahead of the clock is counted, and moves nothing."""
-        if self.stage.is_changelog:
-            return Progress(records=rows.num_rows)
-        splits, codes = self._splits(rows)
-        records = [rows.num_rows] if codes is None else np.bincount(codes, minlength=len(splits)).tolist()
-        newest: list[int | None] = [None] * len(splits)
-        ahead = 0
-        if batch.times_us is not None:
-            for number, (source, _) in enumerate(splits):
-                own = batch.times_us if codes is None else batch.times_us[codes == number]
-                strategy = self.timing.strategies.get(source)
-                if strategy is not None:
-                    reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
-                    ahead += len(own) - int(reach.sum())
-                    newest[number] = int(own[reach].max()) if reach.any() else None
-        seen = {split: Seen(records[i], newest[i]) for i, split in enumerate(splits)}
-        return Progress(rows.num_rows, len(folded.late_rows), ahead, seen)
-
-    def _splits(self, rows: pa.Table) -> tuple[list[tuple[str, str]], npt.NDArray[np.int32] | None]:
-        """The splits in a slice, and the number of each record's split (n,); None if records do not tell theirs."""
-        columns = [name for name in (SOURCE_COLUMN, PARTITION_COLUMN) if name in rows.column_names]
-        if not columns:
-            return [(self.sources[0], "")], None
-        groups = group_codes([_cast(rows, name, rows.schema.field(name).type) for name in columns])
-        distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
-        return [(self.sources[one.get(SOURCE_COLUMN, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct], (
-            groups.codes
-        )
 
     def _ship(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """One batch per block."""

@@ -15,6 +15,8 @@ from mixedmode.state.lists import Lists, check_size
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, subtask_number, with_report_column
+from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.rebalance import PROGRESS
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 
 __all__ = ["MapTask"]
@@ -61,20 +63,26 @@ class MapTask:
             current_watermark=self.watermark_us,
         )
         kept: tuple[str, ...] = ()
-        for output in self.operator.run(self._tables(batches), given, self.lists[subtask]):
+        seen = [Progress()]
+        for output in self.operator.run(self._tables(batches, seen), given, self.lists[subtask]):
             if isinstance(output, KeptList):
                 kept = output.items
             else:
                 yield from with_report_column(output, self.output_schema, context.taskAttemptId()).to_batches()
         check_size(self.operator.operator_id, (kept,), None)  # before it travels
         reach_in_task("aggregate", TaskPlace(self.epoch, self.operator.operator_id, subtask, context.attemptNumber()))
-        yield self._report_batch(SubtaskReport(subtask, items=kept, attempt=context.taskAttemptId()).encode())
+        report = SubtaskReport(subtask, seen[0], items=kept, attempt=context.taskAttemptId())
+        yield self._report_batch(report.encode())
 
-    def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    def _tables(self, batches: Iterator[pa.RecordBatch], seen: list[Progress]) -> Iterator[pa.Table]:
+        """The rows; the only item of `seen` becomes what the map tasks have seen of the sources."""
         schema = pa.schema(list(self.operator.record_fields))
         for batch in batches:
-            for block in batch.column("block"):
-                yield decode_block(block.as_buffer()).cast(schema)
+            for number, block in zip(batch.column("number"), batch.column("block"), strict=True):
+                if number.as_py() == PROGRESS:
+                    seen[0] = seen[0].merged(Progress.decode(block.as_py()))
+                else:
+                    yield decode_block(block.as_buffer()).cast(schema)
 
     def _report_batch(self, report: bytes) -> pa.RecordBatch:
         empty = [pa.nulls(1, field.type) for field in self.output_schema if field.name != REPORT_COLUMN]

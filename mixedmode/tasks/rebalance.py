@@ -18,10 +18,12 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.operators.map.dealing import dealt
+from mixedmode.runtime.watching import Watch
 from mixedmode.tasks.blocks import BLOCK_BYTES, blocks_of, cell_of
 from mixedmode.tasks.exchange import gathered
+from mixedmode.tasks.progress import Progress
 
-__all__ = ["DEALT_DDL", "ORDER", "Rebalance", "deal"]
+__all__ = ["DEALT_DDL", "ORDER", "PROGRESS", "Rebalance", "deal"]
 
 _SCHEMA = pa.schema(
     [
@@ -33,14 +35,21 @@ _SCHEMA = pa.schema(
 )
 DEALT_DDL = "subtask int, task int, number long, block binary"
 ORDER = ("task", "number")  #: of the blocks of a subtask
+PROGRESS = -1  #: in place of a number, for a block that is no rows: what the map task has seen of the sources
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """What a map task needs to know. Called by Spark with the task's record batches."""
+    """What a map task needs to know. Called by Spark with the task's record batches.
+
+    `watch`: how the first map stage sees how far the source has come. Its rows then have the columns for that behind
+    their own, which are called `columns`.
+    """
 
     epoch: Epoch
     parallelism: int
+    watch: Watch | None = None
+    columns: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blocks of one map task: none for an empty input."""
@@ -48,19 +57,35 @@ class Rebalance:
 
         context = TaskContext.get()
         assert context is not None, "rows are dealt out inside a Spark task"
-        yield from deal(batches, task=context.partitionId(), parallelism=self.parallelism, turn=self.epoch)
+        task, seen = context.partitionId(), [Progress()]
+        tables = gathered(batches, BLOCK_BYTES * self.parallelism)
+        if self.watch is not None:
+            tables = self._rows(tables, self.watch, seen)
+        yield from deal(tables, task=task, parallelism=self.parallelism, turn=self.epoch)
+        if seen[0].splits:
+            yield _block(0, task, PROGRESS, seen[0].encode())
+
+    def _rows(self, tables: Iterator[pa.Table], watch: Watch, seen: list[Progress]) -> Iterator[pa.Table]:
+        """The rows of the step alone; the only item of `seen` becomes what all of them say of the sources."""
+        for table in tables:
+            rows, progress = watch.split(table)
+            seen[0] = seen[0].merged(progress)
+            if rows.num_rows:
+                yield rows.select(range(len(self.columns))).rename_columns(self.columns)
 
 
-def deal(
-    batches: Iterator[pa.RecordBatch], *, task: int, parallelism: int, turn: int, slice_bytes: int = BLOCK_BYTES
-) -> Iterator[pa.RecordBatch]:
+def deal(tables: Iterator[pa.Table], *, task: int, parallelism: int, turn: int) -> Iterator[pa.RecordBatch]:
     """The rows of one map task as blocks for the subtasks.
 
-    turn: of the first slice of the first task, whose turns go on from it. slice_bytes: of the rows for one subtask.
+    turn: of the first table of the first task, whose turns go on from it.
     """
     number = 0
-    for own_turn, table in enumerate(gathered(batches, slice_bytes * parallelism), turn + task):
+    for own_turn, table in enumerate(tables, turn + task):
         for subtask, rows in dealt(table, parallelism=parallelism, turn=own_turn):
             for block in blocks_of(rows):
-                yield pa.record_batch([[subtask], [task], [number], cell_of(block)], schema=_SCHEMA)
+                yield _block(subtask, task, number, block)
                 number += 1
+
+
+def _block(subtask: int, task: int, number: int, block: pa.Buffer | bytes) -> pa.RecordBatch:
+    return pa.record_batch([[subtask], [task], [number], cell_of(block)], schema=_SCHEMA)

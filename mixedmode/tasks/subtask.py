@@ -44,7 +44,7 @@ class SubtaskTask:
 
     `sinks` are by the name of the output; an inner stage has none for its main output, whose rows go to the next one.
     `waits_for_end`: the operator says that it gives no rows yet. `output_schema` is the inner stage's frame: its rows,
-    and the report in the last column.
+    and the report in the last column. `seen` is what earlier stages have seen of the sources.
     """
 
     stage: KeyedStage
@@ -59,6 +59,7 @@ class SubtaskTask:
     sinks: Mapping[str, SinkTask]
     waits_for_end: bool
     output_schema: pa.Schema
+    seen: Progress = Progress()  # noqa: RUF009 - frozen
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark once per partition, also for an empty one."""
@@ -93,7 +94,7 @@ class _SubtaskRun:
         self._attempt_id = attempt_id
         self._subtask = subtask = place.subtask
         self._unique = uuid.uuid4().hex[:16]
-        self._progress, self._profile = Progress(), Profile()
+        self._progress, self._profile = task.seen, Profile()
         self._map_seconds: dict[str, float] = {}
         self._rows_out = self._skipped = 0
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)

@@ -4,7 +4,7 @@ The one idea: the driver ships the first, the records bring the second, and one 
 Subtasks call it to know their watermark, and the driver calls it again to write the same one into the manifest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mixedmode.checkpoint.types import Manifest, SourceProgress
@@ -66,16 +66,16 @@ def timing_at(
     clock_ms: int,
     *,
     started_ms: int,
-    is_partitioned: bool,
+    partitioned: Collection[str],
     is_backlog: bool,
     fires_all: bool,
 ) -> Timing:
     """The timing of the epoch after `latest`.
 
-    started_ms: the clock at this start of the job. is_partitioned: whether records tell the partition they come from.
+    started_ms: the clock at this start of the job. partitioned: the sources whose partitions are told apart.
     """
     return Timing(
-        before=_watermarks(strategies, latest, started_ms, is_partitioned=is_partitioned),
+        before=_watermarks(strategies, latest, started_ms, partitioned),
         strategies=strategies,
         clock_ms=clock_ms,
         clock_before_ms=None if latest is None or latest.is_backlog else latest.clock_ms,
@@ -107,7 +107,7 @@ def source_progress(
 
 
 def _watermarks(
-    strategies: Mapping[str, Strategy], latest: Manifest | None, started_ms: int, *, is_partitioned: bool
+    strategies: Mapping[str, Strategy], latest: Manifest | None, started_ms: int, partitioned: Collection[str]
 ) -> WatermarkState:
     """What the epoch before left. No split is idle before it was silent while the job ran, also one that is new."""
     state = WatermarkState.initial(strategies, started_ms)
@@ -115,7 +115,7 @@ def _watermarks(
         return state
     splits = dict(state.splits)
     for name, source in latest.sources.items():
-        known = _still_told_apart(source.splits, is_partitioned=is_partitioned)
+        known = _still_told_apart(source.splits, is_partitioned=name in partitioned)
         if name in strategies and known:
             del splits[name, ""]
             for partition, split in known.items():

@@ -232,17 +232,18 @@ def test_without_a_checksum_an_entry_has_to_have_the_form_of_one(data: bytes, pr
     assert entry_problem(data, None) == problem
 
 
-def test_a_query_that_reads_its_sources_twice_tells_nothing_of_their_logs() -> None:
-    """Two sources, each read twice, and a clock: five lines of offsets, three logs. Or no clock, and one log so far."""
+def test_sql_that_reads_a_source_more_than_once_tells_nothing_of_the_logs() -> None:
+    """Two sources, of which the SQL reads the first one twice, each once more, and a clock; or one, and no clock."""
     listing = [f"spark/sources/{name}" for name in ("0/0", "0/1", "0/2", "1/0", "1/1", "2/0")]
-    twice = f'{HEAD}\n{{"logOffset":1}}\n{{"logOffset":1}}\n{{"logOffset":1}}\n{{"logOffset":1}}\n9'
-    quiet = f'{HEAD}\n{{"logOffset":1}}\n-\n{{"logOffset":1}}\n-'
+    one, other = '{"logOffset":1}', '{"logOffset":0}'
+    twice = f"{HEAD}\n{one}\n{one}\n{other}\n{one}\n{other}\n9"
+    quiet = f"{HEAD}\n{one}\n{one}\n{one}"
     for there, offsets in ((listing, twice), (listing[:3], quiet)):
         assert source_entries_read(there, offsets) == ()
         assert set(files_up_to(there, Epoch(1), offsets)) == set(there)
         assert files_after(there, Epoch(1), offsets) == ()
-    once = f'{HEAD}\n{{"logOffset":1}}\n{{"logOffset":1}}\n9'
-    assert files_after(listing, Epoch(1), once) == ("spark/sources/0/2",)
+    once = f"{HEAD}\n{one}\n{other}\n{one}\n{other}\n9"
+    assert files_after(listing, Epoch(1), once) == ("spark/sources/0/2", "spark/sources/1/1")
 
 
 def _entry(*files: tuple[str, int]) -> bytes:
@@ -264,7 +265,9 @@ def test_the_files_of_entries_are_those_of_the_numbers_asked_for() -> None:
         (['{"logOffset":7}'], 7),
         (["-"], None),
         (['{"logOffset":7}', "12"], None),  # a heartbeat beside it
-        (['{"logOffset":7}', '{"logOffset":7}'], None),  # one source that is read twice
+        (['{"logOffset":7}', '{"logOffset":7}'], 7),  # every source is read twice
+        (['{"logOffset":7}', '{"logOffset":7}', "12"], None),
+        (['{"logOffset":7}', '{"logOffset":8}'], None),
         (["12"], None),
     ],
 )

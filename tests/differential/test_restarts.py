@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -50,7 +51,7 @@ class Start:
 
 @st.composite
 def starts(draw: st.DrawFn) -> Start:
-    row = st.fixed_dictionaries(
+    rows = st.fixed_dictionaries(
         {
             "k": st.none() | st.sampled_from("abcd"),
             "j": st.integers(0, 3),
@@ -59,7 +60,7 @@ def starts(draw: st.DrawFn) -> Start:
         }
     )
     return Start(
-        files=tuple(draw(st.lists(st.lists(row, max_size=12), max_size=2))),
+        files=tuple(draw(st.lists(st.lists(rows, max_size=12), max_size=2))),
         parallelism=draw(st.sampled_from([1, 2, 3, 5, MAX_PARALLELISM])),
         sort_memory=draw(st.sampled_from([2**28, 1_000])),
         retained=draw(st.integers(1, 3)),
@@ -69,6 +70,21 @@ def starts(draw: st.DrawFn) -> Start:
     )
 
 
+def start(*files: Rows, hours_later: int = 0) -> Start:
+    """One whose settings do not matter."""
+    return Start(files, 2, 2**28, 2, merging.FAN_IN, hours_later, loses_replicas=False)
+
+
+def row(v: int | None) -> dict[str, Any]:
+    return {"k": "a", "j": 0, "v": v, "d": 0.5}
+
+
+#: the first records do not pass the SQL of the chain, and move the watermark all the same
+NOTHING_PASSES = [start([row(None), row(2)]), start([row(1)], hours_later=5)]
+
+
+@example(chain="filtered after", walk=NOTHING_PASSES, mode="mixed")
+@example(chain="filtered after", walk=NOTHING_PASSES, mode="streaming")
 @settings(SPARK_CASES, max_examples=8)
 @given(
     chain=st.sampled_from(sorted(CHAINS)),

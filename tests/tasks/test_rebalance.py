@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.tasks.blocks import decode_block
+from mixedmode.tasks.exchange import gathered
 from mixedmode.tasks.rebalance import deal
 
 
@@ -23,7 +24,8 @@ def test_the_rows_of_a_task_go_to_one_subtask_each_in_order(
         pa.record_batch({"n": pa.array(range(start, start + size), pa.int64())})
         for start, size in zip(starts, sizes, strict=True)
     ]
-    dealt_out = deal(iter(batches), task=task, parallelism=parallelism, turn=task, slice_bytes=slice_bytes)
+    tables = gathered(iter(batches), slice_bytes * parallelism)
+    dealt_out = deal(tables, task=task, parallelism=parallelism, turn=task)
     blocks = [batch.to_pylist()[0] for batch in dealt_out]
     assert {block["task"] for block in blocks} <= {task}
     assert [block["number"] for block in blocks] == list(range(len(blocks)))

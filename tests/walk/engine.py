@@ -31,6 +31,7 @@ from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan, KeyedStage
+from mixedmode.runtime import epochs, inputs, restore, run, stages
 from mixedmode.tasks.exchange import KEY_PREFIX
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from tests.harness import ManualClock, Recording
@@ -333,7 +334,7 @@ def _run_subtask(
 
 
 def _columns(table: pa.Table, stage: KeyedStage) -> pa.Table:
-    """As stages._columns, of a step whose arguments are columns."""
+    """As input_frames.stage_columns, of a step whose arguments are columns."""
     columns = {f"{KEY_PREFIX}{i}": table.column(field.name) for i, field in enumerate(stage.key_fields)}
     columns |= {argument_name(i): table.column(text) for i, text in enumerate(stage.arguments)}
     if stage.event_time is not None:

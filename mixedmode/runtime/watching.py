@@ -1,0 +1,103 @@
+"""How tasks see how far the sources have come: event times, by source and partition, of the records of an epoch.
+
+The one idea: the watermark follows the sources, whatever the SQL and the functions after them make of the records.
+Where each row of the first step is one record of the source, unchanged in its event time and partition, the rows tell.
+Elsewhere the sources are read once more, for these columns alone, in the same Spark job: those rows have a number in
+SOURCE_COLUMN, and the rows of the step have NULL there.
+
+Invariants (tests/runtime/test_watching.py):
+  I1  every row is either the step's or a source's, and the step's keep their order
+  I2  what is seen does not depend on how the records are cut into batches
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.keys import group_codes
+from mixedmode.operators.interface import TIME_COLUMN
+from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.timing import Timing
+from mixedmode.time import Seen, within_reach
+
+__all__ = ["PARTITION_COLUMN", "SOURCE_COLUMN", "Watch", "Watched"]
+
+SOURCE_COLUMN = "_source"  # number of the source, in rows that only say how far it has come
+PARTITION_COLUMN = "_partition"
+
+
+class Watched(StrEnum):
+    """Where a task finds the event times that move the watermark."""
+
+    ROWS = "rows"  # each row of the step is a record of the one source
+    APART = "apart"  # rows of their own, which the step does not get
+    BEFORE = "before"  # an earlier stage of the epoch has seen them
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a task needs to know to see it. `sources` are by their number."""
+
+    kind: Watched
+    sources: tuple[str, ...]
+    timing: Timing
+
+    def split(self, rows: pa.Table) -> tuple[pa.Table, Progress]:
+        """(the rows of the step, what `rows` say of the sources); without the count of the step's rows."""
+        match self.kind:
+            case Watched.BEFORE:
+                return rows, Progress()
+            case Watched.ROWS:
+                return rows, self._seen(rows)
+            case Watched.APART:
+                is_record = pc.is_valid(rows.column(SOURCE_COLUMN))
+                records = pc.sum(is_record).as_py() or 0
+                if records == 0:
+                    return rows, Progress()
+                if records == rows.num_rows:  # a Spark task reads one or the other
+                    return rows.slice(0, 0), self._seen(rows)
+                return rows.filter(pc.invert(is_record)), self._seen(rows.filter(is_record))
+
+    def _seen(self, rows: pa.Table) -> Progress:
+        """What records say of their splits. One too far ahead of the clock is counted, and moves nothing."""
+        splits, codes = self._splits(rows)
+        records = [rows.num_rows] if codes is None else np.bincount(codes, minlength=len(splits)).tolist()
+        newest: list[int | None] = [None] * len(splits)
+        ahead = 0
+        if TIME_COLUMN in rows.column_names:
+            for number, (source, _) in enumerate(splits):
+                strategy = self.timing.strategies.get(source)
+                if strategy is not None:
+                    own = _times_us(rows, codes, number)
+                    reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
+                    ahead += len(own) - int(reach.sum())
+                    newest[number] = int(own[reach].max()) if reach.any() else None
+        return Progress(ahead=ahead, splits={split: Seen(records[i], newest[i]) for i, split in enumerate(splits)})
+
+    def _splits(self, rows: pa.Table) -> tuple[Sequence[tuple[str, str]], npt.NDArray[np.int32] | None]:
+        """The splits in a slice, and the number of each record's split (n,); None if all are of one."""
+        wanted = [SOURCE_COLUMN] * (self.kind is Watched.APART and len(self.sources) > 1)
+        columns = [*wanted, *([PARTITION_COLUMN] * (PARTITION_COLUMN in rows.column_names))]
+        if rows.num_rows == 0:
+            return [], None
+        if not columns:
+            return [(self.sources[0], "")], None
+        groups = group_codes([rows.column(name).combine_chunks() for name in columns])
+        distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
+        found = [(self.sources[one.get(SOURCE_COLUMN, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct]
+        return found, groups.codes
+
+
+def _times_us(rows: pa.Table, codes: npt.NDArray[np.int32] | None, number: int) -> npt.NDArray[np.int64]:
+    """The event times of one split; a record without one moves nothing."""
+    times = rows.column(TIME_COLUMN)
+    if codes is not None:
+        times = times.filter(pa.array(codes == number))
+    times = times.cast(pa.int64()).drop_null()
+    found: npt.NDArray[np.int64] = times.to_numpy()
+    return found
