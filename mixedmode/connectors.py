@@ -81,6 +81,15 @@ class CustomSource(ABC):
         schema's without loss is. Called in a task, and again when the task is repeated.
         """
 
+    def is_backlog(self, start: Offset | None, end: Offset) -> bool:  # noqa: ARG002 - the default has no use for it
+        """Whether the records after `start` (None: from the beginning) up to and with `end` are backlog, such as those
+        of a snapshot that the source takes again. The epoch that reads them then is backlog as a whole.
+
+        Called in the driver before each epoch, so it should answer fast; `start` may equal `end`. For two offsets it
+        gives the same answer each time, as an epoch may be repeated. The default leaves it to the job's settings.
+        """
+        return False
+
 
 class CustomSink(ABC):
     """A place that holds the rows of each epoch.

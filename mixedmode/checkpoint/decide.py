@@ -11,7 +11,7 @@ Invariants (tests/checkpoint/test_decide.py):
   I5  a start goes on from the newest checkpoint that is whole, and from none that is damaged
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +37,7 @@ __all__ = [
     "Resume",
     "RunEpoch",
     "SkipPublished",
+    "SourceFacts",
     "StartDecision",
     "UseNewest",
     "decide_commit",
@@ -159,10 +160,23 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class EpochPath:
-    """How an epoch is processed: whether it counts as backlog, and which path it takes."""
+    """How an epoch is processed: whether it counts as backlog, its path, and the sources that are in backlog."""
 
     is_backlog: bool
     path: PathTaken
+    sources: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What is known of a source at the start of an epoch.
+
+    `watermark_us` is its own watermark after the epoch before, None if it has none or is idle: then nothing is known to
+    lag. `says_backlog`: the source itself says that the records of the epoch are backlog.
+    """
+
+    watermark_us: int | None = None
+    says_backlog: bool = False
 
 
 StartDecision = Fresh | Resume | Over | Refused | Damaged
@@ -249,19 +263,32 @@ def decide_commit(epoch: Epoch, *, own: Generation, newest: Generation) -> Commi
 
 
 def decide_epoch_path(
-    mode: Mode, *, is_initial_backlog: bool, watermark_us: int | None, now_ms: int, lag_threshold_ms: int | None
+    mode: Mode,
+    *,
+    is_initial_backlog: bool,
+    sources: Mapping[str, SourceFacts],
+    now_ms: int,
+    lag_threshold_ms: int | None,
 ) -> EpochPath:
-    """Whether an epoch is backlog, and its path.
+    """Decide whether an epoch is backlog, and its path. Everything that differs in backlog goes by this one value.
 
-    is_initial_backlog: no epoch has been committed. watermark_us: the job's watermark in microseconds at the start of
-    the epoch, None if there is none yet (then nothing is known to lag). lag_threshold_ms: None switches it off.
+    An epoch is live only if no source is in backlog. is_initial_backlog: no epoch has been committed.
+    lag_threshold_ms: None switches the lag off.
     """
-    lags = False
-    if lag_threshold_ms is not None and watermark_us is not None:
-        lags = now_ms * 1000 - watermark_us > lag_threshold_ms * 1000
-    if mode == "batch" or lags or (mode == "mixed" and is_initial_backlog):
-        return EpochPath(is_backlog=True, path="sorted")
+    if mode == "batch" or (mode == "mixed" and is_initial_backlog):
+        return EpochPath(is_backlog=True, path="sorted", sources=frozenset(sources))
+    found = frozenset(name for name, facts in sources.items() if _is_in_backlog(facts, now_ms, lag_threshold_ms))
+    if found:
+        return EpochPath(is_backlog=True, path="sorted", sources=found)
     return EpochPath(is_backlog=False, path="streaming")
+
+
+def _is_in_backlog(facts: SourceFacts, now_ms: int, lag_threshold_ms: int | None) -> bool:
+    if facts.says_backlog:
+        return True
+    if lag_threshold_ms is None or facts.watermark_us is None:
+        return False
+    return now_ms * 1000 - facts.watermark_us > lag_threshold_ms * 1000
 
 
 def _differences(wanted: JobIdentity, stored: JobIdentity) -> Iterator[str]:

@@ -132,6 +132,7 @@ def _has_only_its_version_changed(kind: DocumentKind, cls: "type[DataclassInstan
 
 def _strip_to_format_2(manifest: dict[str, Any]) -> None:
     del manifest["list_states"]
+    del manifest["backlog_sources"]
     for operator in manifest["operators"]:
         del operator["parallelism"]
         for run in operator["runs"]:

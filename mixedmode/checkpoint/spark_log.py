@@ -27,6 +27,7 @@ __all__ = [
     "files_after",
     "files_in_entries",
     "files_up_to",
+    "lines_by_source",
     "newest_begun",
     "only_source_log_end",
     "source_entries_read",
@@ -159,6 +160,24 @@ def only_source_log_end(offsets: str) -> int | None:
     """The newest entry of a query's source that has a log, if it is the only one; else None."""
     ends = source_log_ends(offsets)
     return ends.get(0) if len(source_lines(offsets)) == 1 else None
+
+
+def lines_by_source(offsets: str, counts: Mapping[str, int], *, has_clock: bool) -> Mapping[str, tuple[str, ...]]:
+    r"""{source: its lines in an offset log entry}; () for each where there is no entry ("").
+
+    counts: {source: how many of Spark's sources it is}, in the order in which the query reads them for the second time.
+    That is once each, whatever its SQL reads before. has_clock: the last line is the clock's.
+
+    >>> lines_by_source('v1\n{}\n3\n3\n7\n3\n7\n99', {"a": 1, "b": 1}, has_clock=True)
+    {'a': ('3',), 'b': ('7',)}
+    """
+    lines = offsets.split("\n")[_HEAD_LINES:]
+    at = len(lines) - has_clock - sum(counts.values())
+    found = {}
+    for source, count in counts.items():
+        found[source] = tuple(lines[max(at, 0) : max(at + count, 0)])
+        at += count
+    return found
 
 
 def source_lines(offsets: str) -> list[str]:

@@ -145,6 +145,8 @@ class Manifest:
     such an epoch, so `offsets` is "".
 
     `parallelism` is what the job was asked for; a step may have one of its own. `list_states` are by step.
+
+    `backlog_sources` are the sources that were in backlog in this epoch, in order of their names.
     """
 
     job: str
@@ -171,6 +173,7 @@ class Manifest:
     records_skipped: int = 0
     output_names: tuple[str, ...] = ("",)
     list_states: tuple[ListState, ...] = ()
+    backlog_sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

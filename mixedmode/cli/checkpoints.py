@@ -97,7 +97,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
         size = sum(state_bytes(operator.runs) for operator in manifest.operators)
         table.add_row(
             str(manifest.epoch),
-            "yes" if manifest.is_backlog else "no",
+            _backlog(manifest),
             manifest.path,
             str(manifest.parallelism),
             f"{manifest.records_in:,}",
@@ -109,6 +109,15 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
             datetime.fromtimestamp(manifest.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
         )
     return table
+
+
+def _backlog(manifest: Manifest) -> str:
+    """Whether the epoch was backlog; with the sources that were, where others were not."""
+    if not manifest.is_backlog:
+        return "no"
+    every = {name for entry in manifest.sources for name in entry.split("+")}
+    names = manifest.backlog_sources
+    return f"yes: {', '.join(names)}" if names and set(names) < every else "yes"
 
 
 def _rescale_line(request: RescaleRequest) -> str:

@@ -195,6 +195,11 @@ class KafkaSourceSpec(SourceSpec):
         default=None,
         description="most records in one epoch when a backlog takes the streaming path; not given: no limit",
     )
+    backlog_lag_records: Count | None = Field(
+        default=None,
+        description="an epoch with more records of the source than this is backlog; not given: their number does not "
+        "matter",
+    )
     options: Options = Field(
         default={}, description="options of Spark's Kafka connector; those of Kafka's consumers begin with kafka."
     )

@@ -7,7 +7,7 @@ the manifest and only publishes. What failed outside is repeated within the run 
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -24,6 +24,7 @@ from mixedmode.checkpoint.decide import (
     Republish,
     RunEpoch,
     SkipPublished,
+    SourceFacts,
     decide_epoch,
     decide_epoch_path,
 )
@@ -40,12 +41,16 @@ from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, Ret
 from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings, run_stages
 from mixedmode.plan.stages import JobPlan
 from mixedmode.profile import Profile, add_seconds
+from mixedmode.runtime.backlogs import SourceBacklogs
 from mixedmode.sinks import Sinks
 from mixedmode.spark.deadline import deadline
 from mixedmode.spark.errors import explained
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.tasks.timing import Timing, source_progress, timing_at
 from mixedmode.time import MIN_TIME_US
+
+#: settings of an epoch, of which it is decided whether it is backlog
+SettingsOf = Callable[[Epoch, EpochPath], StageSettings]
 
 
 class StopRequested(Exception):  # noqa: N818 - a request, not an error
@@ -70,6 +75,7 @@ class EpochContext:
     log_file: str
     spark_folder: SparkFolder
     dead_letters: DeadLetters
+    backlogs: SourceBacklogs
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +106,11 @@ class EpochRunner:
         """The newest manifest."""
         return self._retained[-1] if self._retained else None
 
-    def run(self, frame: DataFrame, epoch: Epoch, settings: StageSettings, *, is_catching_up: bool) -> None:
-        """Handle one micro-batch that Spark hands over. Raises the errors of ARCHITECTURE.md, section 10."""
+    def run(self, frame: DataFrame, epoch: Epoch, settings: SettingsOf, *, is_catching_up: bool) -> None:
+        """Handle one micro-batch that Spark hands over. Raises the errors of ARCHITECTURE.md, section 10.
+
+        settings: of the epoch, once it is decided whether it is backlog.
+        """
         offsets = self._offsets(epoch)
         latest = self.latest
         decision = decide_epoch(
@@ -112,9 +121,9 @@ class EpochRunner:
         )
         match decision:
             case RunEpoch():
-                path = self._path(is_catching_up=is_catching_up)
+                path = self._path(offsets, is_catching_up=is_catching_up)
                 session, timing = frame.sparkSession, self._timing(path)
-                self._run_tolerantly(EpochInput(session, frame, epoch, settings, path, timing, offsets))
+                self._run_tolerantly(EpochInput(session, frame, epoch, settings(epoch, path), path, timing, offsets))
             case Republish():
                 assert latest is not None
                 publish_committed(self._context.sinks, latest)
@@ -125,13 +134,13 @@ class EpochRunner:
             case _:
                 assert_never(decision)
 
-    def run_final(self, session: SparkSession, settings: StageSettings) -> None:
+    def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
         """The epoch after the last record there will ever be: without input, and everything that waits fires."""
         latest = self.latest
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
         path = EpochPath(is_backlog=False, path="streaming")
         timing = self._timing(path).at_the_end()
-        self._run_tolerantly(EpochInput(session, None, epoch, settings, path, timing, offsets=""))
+        self._run_tolerantly(EpochInput(session, None, epoch, settings(epoch, path), path, timing, offsets=""))
 
     def _run_tolerantly(self, given: EpochInput) -> None:
         """Run an epoch, again after a failure outside, until more of them came in a row than the job tolerates."""
@@ -239,12 +248,19 @@ class EpochRunner:
             drop_checkpoint(self._context.log, self._retained[0], self._retained[1:])
             del self._retained[0]  # only now: if the store failed, the repeat of the epoch drops it
 
-    def _path(self, *, is_catching_up: bool) -> EpochPath:
+    def _path(self, offsets: str, *, is_catching_up: bool) -> EpochPath:
         """Backlog or live, sorted or streaming. Only what is there when a fresh job starts is its initial backlog."""
+        latest = self.latest
+        says = self._context.backlogs.of_epoch("" if latest is None else latest.offsets, offsets)
+        known = {} if latest is None else latest.sources
+        sources = {
+            name: SourceFacts(known[name].watermark_us if name in known else None, name in says)
+            for name in self._context.plan.sources_read
+        }
         return decide_epoch_path(
             self._context.mode,
-            is_initial_backlog=is_catching_up and self.latest is None,
-            watermark_us=None if self.latest is None else self.latest.watermark_us,
+            is_initial_backlog=is_catching_up and latest is None,
+            sources=sources,
             now_ms=self._context.clock.now_ms(),
             lag_threshold_ms=self._context.spec.pipeline.backlog.watermark_lag_threshold_ms,
         )
@@ -295,6 +311,7 @@ class EpochRunner:
             offsets=given.offsets,
             operators=result.operators,
             list_states=result.list_states,
+            backlog_sources=tuple(sorted(given.path.sources)),
             outputs=result.outputs,
             output_names=tuple(context.sinks.by_name),
             records_in=result.progress.records,

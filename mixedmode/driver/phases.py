@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mixedmode.checkpoint.decide import EpochPath
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import ModePolicy, SourceSpec
 from mixedmode.driver.autoscaler import Autoscaler, scale_targets
@@ -61,14 +62,9 @@ class Phases:
         is_fresh = self._runner.latest is None
         self._context.observer.on_phase("catching up")
         self._catch_up(is_first=True)
-        is_stopped, latest = self._stop.is_set(), self._runner.latest
-        if is_fresh and self._policy.mode == "mixed" and not (is_stopped and latest is None):
-            self._context.observer.on_flip(
-                Flipped(
-                    at_ms=self._context.clock.now_ms(),
-                    after_epoch=None if latest is None else latest.epoch,
-                )
-            )
+        is_stopped = self._stop.is_set()
+        if is_fresh and self._runner.latest is None and self._policy.mode == "mixed" and not is_stopped:
+            self._tell_flip(None)  # there was no backlog
         if is_stopped:
             return
         self._context.observer.on_phase("live")
@@ -78,21 +74,29 @@ class Phases:
         while self._catch_up(is_first=False) and not self._stop.is_set():
             pass  # what arrived meanwhile is another pass, until a pass finds nothing
         if until is Until.DRAINED and not self._stop.is_set():
-            epoch = Epoch(0 if self._runner.latest is None else self._runner.latest.epoch + 1)
-            self._runner.run_final(self._inputs.session, self._settings_of(epoch, is_backlog=False))
+            self._runner.run_final(self._inputs.session, self._settings_of)
 
     def _catch_up(self, *, is_first: bool) -> bool:
         """Everything present now, then return; whether there was anything."""
         before = self._runner.inputs_taken
-        is_backlog = is_first and self._runner.latest is None
         frame = self._inputs.stream(self._admission)
 
         def run(batch: DataFrame, epoch: Epoch) -> None:
-            settings = self._settings_of(epoch, is_backlog=is_backlog)
-            self._runner.run(batch, epoch, settings, is_catching_up=is_first)
+            self._run_epoch(batch, epoch, is_catching_up=is_first)
 
         self._query(frame, run, trigger={"availableNow": True})
         return self._runner.inputs_taken > before
+
+    def _run_epoch(self, batch: DataFrame, epoch: Epoch, *, is_catching_up: bool) -> None:
+        """Run one epoch. The first one of a job that is backlog ends in the flip, whatever the query brings next."""
+        is_fresh = self._runner.latest is None
+        self._runner.run(batch, epoch, self._settings_of, is_catching_up=is_catching_up)
+        latest = self._runner.latest
+        if is_fresh and latest is not None and latest.is_backlog:
+            self._tell_flip(latest.epoch)
+
+    def _tell_flip(self, after_epoch: Epoch | None) -> None:
+        self._context.observer.on_flip(Flipped(at_ms=self._context.clock.now_ms(), after_epoch=after_epoch))
 
     def _go_live(self) -> None:
         frame = self._inputs.stream(lambda _source: Admission())
@@ -100,15 +104,22 @@ class Phases:
         self._query(frame, self._run_live, trigger={"processingTime": f"{interval_ms} milliseconds"})
 
     def _run_live(self, batch: DataFrame, epoch: Epoch) -> None:
+        started = self._context.clock.seconds()
+
         def run() -> Manifest | None:
             before = self._runner.latest
-            self._runner.run(batch, epoch, self._settings_of(epoch, is_backlog=False), is_catching_up=False)
+            self._run_epoch(batch, epoch, is_catching_up=False)
             return None if self._runner.latest is before else self._runner.latest
 
         if self._autoscaler is None:
             run()
         else:
             self._autoscaler.watch(run)
+        latest, interval_ms = self._runner.latest, self._policy.backlog_interval_ms
+        if interval_ms > self._policy.live_interval_ms and latest is not None and latest.is_backlog:
+            # while the job is in backlog again, its epochs are this far apart; Spark's trigger does not change
+            spent_ms = 1000 * (self._context.clock.seconds() - started)
+            self._stop.wait(max(0.0, (interval_ms - spent_ms) / 1000))
 
     def _trigger_seconds(self, epoch: Epoch) -> float | None:
         """How long Spark took for an epoch of the query under way, from looking for input to its own commit."""
@@ -118,20 +129,21 @@ class Phases:
                     return float(progress.durationMs["triggerExecution"]) / 1000
         return None
 
-    def _settings_of(self, epoch: Epoch, *, is_backlog: bool) -> StageSettings:
+    def _settings_of(self, epoch: Epoch, path: EpochPath) -> StageSettings:
         """The settings of an epoch; tells what is other than in the one before."""
-        settings, before = self._settings(is_backlog=is_backlog), self._runner.latest
-        if before is None or epoch > before.epoch:
-            self._rescaling.tell(epoch, self._context.plan, settings, before, is_backlog=is_backlog)
+        before = self._runner.latest
+        settings = self._settings(is_backlog=path.is_backlog)
+        self._rescaling.tell(epoch, self._context.plan, settings, before, is_backlog=path.is_backlog)
         return settings
 
     def _settings(self, *, is_backlog: bool) -> StageSettings:
+        is_initial = is_backlog and self._runner.latest is None
         return self._inputs.settings(
             self._context.sinks.tasks,
             self._context.log.store.url,
             self._context.generation,
             is_backlog=is_backlog,
-            subtasks=self._rescaling.subtasks(is_backlog=is_backlog),
+            subtasks=self._rescaling.subtasks(is_initial_backlog=is_initial),
         )
 
     def _admission(self, source: SourceSpec) -> Admission:
@@ -140,7 +152,7 @@ class Phases:
             return Admission()
         if source.limits_per_epoch:
             return Admission(**source.limits_per_epoch)
-        subtask_ms = self._settings(is_backlog=True).parallelism * self._policy.backlog_interval_ms
+        subtask_ms = self._settings(is_backlog=False).parallelism * self._policy.backlog_interval_ms
         return Admission(
             max_bytes=max(1, STREAMED_BYTES_PER_SECOND * subtask_ms // 1000),
             max_records=max(1, STREAMED_RECORDS_PER_SECOND * subtask_ms // 1000),

@@ -20,6 +20,7 @@ from mixedmode.executor.spark import StageSettings
 from mixedmode.plan.stages import JobPlan
 
 _BY_HAND = "asked for with `mixedmode rescale`"
+_IN_BACKLOG = "the job is in backlog again"
 _BACKLOG_OVER = "the backlog is over"
 _BY_FILE = "the job file says so"
 
@@ -37,12 +38,12 @@ class Rescaling:
         self.request: RescaleRequest | None = None  # the one that counts
         self._look(is_made_meanwhile=False)
 
-    def subtasks(self, *, is_backlog: bool) -> Subtasks:
+    def subtasks(self, *, is_initial_backlog: bool) -> Subtasks:
         """What the next epoch is to have. One small listing of the checkpoint folder, if nothing is new.
 
-        is_backlog: the backlog of a job that has just begun. It has what the job file says, and so has a repeat of it.
+        is_initial_backlog: of a job that has just begun. It has what the job file says, and so has a repeat of it.
         """
-        if is_backlog:
+        if is_initial_backlog:
             return self._configured
         with suppress(RetryableError):  # the store will be asked again before the next epoch
             self._look(is_made_meanwhile=True)
@@ -70,7 +71,7 @@ class Rescaling:
     ) -> None:
         """Tell the observer how the steps differ in this epoch from the one `before` it, and why.
 
-        is_backlog: the epoch has the parallelism of the backlog, which no request is about.
+        is_backlog: the epoch is backlog, which may have a parallelism of its own, which no request is about.
         """
         known = {} if before is None else _parallelism_in(before)
         changes = []
@@ -78,7 +79,8 @@ class Rescaling:
             then, now = known.get(operator_id), settings.parallelism_of(operator_id)
             changes += [StepRescaled(operator_id, then, now)] if then is not None and then != now else []
         if changes:
-            self._observer.on_rescaled(Rescaled(epoch, tuple(changes), self._reason()))
+            reason = _IN_BACKLOG if is_backlog and not self._was_backlog else self._reason()
+            self._observer.on_rescaled(Rescaled(epoch, tuple(changes), reason))
         self._was_backlog = is_backlog
 
     def _reason(self) -> str:

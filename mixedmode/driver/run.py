@@ -34,6 +34,7 @@ from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError
 from mixedmode.executor.spark import EpochTask, run_stages
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import LATE, MAIN, JobPlan, dead_letter_output
+from mixedmode.runtime.backlogs import SourceBacklogs
 from mixedmode.secrets import has_secrets
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 from mixedmode.spark.errors import explained
@@ -90,6 +91,7 @@ class _Run:
         self._spec = spec
         self._plan: JobPlan = analysis.plan
         self._inputs = Inputs(session, spec, analysis.plan, analysis.sources)
+        self._sources = analysis.sources
         self._dead_letters = DeadLetters(analysis.sources)
         self._options = options
         self.policy: ModePolicy = resolve_mode(spec)
@@ -169,6 +171,7 @@ class _Run:
                 log_file=str(_log_folder(self._spec) / LOG_FILE),
                 spark_folder=spark_folder,
                 dead_letters=self._dead_letters,
+                backlogs=SourceBacklogs(self._sources, self._plan.sources_read, has_clock=self._plan.uses_clock),
             )
             phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
             is_bounded = all(source.bounded for source in self._spec.sources.values())

@@ -8,12 +8,14 @@ own wrapper: `latest` is asked once when the query begins, and that is where its
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.config import CustomSourceSpec
+from mixedmode.connectors import Offset
 from mixedmode.custom_classes import CustomSourceClass, call_user_method, instantiate
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.sources.custom_stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
@@ -51,6 +53,23 @@ class CustomSourceReader:
         options = {**self._options, "end": json.dumps(end)}
         return self._session.read.format(FORMAT).schema(self.schema).options(**options).load()
 
+    def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
+        """See runtime.backlogs.TellsBacklog. Raises InvalidJobError for an answer that is neither yes nor no."""
+        start, end = _offset(before), _offset(now)
+        if end is None:
+            return False
+        said: Any = call_user_method(self._named, self._own, self._own.is_backlog, start, end)
+        if not isinstance(said, bool):
+            raise InvalidJobError(not_what(self._named, "is_backlog", "True or False", said))
+        return said
+
     def stream(self, admission: Admission) -> DataFrame:  # noqa: ARG002 - it knows no limits
         """See OpenSource."""
         return self._session.readStream.format(FORMAT).schema(self.schema).options(**self._options).load()
+
+
+def _offset(lines: Sequence[str]) -> Offset | None:
+    """The offset in the source's line of Spark's log; None before its first one."""
+    if not lines or lines[0] in {"", "-"}:
+        return None
+    return json.loads(lines[0])["offset"]

@@ -49,6 +49,20 @@ class HistoryAndLive:
                 opened.check_beginning()
 
     @property
+    def lines_in_log(self) -> int:
+        """How many of Spark's sources it is."""
+        return len(self._sides)
+
+    def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
+        """See runtime.backlogs.TellsBacklog: whether one of its sides says so."""
+        sides = [self._sides["history"], self._sides["live"]]
+        return any(
+            side.is_backlog(before[number : number + 1], now[number : number + 1])
+            for number, side in enumerate(sides)
+            if hasattr(side, "is_backlog")
+        )
+
+    @property
     def has_dead_letters(self) -> bool:
         """See runtime.dead_letters.ReadsAgain: those of the live side, also of records from before the seam."""
         return getattr(self._sides["live"], "has_dead_letters", False)

@@ -7,7 +7,7 @@ was read, stops the job unless its settings say otherwise.
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -26,6 +26,7 @@ from mixedmode.sources.kafka_offsets import (
     parse_offsets,
     ranges_between,
     reads_topics,
+    records_between,
 )
 from mixedmode.sources.kafka_values import REASON, KafkaValues
 from mixedmode.sources.source import Admission
@@ -59,6 +60,13 @@ class KafkaSource:
     def stream(self, admission: Admission) -> DataFrame:
         """See OpenSource."""
         return self._rows(self._raw_stream(admission))
+
+    def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
+        """See TellsBacklog: by how many records the epoch has. What a job begins with is not known to lag."""
+        limit = self._source.backlog_lag_records
+        if limit is None or not before or not now:
+            return False
+        return records_between(parse_offsets(before[0]), parse_offsets(now[0])) > limit
 
     @property
     def has_dead_letters(self) -> bool:

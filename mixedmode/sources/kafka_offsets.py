@@ -21,6 +21,7 @@ __all__ = [
     "parse_offsets",
     "ranges_between",
     "reads_topics",
+    "records_between",
 ]
 
 Offsets = Mapping[str, Mapping[int, int]]
@@ -85,6 +86,22 @@ def ranges_between(before: Offsets, now: Offsets) -> OffsetRanges:
                 start.setdefault(topic, {})[partition] = first
                 end.setdefault(topic, {})[partition] = until
     return OffsetRanges(start, end)
+
+
+def records_between(before: Offsets | None, now: Offsets | None) -> int:
+    """Return how many offsets lie between two places; 0 unless both are known. A new partition counts from 0.
+
+    >>> records_between({"orders": {0: 10}}, {"orders": {0: 17, 1: 2}})
+    9
+    """
+    if before is None or now is None:
+        return 0
+    ends = [
+        (before.get(topic, {}).get(partition, 0), end)
+        for topic, parts in now.items()
+        for partition, end in parts.items()
+    ]
+    return sum(max(0, end - start) for start, end in ends)
 
 
 def reads_topics(source: KafkaSourceSpec, offsets: Offsets) -> bool:

@@ -21,6 +21,7 @@ from mixedmode.checkpoint.decide import (
     Resume,
     RunEpoch,
     SkipPublished,
+    SourceFacts,
     UseNewest,
     decide_commit,
     decide_epoch,
@@ -190,10 +191,20 @@ def test_the_path_of_an_epoch(
 ) -> None:
     now_ms = 1_700_000_000_000
     watermark_us = None if lag_ms is None else (now_ms - lag_ms) * 1000
+    sources = {"a": SourceFacts(watermark_us), "b": SourceFacts(None), "c": SourceFacts(now_ms * 1000)}
     decided = decide_epoch_path(
-        mode, is_initial_backlog=initial, watermark_us=watermark_us, now_ms=now_ms, lag_threshold_ms=threshold_ms
+        mode, is_initial_backlog=initial, sources=sources, now_ms=now_ms, lag_threshold_ms=threshold_ms
     )
-    assert decided == expected
+    assert (decided.is_backlog, decided.path) == (expected.is_backlog, expected.path)
+    everything = mode == "batch" or (mode == "mixed" and initial)
+    assert decided.sources == (set("abc") if everything else set("a") if expected.is_backlog else set())
+
+
+@pytest.mark.parametrize("mode", ["mixed", "streaming"])
+def test_an_epoch_is_backlog_as_long_as_one_source_says_so(mode: Mode) -> None:
+    sources = {"a": SourceFacts(says_backlog=True), "b": SourceFacts(0)}
+    decided = decide_epoch_path(mode, is_initial_backlog=False, sources=sources, now_ms=0, lag_threshold_ms=None)
+    assert decided == EpochPath(is_backlog=True, path="sorted", sources=frozenset("a"))
 
 
 def checked(epoch: int, *whys: str) -> CheckedCheckpoint:

@@ -76,6 +76,7 @@ MANIFESTS = st.builds(
     records_late=COUNT,
     records_ahead=COUNT,
     list_states=st.lists(LISTS, max_size=2).map(tuple),
+    backlog_sources=TEXTS,
 )
 
 FORMAT_1 = (
@@ -110,7 +111,7 @@ FORMAT_2 = (
 )
 
 FORMAT_3 = (
-    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"3293d9c25cfc0839","content":{"job":"airp'
+    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"ab02707c7775d6fa","content":{"job":"airp'
     b'ort-delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"pat'
     b'h":"streaming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event'
     b'_time_us":1699999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":1699999999000'
@@ -127,7 +128,8 @@ FORMAT_3 = (
     b'fff","sink":"late"}],"records_in":1000,"rows_out":3,"pairs":3,"watermark_us":1699999998000000,"clock'
     b'_ms":1700000000001,"is_final":true,"records_late":2,"records_ahead":1,"records_skipped":4,"output_na'
     b'mes":["","late"],"list_states":[{"operator_id":"numbering","redistribution":"split","lists":[["oQ=="'
-    b',"wA=="],[]]},{"operator_id":"fixed","redistribution":null,"lists":[["wA=="]]}]}}\n'
+    b',"wA=="],[]]},{"operator_id":"fixed","redistribution":null,"lists":[["wA=="]]}],"backlog_sources":["fli'
+    b'ghts"]}}\n'
 )
 
 
@@ -162,6 +164,7 @@ def full_example() -> Manifest:
         before,
         operators=(replace(operator, runs=(clipped, *operator.runs), parallelism=4),),
         list_states=(ListState("numbering", "split", (("oQ==", "wA=="), ())), ListState("fixed", None, (("wA==",),))),
+        backlog_sources=("flights",),
     )
 
 

@@ -57,6 +57,15 @@ def test_a_manifest_that_knows_only_its_sources_watermarks_shows_the_smallest(tm
     assert "  1970-01-01 00:00:02  " in line
 
 
+def test_the_sources_that_were_in_backlog_are_shown_where_others_were_not(tmp_path: Path) -> None:
+    known = {"a": SourceProgress(1, None, None), "b+c": SourceProgress(1, None, None)}
+    shown = {("a", "b", "c"): "yes", ("a", "c"): "yes: a, c", ("b",): "yes: b"}
+    for number, (names, cell) in enumerate(shown.items()):
+        manifest = replace(a_manifest(), is_backlog=True, sources=known, backlog_sources=names)
+        (line,) = (x for x in report(tmp_path / str(number), [manifest]) if "sorted" in x)
+        assert f"  {cell}  " in line
+
+
 def test_a_job_whose_input_has_ended_is_said_to_have_ended(tmp_path: Path) -> None:
     assert report(tmp_path, [a_manifest()])[0] == "airport-delays: 1 checkpoints, max-parallelism 128"
     final = replace(a_manifest(1), is_final=True, offsets="", watermark_us=MAX_TIME_US)

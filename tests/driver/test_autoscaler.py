@@ -74,7 +74,7 @@ class Simulated:
         return numbers
 
     def _epoch(self, numbers: list[int]) -> Manifest:
-        parallelism = self.rescaling.subtasks(is_backlog=False).job or 1
+        parallelism = self.rescaling.subtasks(is_initial_backlog=False).job or 1
         numbers.append(parallelism)
         self.clock.at += self.work / parallelism
         step = OperatorState("aggregate-1", {}, (), parallelism)
@@ -116,7 +116,7 @@ def test_a_step_that_a_person_rescaled_keeps_its_number_while_the_others_are_sca
     job = Simulated(tmp_path, work=6.0)
     job.ask(5, step="aggregate-1")
     assert job.epochs(10)[-1] == 2
-    assert job.rescaling.subtasks(is_backlog=False).steps == {"aggregate-1": 5}
+    assert job.rescaling.subtasks(is_initial_backlog=False).steps == {"aggregate-1": 5}
 
 
 def test_an_epoch_that_is_no_new_one_is_not_measured(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from mixedmode.keys import KeySchema
 from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
-from mixedmode.plan.stages import DEAD_LETTER, LATE, JobPlan, KeyedStage, SqlText
+from mixedmode.plan.stages import DEAD_LETTER, LATE, JobPlan, KeyedStage, SourceRows, SqlText
 from mixedmode.process import Context, KeyedProcessFunction, ListState, MapState, Record, ReducingState, Ttl, ValueState
 from mixedmode.time import Strategy
 
@@ -75,7 +75,7 @@ def stage_of(step: KeyedAggregateStep | ProcessStep) -> KeyedStage:
     )
 
 
-def explained(job: Job, *, sql: str = "") -> list[str]:
+def explained(job: Job, *, sql: str = "", source_rows: SourceRows | None = SourceRows()) -> list[str]:  # noqa: B008
     """The lines of a job of one keyed step, and maybe sql after it."""
     spec = job.write(Sink.parquet("/out")).spec
     (step,) = (step for step in spec.steps if isinstance(step, KeyedAggregateStep | ProcessStep))
@@ -99,8 +99,16 @@ def explained(job: Job, *, sql: str = "") -> list[str]:
         sources_read=("clicks",),
         strategies={"clicks": strategy},
         side_sinks=sinks,
+        source_rows=source_rows,
     )
     return explain_plan(spec, plan, cores=1).splitlines()
+
+
+def test_a_source_that_is_read_twice_says_why() -> None:
+    windowed = job().key_by("k").window(tumbling="1h").aggregate(n="count(*)")
+    said = "  read twice  the second time for event times alone: the steps do not get every record as it is"
+    assert said in explained(windowed, source_rows=None)
+    assert said not in explained(windowed)
 
 
 def test_a_windowed_job_is_told_from_its_watermark_to_its_late_records() -> None:

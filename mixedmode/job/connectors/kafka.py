@@ -43,6 +43,7 @@ class KafkaSources:
         bounded: bool | None = None,
         options: Mapping[str, SparkValue] | None = None,
         max_records_per_epoch: int | None = None,
+        backlog_lag_records: int | None = None,
     ) -> KafkaSourceSpec:
         """One topic or several, or all whose names a pattern matches. Needs Spark's Kafka connector (docs/kafka.md).
 
@@ -73,6 +74,7 @@ class KafkaSources:
             ("bounded",): bounded,
             ("options",): options,
             ("max-records-per-epoch",): max_records_per_epoch,
+            ("backlog-lag-records",): backlog_lag_records,
         }
         return checked(KafkaSourceSpec, {"format": "kafka", **nested(values)}, place="Source.kafka")
 
