@@ -45,7 +45,7 @@ def count_and_sum(key_type: str = "int64") -> KeyedStage:
         event_time=None,
         is_changelog=False,
         operator=AggregateOperator(aggregator(), key_schema, is_changelog=False, emits_retractions=False),
-        description="count and sum",
+        identity={},
     )
 
 

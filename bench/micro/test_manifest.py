@@ -55,7 +55,7 @@ def _manifest() -> Manifest:
         max_parallelism=128,
         sources={"events": SourceProgress(10_000_000, 1_700_000_000_000_000, 1_700_000_000_000_000)},
         offsets='v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000}\n{"logOffset":16}',
-        operators=(OperatorState("aggregate-1", {"states": [{"id": 0, "name": "aggregate"}]}, runs),),
+        operators=(OperatorState("aggregate-1", {"states": [{"id": 0, "name": "aggregate"}]}, runs, parallelism=2),),
         outputs=outputs,
         records_in=500_000,
         rows_out=1_600_000,

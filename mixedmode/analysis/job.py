@@ -33,6 +33,7 @@ from mixedmode.config.drift import Drift
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.fingerprint import step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator, argument_name
 from mixedmode.operators.interface import TIME_COLUMN
@@ -264,7 +265,7 @@ class _Chain:
                 event_time=None,
                 is_changelog=True,
                 operator=UpsertOperator(keys, tuple(rest)),
-                description="upsert",
+                identity=step_fingerprint("upsert"),
             )
         )
 

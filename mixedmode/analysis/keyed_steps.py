@@ -14,10 +14,11 @@ from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
 from mixedmode.operators.process import FunctionReference, ProcessOperator
-from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
+from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
 from mixedmode.plan.stages import KeyedStage, SqlText
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources import parse_ddl
@@ -75,7 +76,7 @@ class AggregateStage:
             event_time=given.event_time,
             is_changelog=given.is_changelog,
             operator=operator,
-            description=description(step, columns, operator),
+            identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
             late_fields=() if step.late is None else tuple(arrow_fields(given.frame.schema)),
         )
 
@@ -129,7 +130,7 @@ class ProcessStage:
             event_time=given.event_time,
             is_changelog=False,
             operator=operator,
-            description=f"process by ({', '.join(f'{field.name} {field.type}' for field in keys)})",
+            identity=step_fingerprint("process", keys),
         )
 
     def _check_function(self, operator: ProcessOperator) -> None:

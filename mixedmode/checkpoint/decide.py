@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mixedmode.changes import changes
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Generation, JobIdentity, PathTaken
 
 __all__ = [
@@ -306,7 +307,7 @@ def _differences(wanted: JobIdentity, stored: JobIdentity) -> Iterator[str]:
         elif now is None:
             yield f"step {operator_id!r} was removed"
         elif before != now:
-            yield f"step {operator_id!r} was changed (stored {before!r}, now {now!r})"
+            yield f"step {operator_id!r} was changed ({changes(before, now)})"
 
 
 def _refusal(differences: list[str], latest: Epoch | None) -> str:

@@ -10,9 +10,10 @@ Invariants (tests/checkpoint/test_decide_restore.py):
   I3  no step begins in the middle of its input
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from mixedmode.changes import changes
 from mixedmode.checkpoint.decide import Refused
 from mixedmode.checkpoint.types import JobIdentity
 
@@ -72,7 +73,7 @@ def decide_restore(wanted: Program, stored: JobIdentity, *, allow_dropped: bool)
     return Restorable(tuple(kept), tuple(added), tuple(lost), changes_output=bool(added or dropped))
 
 
-def _steps(identity: JobIdentity) -> dict[str, str]:
+def _steps(identity: JobIdentity) -> dict[str, Mapping[str, object]]:
     return {step: fingerprint for step, fingerprint in identity.operators.items() if step != _SOURCES}
 
 
@@ -85,11 +86,11 @@ def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
         )
     sources, sources_now = stored.operators.get(_SOURCES), now.operators.get(_SOURCES)
     if sources != sources_now:
-        yield f"the sources were changed (stored {sources!r}, now {sources_now!r}), and Spark knows them by their order"
+        yield f"the sources were changed ({changes(sources, sources_now)}), and Spark knows them by their order"
     for step, fingerprint in stored.operators.items():
         is_other = step in now.operators and now.operators[step] != fingerprint
         if step != _SOURCES and is_other and step not in wanted.stateless:
-            yield f"step {step!r} was changed (stored {fingerprint!r}, now {now.operators[step]!r})"
+            yield f"step {step!r} was changed ({changes(fingerprint, now.operators[step])})"
 
 
 def _misplaced(kept: list[str], before: list[str], now: list[str]) -> Iterator[str]:

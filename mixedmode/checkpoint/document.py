@@ -6,7 +6,7 @@ The one idea: there is exactly one way to write a document, so a reader writes i
 a single bit (cut short, flipped, edited by hand, duplicate keys) is damaged. `checksum` is xxh3_64 over the content
 as it is written. Keys keep the order in which they were given; text is UTF-8, not escaped; there is no NaN.
 
-Older formats stay readable: a kind names them, and whoever decodes a document is told which one it is of.
+Each kind has one format, whose version is in the document, so that a program refuses the documents of a later one.
 
 Invariants (tests/checkpoint/test_manifest.py):
   I1  decode(encode(content)) == content
@@ -15,33 +15,21 @@ Invariants (tests/checkpoint/test_manifest.py):
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.errors import CorruptStateError
 
-__all__ = ["Document", "DocumentKind", "NewerFormatError", "damaged", "decode_document", "encode_document"]
+__all__ = ["DocumentKind", "NewerFormatError", "damaged", "decode_document", "encode_document"]
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """A kind of document, the format of it that this version writes, and older ones that it reads, too.
-
-    `noun` is for messages.
-    """
+    """A kind of document, and the version of its format. `noun` is for messages."""
 
     kind: str
     format_version: int
     noun: str
-    older_formats: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A document that was proven whole: the format that it is written in, and its content as JSON bytes."""
-
-    format_version: int
-    content: bytes
 
 
 class NewerFormatError(CorruptStateError):
@@ -55,8 +43,8 @@ def encode_document(kind: DocumentKind, content: Mapping[str, object]) -> bytes:
     return head[:-1] + b',"content":' + body + b"}\n"
 
 
-def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> Document:
-    """A document from its bytes, proven whole.  `where` names the object in messages.
+def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> bytes:
+    """The content of a document as JSON, proven whole.  `where` names the object in messages.
 
     Raises CorruptStateError when it is damaged or is something else, NewerFormatError if a later mixedmode wrote it.
     """
@@ -67,11 +55,11 @@ def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> Document:
     if not isinstance(envelope, dict) or envelope.get("kind") != kind.kind:
         found = envelope.get("kind") if isinstance(envelope, dict) else None
         raise damaged(kind, where, f"something else was put in its place, kind={found!r}, expected={kind.kind!r}")
-    version = _readable_version(kind, envelope.get("format_version"), where)
+    _check_version(kind, envelope.get("format_version"), where)
     content = envelope.get("content")
-    if not isinstance(content, dict) or _encoded(replace(kind, format_version=version), content) != data:
+    if not isinstance(content, dict) or _encoded(kind, content) != data:
         raise damaged(kind, where, f"its checksum does not match its content, checksum={envelope.get('checksum')!r}")
-    return Document(version, _dumps(content))
+    return _dumps(content)
 
 
 def damaged(kind: DocumentKind, where: str, why: str) -> CorruptStateError:
@@ -82,15 +70,14 @@ def damaged(kind: DocumentKind, where: str, why: str) -> CorruptStateError:
     )
 
 
-def _readable_version(kind: DocumentKind, version: object, where: str) -> int:
-    for readable in (kind.format_version, *kind.older_formats):
-        if version == readable:  # true and 1.0 equal 1 too; they fail when the document is written again
-            return readable
+def _check_version(kind: DocumentKind, version: object, where: str) -> None:
+    if version == kind.format_version:  # true and 1.0 equal 1 too; they fail when the document is written again
+        return
     if isinstance(version, int) and version > kind.format_version:
         msg = (
             f"{kind.noun} was written by a newer mixedmode than this one. Nothing was changed. Start the job with the "
             f"version that wrote it, or a later one. file={where}, format_version={version}, "
-            f"newest_readable={kind.format_version}"
+            f"readable={kind.format_version}"
         )
         raise NewerFormatError(msg)
     raise damaged(kind, where, f"its format is not one that mixedmode ever wrote, format_version={version!r}")

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.source_log import ends_of
 from mixedmode.checkpoint.spark_log import entry_problem, files_after
 from mixedmode.checkpoint.types import Epoch, GoingBack, Manifest
 from mixedmode.crash_points import reach
@@ -44,7 +45,7 @@ def go_back(log: CheckpointLog, to: Manifest, back: GoingBack, *, take_back: Cal
     taken_back = take_back(to.epoch)
     reach("go-back", to.epoch)
     log.check_newest(to.epoch, own=back.generation)
-    log.store.delete(files_after(spark_listing(log), to.epoch, to.offsets))
+    log.store.delete(files_after(spark_listing(log), to.epoch, ends_of(to.source_logs)))
     log.check_newest(to.epoch, own=back.generation)
     later = [epoch for epoch in reversed(log.epochs()) if epoch > to.epoch]
     log.store.delete([paths.manifest_path(epoch) for epoch in later])
@@ -70,13 +71,14 @@ def repair_spark_log(log: CheckpointLog, retained: Sequence[Manifest]) -> tuple[
     newest = retained[-1]
     if newest.is_final:  # Spark has no entry for it, and does not start any more
         return ()
-    before = next((one for one in retained if one.epoch == newest.epoch - 1), newest)
-    wanted = {paths.SPARK_METADATA: _metadata(log), paths.spark_offsets_path(newest.epoch): newest.offsets}
+    before = next((one for one in retained if one.epoch == newest.epoch - 1), None)
+    known = {paths.spark_offsets_path(one.epoch): one.offsets for one in (before, newest) if one is not None}
+    wanted = {paths.SPARK_METADATA: _metadata(log), **known}
     if newest.epoch > 0:
-        wanted[paths.spark_offsets_path(Epoch(newest.epoch - 1))] = before.offsets
+        wanted.setdefault(paths.spark_offsets_path(Epoch(newest.epoch - 1)), newest.offsets)
     unneeded = [paths.spark_offsets_path(Epoch(newest.epoch + 1))]
     unneeded += [paths.spark_commits_path(Epoch(epoch)) for epoch in (newest.epoch - 1, newest.epoch) if epoch >= 0]
-    repaired = [path for path, text in wanted.items() if _rewrite_if_damaged(log, path, text)]
+    repaired = [path for path, text in wanted.items() if _rewrite_if_damaged(log, path, text, is_known=path in known)]
     repaired += [path for path in unneeded if _delete_if_damaged(log, path)]
     return tuple(repaired)
 
@@ -85,10 +87,11 @@ def _metadata(log: CheckpointLog) -> str:
     return json.dumps({"id": str(uuid.uuid5(uuid.NAMESPACE_URL, log.store.url))})
 
 
-def _rewrite_if_damaged(log: CheckpointLog, path: str, text: str) -> bool:
+def _rewrite_if_damaged(log: CheckpointLog, path: str, text: str, *, is_known: bool) -> bool:
+    """is_known: whether `text` is what Spark wrote, so that any other is damage."""
     data = log.store.get(path)
     checksum = paths.spark_checksum_path(path)
-    if data is not None and not _is_damaged(log, path, data):
+    if data is not None and not _is_damaged(log, path, data) and (data == text.encode() or not is_known):
         return False
     log.store.delete([checksum])  # of what was there; without one, an entry is taken as it is
     log.store.put(path, text.encode())

@@ -3,17 +3,11 @@
 The one idea: the dataclasses are the format. A document holds the fields of its dataclass under their own names, in
 their order; a changed field is a new format version. The bytes are pinned by tests/checkpoint/test_manifest.py.
 
-Formats of the manifest, all of which are read:
-    3  the one that is written
-    2  without clipped runs, the parallelism of each operator, and list state
-    1  as 2, and without sinks by name, splits, the job's watermark and clock, late and early records, the final epoch
-
 Who writes what: job.json, generations/* and manifests/* are written by the driver, create-once, never changed.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,8 +33,7 @@ __all__ = [
 
 T = TypeVar("T", bound="DataclassInstance")
 
-_NOTHING_TO_STRIP: Mapping[int, Callable[[dict[str, Any]], None]] = {}
-_MANIFEST = DocumentKind("mixedmode-manifest", 3, "the manifest of a checkpoint", older_formats=(1, 2))
+_MANIFEST = DocumentKind("mixedmode-manifest", 3, "the manifest of a checkpoint")
 _JOB = DocumentKind("mixedmode-job", 1, "the identity of the job")
 _GENERATION = DocumentKind("mixedmode-generation", 1, "the record of a start of the job")
 
@@ -57,7 +50,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(data: bytes, *, where: str) -> Manifest:
     """Inverse of encode_manifest.  Raises CorruptStateError (restore) for bytes that it did not give."""
-    return decode_as(_MANIFEST, Manifest, data, where=where, strip={1: _strip_to_format_1, 2: _strip_to_format_2})
+    return decode_as(_MANIFEST, Manifest, data, where=where)
 
 
 def encode_identity(identity: JobIdentity) -> bytes:
@@ -85,35 +78,22 @@ def encode_as(kind: DocumentKind, value: "DataclassInstance") -> bytes:
     return encode_document(kind, asdict(value))
 
 
-def decode_as(
-    kind: DocumentKind,
-    cls: type[T],
-    data: bytes,
-    *,
-    where: str,
-    strip: Mapping[int, Callable[[dict[str, Any]], None]] = _NOTHING_TO_STRIP,
-) -> T:
-    """Inverse of encode_as.  Raises CorruptStateError if it is damaged or its fields are not those of `cls`.
-
-    An older format lacks fields that have defaults in `cls`; strip[format] takes them out of a content again.
-    """
+def decode_as(kind: DocumentKind, cls: type[T], data: bytes, *, where: str) -> T:
+    """Inverse of encode_as.  Raises CorruptStateError if it is damaged or its fields are not those of `cls`."""
     try:
-        document = decode_document(kind, data, where=where)
+        content = decode_document(kind, data, where=where)
     except NewerFormatError:
         if _has_only_its_version_changed(kind, cls, data):
             raise damaged(kind, where, "its format version was changed") from None
         raise
-    found = replace(kind, format_version=document.format_version)
+    why = f"its fields are not those of format {kind.format_version}"
     try:
-        value = _adapter(cls).validate_json(document.content, strict=True)
+        value = _adapter(cls).validate_json(content, strict=True)
     except ValidationError as error:
-        raise damaged(kind, where, f"its fields are not those of format {found.format_version}") from error
+        raise damaged(kind, where, why) from error
     assert isinstance(value, cls), value
-    content = asdict(value)
-    if document.format_version in strip:
-        strip[document.format_version](content)
-    if encode_document(found, content) != data:  # a field too many, or one that its format should have
-        raise damaged(kind, where, f"its fields are not those of format {found.format_version}")
+    if encode_as(kind, value) != data:  # a field too many, or one that the format should have
+        raise damaged(kind, where, why)
     return value
 
 
@@ -128,26 +108,6 @@ def _has_only_its_version_changed(kind: DocumentKind, cls: "type[DataclassInstan
     except CorruptStateError:
         return False
     return True
-
-
-def _strip_to_format_2(manifest: dict[str, Any]) -> None:
-    del manifest["list_states"]
-    del manifest["backlog_sources"]
-    for operator in manifest["operators"]:
-        del operator["parallelism"]
-        for run in operator["runs"]:
-            del run["clipped_from"]
-
-
-def _strip_to_format_1(manifest: dict[str, Any]) -> None:
-    _strip_to_format_2(manifest)
-    added = ("watermark_us", "clock_ms", "is_final", "records_late", "records_ahead", "records_skipped", "output_names")
-    for name in added:
-        del manifest[name]
-    for progress in manifest["sources"].values():
-        del progress["splits"]
-    for output in manifest["outputs"]:
-        del output["sink"]
 
 
 @cache

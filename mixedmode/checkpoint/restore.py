@@ -21,12 +21,22 @@ from mixedmode.checkpoint.decide_restore import Restorable
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.moved_inputs import moved_entry, spark_url
 from mixedmode.checkpoint.savepoint import REQUESTS_AT_ONCE, Savepoint, SavepointFile
+from mixedmode.checkpoint.source_log import log_of
+from mixedmode.checkpoint.spark_log import source_entries_read
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
+from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest, SourceLog
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 
-__all__ = ["Restoration", "check_moved", "commit_restored", "copy_restored", "is_restored", "restored_manifest"]
+__all__ = [
+    "Restoration",
+    "check_moved",
+    "commit_restored",
+    "copy_restored",
+    "is_restored",
+    "moved_logs",
+    "restored_manifest",
+]
 
 _NO_GENERATION = Generation(0)
 
@@ -65,6 +75,22 @@ def restored_manifest(
         outputs=tuple(file for file in stored.outputs if file.sink in outputs),
         output_names=tuple(name for name in stored.output_names if name in outputs),
     )
+
+
+def moved_logs(
+    source: ObjectStore, savepoint: Savepoint, manifest: Manifest, moved: Mapping[str, str]
+) -> tuple[SourceLog, ...]:
+    """Return the source logs of a savepoint's manifest as they are under the new names of moved files."""
+    listing = [file.path for file in savepoint.files]
+    found = []
+    for log in manifest.source_logs:
+        if not moved or log.end is None:
+            found.append(log)
+            continue
+        names = source_entries_read(listing, {log.source: log.end})
+        entries = [moved_entry(source.get(name) or b"", moved)[0] for name in names]
+        found.append(log_of(entries, log.source, log.end))
+    return tuple(found)
 
 
 def check_moved(given: Restoration) -> None:

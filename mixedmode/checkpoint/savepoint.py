@@ -29,9 +29,11 @@ from mixedmode.checkpoint.gc import Collected
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import decode_as, decode_manifest, encode_as
+from mixedmode.checkpoint.source_log import ends_of
 from mixedmode.checkpoint.spark_log import entry_problem, files_up_to, source_entries_read
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, JobIdentity, Manifest, RunFile
+from mixedmode.checkpoint.verify import source_log_problem
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 
@@ -229,14 +231,19 @@ def _newest_copied(log: CheckpointLog, target: ObjectStore) -> tuple[Manifest, t
 def _copied(log: CheckpointLog, manifest: Manifest, target: ObjectStore) -> Iterator[SavepointFile]:
     """Copies a checkpoint, file by file.  Raises CorruptStateError for a file that is damaged or missing."""
     listing = [path for path, _ in log.store.list(paths.SPARK)]
-    missing = sorted(set(source_entries_read(listing, manifest.offsets)) - set(listing))
+    ends = ends_of(manifest.source_logs)
+    missing = sorted(set(source_entries_read(listing, ends)) - set(listing))
     if missing:
         raise _damaged(log, missing[0], "it is missing")
     manifest_path, offsets_path = paths.manifest_path(manifest.epoch), paths.spark_offsets_path(manifest.epoch)
     yield _written(target, offsets_path, manifest.offsets.encode())
-    for path in files_up_to(listing, manifest.epoch, manifest.offsets):
+    for path in files_up_to(listing, manifest.epoch, ends):
         if path != offsets_path:
             yield _written(target, path, _whole_log_entry(log, path))
+    for source_log in manifest.source_logs:
+        problem = source_log_problem(target, listing, source_log)
+        if problem is not None:
+            raise _damaged(log, *problem)
     runs = {run.path: run for run in _runs(manifest)}.values()
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         yield from pool.map(lambda run: _copied_run(log, run, target), runs)

@@ -2,10 +2,10 @@
 
 The one idea: offsets and commits are numbered by epoch, but each source numbers its own entries, and the two counts
 drift apart (a source without news in an epoch, a crash between a source's entry and Spark's). So how far a source's log
-belongs to an epoch stands in the text of offsets/<epoch>, which the manifest holds. A source entry beyond it does no
-harm: Spark takes what it names as new in the next epoch. One too few would be read a second time. Hence where the text
-does not say how far a source's log goes (a source of another kind, one that is read twice, no text), all of it counts
-as needed, none as later.
+belongs to an epoch stands in the text of offsets/<epoch>, and the manifest holds it by source (`source_logs`). A source
+entry beyond it does no harm: Spark takes what it names as new in the next epoch. One too few would be read a second
+time. Hence where nothing says how far a source's log goes (a source that is no log of files, or had nothing yet), all
+of it counts as needed, none as later.
 
 Invariants (tests/checkpoint/test_spark_log.py):
   I1  no file is both needed up to an epoch and later than it
@@ -14,7 +14,7 @@ Invariants (tests/checkpoint/test_spark_log.py):
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import is_hadoop_checksum_of
@@ -25,11 +25,9 @@ __all__ = [
     "entry_problem",
     "epochs_done",
     "files_after",
-    "files_in_entries",
     "files_up_to",
     "lines_by_source",
     "newest_begun",
-    "only_source_log_end",
     "source_entries_read",
     "source_lines",
     "source_log_ends",
@@ -39,17 +37,20 @@ __all__ = [
 _ENTRIES_NEEDED = 2
 #: the lines of an offset log entry before those of the sources: its version, and the settings of the epoch
 _HEAD_LINES = 2
+#: the first line of an entry
+_VERSIONS = {"v1", "v2"}
+_NOTHING: Mapping[int, int] = {}
 #: what stands in the line of a source that has had nothing
 _NOTHING_YET = "-"
 
 
-def files_up_to(listing: Iterable[str], epoch: Epoch, offsets: str = "") -> tuple[str, ...]:
+def files_up_to(listing: Iterable[str], epoch: Epoch, ends: Mapping[int, int] = _NOTHING) -> tuple[str, ...]:
     """What Spark needs to go on after `epoch`, without checksum files; in the order in which to write them.
 
-    listing: paths relative to the checkpoint folder. offsets: the text of offsets/<epoch> (Manifest.offsets).
+    listing: paths relative to the checkpoint folder. ends: {source: its newest entry of the epoch}
+    (Manifest.source_logs).
     """
     paths_there = list(listing)
-    ends = _ends_told(paths_there, offsets)
     entries = [(file, path) for file, path in _entries(paths_there) if not file.is_checksum]
     sources = [(file, path) for file, path in entries if _is_of_sources_up_to(file, ends)]
     needed = [path for path in paths_there if path == paths.SPARK_METADATA]
@@ -60,14 +61,13 @@ def files_up_to(listing: Iterable[str], epoch: Epoch, offsets: str = "") -> tupl
     return tuple(needed)
 
 
-def files_after(listing: Iterable[str], epoch: Epoch, offsets: str = "") -> tuple[str, ...]:
+def files_after(listing: Iterable[str], epoch: Epoch, ends: Mapping[int, int] = _NOTHING) -> tuple[str, ...]:
     """Everything of Spark's log that is later than `epoch`, checksum files included, as files_up_to.
 
     In the order in which deleting is safe at a crash: the offsets, from the newest to the oldest, then what they refer
     to, then the commits, of which the newest is the last to go: by it `epochs_done` tells that Spark is ahead.
     """
     paths_there = list(listing)
-    ends = _ends_told(paths_there, offsets)
     later = [(file, path) for file, path in _entries(paths_there) if _is_later(file, epoch, ends)]
     return tuple(path for _, path in sorted(later, key=lambda entry: _deletion_rank(entry[0])))
 
@@ -92,31 +92,22 @@ def newest_begun(listing: Iterable[str]) -> Epoch | None:
     return Epoch(max(begun)) if begun else None
 
 
-def source_entries_read(listing: Iterable[str], offsets: str) -> tuple[str, ...]:
-    """The source entries that Spark reads when it starts from `offsets`, by name, whether they are there or not.
+def source_entries_read(listing: Iterable[str], ends: Mapping[int, int]) -> tuple[str, ...]:
+    """The source entries that Spark reads when it starts from `ends`, by name, whether they are there or not.
 
-    These are the newest compact entry that `offsets` includes, and all after it.
+    These are the newest compact entry up to the end of each source, and all after it.
     """
     paths_there = list(listing)
     entries = [(file, path) for file, path in _entries(paths_there) if not file.is_checksum]
     there = {(file.source, file.number): path for file, path in entries if file.source is not None}
     compact = [file for file, _ in entries if file.is_compact]
     needed = []
-    for source, end in _ends_told(paths_there, offsets).items():
+    for source, end in ends.items():
         first = max((file.number for file in compact if file.source == source and file.number <= end), default=0)
         needed += [
             there.get((source, number), paths.spark_source_path(source, number)) for number in range(first, end + 1)
         ]
     return tuple(needed)
-
-
-def files_in_entries(entries: Iterable[bytes], numbers: range) -> tuple[str, ...]:
-    """URIs of the files that entries of a file source name as new in the micro-batches `numbers` of its own count.
-
-    Compact entries also name files of entries before them, which are passed over unless they are in `numbers`.
-    """
-    named = [json.loads(line) for entry in entries for line in entry.decode().splitlines()[1:] if line]
-    return tuple(file["path"] for file in named if file["batchId"] in numbers)
 
 
 def entry_problem(data: bytes, checksum: bytes | None, *, has_version: bool = True) -> str | None:
@@ -127,25 +118,28 @@ def entry_problem(data: bytes, checksum: bytes | None, *, has_version: bool = Tr
     if checksum is not None:
         return None if is_hadoop_checksum_of(checksum, data) else "does not match its checksum"
     try:
-        version, *lines = (("" if has_version else "v\n") + data.decode()).split("\n")
+        version, *lines = (("" if has_version else "v1\n") + data.decode()).split("\n")
         for line in lines:
             if line != _NOTHING_YET:
                 json.loads(line)
     except ValueError:
         return "cannot be read"
-    return None if version.startswith("v") and lines else "is cut short"
+    if not version.startswith("v") or not lines:
+        return "is cut short"
+    return None if version in _VERSIONS else "has a version that Spark cannot read"
 
 
-def source_log_ends(offsets: str) -> Mapping[int, int]:
-    r"""{number of a source: its newest entry} as an offset log entry has it; only of sources with such a log (files).
+def source_log_ends(offsets: str, line_sources: Sequence[int]) -> Mapping[int, int]:
+    r"""Return {number of a source: its newest entry} as an offset log entry has it, of sources with a log of files.
 
-    >>> source_log_ends('v1\n{"batchWatermarkMs":0}\n{"logOffset":7}\n-\n12')
-    {0: 7}
-    >>> source_log_ends('v1\n{"batchWatermarkMs":0}\n{"logOffset":7}\n{"logOffset":7}\n12')
+    line_sources: the number of the source of each line. A query that reads a source more than once has a line for each
+    time (a job with several sources does), and the source has one log.
+
+    >>> source_log_ends('v1\n{"batchWatermarkMs":0}\n{"logOffset":7}\n-\n12\n{"logOffset":7}', (0, 1, 2, 0))
     {0: 7}
     """
     ends = {}
-    for source, line in enumerate(source_lines(offsets)):
+    for source, line in zip(line_sources, offsets.split("\n")[_HEAD_LINES:], strict=False):
         try:
             said = json.loads(line)
         except ValueError:
@@ -154,12 +148,6 @@ def source_log_ends(offsets: str) -> Mapping[int, int]:
         if isinstance(end, int):
             ends[source] = end
     return ends
-
-
-def only_source_log_end(offsets: str) -> int | None:
-    """The newest entry of a query's source that has a log, if it is the only one; else None."""
-    ends = source_log_ends(offsets)
-    return ends.get(0) if len(source_lines(offsets)) == 1 else None
 
 
 def lines_by_source(offsets: str, counts: Mapping[str, int], *, has_clock: bool) -> Mapping[str, tuple[str, ...]]:
@@ -188,18 +176,6 @@ def source_lines(offsets: str) -> list[str]:
     half = len(lines) // 2
     is_twice = lines[:half] == lines[half : 2 * half]
     return lines[:half] + lines[2 * half :] if half and is_twice else lines
-
-
-def _ends_told(listing: Iterable[str], offsets: str) -> Mapping[int, int]:
-    """source_log_ends, if the lines of `offsets` are the sources of the listing, one by one; else nothing is told.
-
-    A query whose SQL reads a source more than once has a line for each time, but the source has one log. Then there are
-    more lines than logs, and the last line with anything is of no log that is there.
-    """
-    lines = source_lines(offsets)
-    there = {file.source for file, _ in _entries(listing)}
-    has_all = all(line in {"", _NOTHING_YET} or source in there for source, line in enumerate(lines))
-    return source_log_ends(offsets) if has_all or len(lines) == 1 else {}
 
 
 def _entries(listing: Iterable[str]) -> Iterator[tuple[SparkLogFile, str]]:

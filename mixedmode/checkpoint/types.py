@@ -29,6 +29,7 @@ __all__ = [
     "PathTaken",
     "Redistribution",
     "RunFile",
+    "SourceLog",
     "SourceProgress",
     "StagedFile",
 ]
@@ -45,11 +46,14 @@ Redistribution = Literal["split", "union"] | None
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """What must stay the same for stored state to be readable.  `operators` is {operator id: fingerprint}."""
+    """What must stay the same for stored state to be readable.
+
+    `operators` is {operator id: fingerprint}; a fingerprint is JSON (mixedmode/job/fingerprint.py).
+    """
 
     name: str
     max_parallelism: int
-    operators: Mapping[str, str]
+    operators: Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,13 @@ class OperatorState:
     """The whole keyed state of one operator after an epoch: `runs` oldest to newest, laid over each other.
 
     `state_schema` is any mapping that JSON gives back unchanged (string keys; lists, not tuples; no NaN). `parallelism`
-    is the number of its subtasks in the epoch; None in a manifest of an older format, which has one for all.
+    is the number of its subtasks in the epoch.
     """
 
     operator_id: str
     state_schema: Mapping[str, object]
     runs: tuple[RunFile, ...]
-    parallelism: int | None = None
+    parallelism: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,20 @@ class SourceProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLog:
+    """How far Spark's log of a source belongs to an epoch, and the checksum of that part (checkpoint/source_log.py).
+
+    `source` is Spark's number of it, `end` its newest entry, `files` how many files are named up to there. `end` is
+    None for a source that is no log of files; the checksum is then of its entry 0.
+    """
+
+    source: int
+    end: int | None
+    files: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One committed epoch. The manifest existing *is* the commit; files that no manifest names do not exist.
 
@@ -139,14 +157,15 @@ class Manifest:
     function failed on them, and on-error is skip) count this epoch only.
 
     `watermark_us` is the job's watermark after the epoch, `clock_ms` the processing time that the epoch was given; each
-    None where there is none, as in format 1. `output_names` are the outputs that the job had, "" being the main one.
+    None where there is none. `output_names` are the outputs that the job had, "" being the main one.
 
     `is_final`: the input has ended, everything has fired, and no epoch comes after this one. Spark has no entry for
     such an epoch, so `offsets` is "".
 
     `parallelism` is what the job was asked for; a step may have one of its own. `list_states` are by step.
 
-    `backlog_sources` are the sources that were in backlog in this epoch, in order of their names.
+    `backlog_sources` are the sources that were in backlog in this epoch, in order of their names. `source_logs` are the
+    parts of Spark's logs of sources that the epoch and those before it have read.
     """
 
     job: str
@@ -174,6 +193,7 @@ class Manifest:
     output_names: tuple[str, ...] = ("",)
     list_states: tuple[ListState, ...] = ()
     backlog_sources: tuple[str, ...] = ()
+    source_logs: tuple[SourceLog, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

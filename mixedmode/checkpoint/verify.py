@@ -23,12 +23,22 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.document import NewerFormatError
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.source_log import beginning, ends_of, log_of
 from mixedmode.checkpoint.spark_log import entry_problem, source_entries_read
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch, GoingBack, Manifest, RunFile, StagedFile
+from mixedmode.checkpoint.types import (
+    CheckedCheckpoint,
+    Damage,
+    Epoch,
+    GoingBack,
+    Manifest,
+    RunFile,
+    SourceLog,
+    StagedFile,
+)
 from mixedmode.errors import CorruptStateError
 
-__all__ = ["Output", "Verifier", "file_problem"]
+__all__ = ["Output", "Verifier", "file_problem", "source_log_problem"]
 
 _THREADS = 4  # one reads while others hash; more only compete for the disk
 
@@ -99,8 +109,10 @@ class Verifier:
             if file.sink in self.outputs:
                 key = f"output {file.sink} {file.staged_path} {file.final_path} {file.bytes} {file.checksum}"
                 yield key, partial(self._check_output, file)
-        for path in source_entries_read(self.spark_listing, manifest.offsets):
+        for path in source_entries_read(self.spark_listing, ends_of(manifest.source_logs)):
             yield f"spark {path}", partial(self._check_entry, path)
+        for log in manifest.source_logs if self.reads else ():
+            yield f"source log {log}", partial(self._check_source_log, log)
         yield f"range {manifest.epoch}", partial(self._check_range, manifest)
 
     def _check_run(self, run: RunFile) -> Damage | None:
@@ -119,6 +131,13 @@ class Verifier:
             problem = _entry_problem(self.log.store, path)
         return None if problem is None else self._spark_damage(path, f"a source's entry in Spark's log {problem}")
 
+    def _check_source_log(self, log: SourceLog) -> Damage | None:
+        """The content of a log, where its entries are as far as they tell themselves whole: one damage is told once."""
+        if any(map(self._check_entry, source_entries_read(self.spark_listing, ends_of([log])))):
+            return None
+        found = source_log_problem(self.log.store, self.spark_listing, log)
+        return None if found is None else self._spark_damage(*found)
+
     def _check_range(self, manifest: Manifest) -> Damage | None:
         """A whole entry of Spark's that says something else than the manifest. A damaged one can be written anew."""
         path = paths.spark_offsets_path(manifest.epoch)
@@ -129,6 +148,27 @@ class Verifier:
 
     def _spark_damage(self, path: str, why: str) -> Damage:
         return Damage("spark", f"{self.log.store.url}/{path}", why)
+
+
+def source_log_problem(store: ObjectStore, listing: Sequence[str], log: SourceLog) -> tuple[str, str] | None:
+    """Return (path, what is wrong) if the content of a source's log is not what was committed; None if it is.
+
+    It reads all entries that Spark would read, and asks for no checksum files of Hadoop.
+    """
+    names: Sequence[str] = (paths.spark_source_path(log.source, 0),)
+    if log.end is not None:
+        names = source_entries_read(listing, {log.source: log.end})
+    entries = [data for name in names if (data := store.get(name)) is not None]
+    if len(entries) < len(names):
+        return names[-1], "a source's entry in Spark's log, or one before it, is missing"
+    try:
+        found = beginning(log.source, entries[0]) if log.end is None else log_of(entries, log.source, log.end)
+    except ValueError:
+        return names[-1], "a source's entry in Spark's log, or one before it, cannot be read"
+    if found == log:
+        return None
+    why = f"a source's log is not what was committed, files={found.files}, files_committed={log.files}"
+    return names[-1], why
 
 
 def file_problem(store: ObjectStore, path: str, *, size: int, checksum: str, reads: bool) -> str | None:

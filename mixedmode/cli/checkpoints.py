@@ -137,7 +137,7 @@ def operator_table(manifest: Manifest) -> Table:
         ranges = sorted({(run.key_group_start, run.key_group_end) for run in operator.runs})
         table.add_row(
             operator.operator_id,
-            str(operator.parallelism or manifest.parallelism),
+            str(operator.parallelism),
             str(len(operator.runs)),
             f"{sum(run.entries for run in operator.runs):,}",
             human_bytes(state_bytes(operator.runs)),
@@ -163,12 +163,9 @@ def list_table(manifest: Manifest) -> Table:
 
 
 def watermark_text(manifest: Manifest) -> str:
-    """The job's watermark; a manifest of format 1 has only those of its sources."""
+    """The job's watermark as a time."""
     watermark_us = manifest.watermark_us
-    if watermark_us is None:
-        of_sources = [p.watermark_us for p in manifest.sources.values() if p.watermark_us is not None]
-        watermark_us = min(of_sources, default=MIN_TIME_US)
-    if watermark_us == MIN_TIME_US:
+    if watermark_us is None or watermark_us == MIN_TIME_US:
         return "none"
     if watermark_us == MAX_TIME_US:
         return "end of input"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.table import Table
 
+from mixedmode.changes import fingerprint_text
 from mixedmode.checkpoint.savepoint import (
     Savepoint,
     dispose_savepoint,
@@ -60,7 +61,7 @@ def inspect_report(store: ObjectStore, savepoint: Savepoint) -> Group:
         f"watermark    {watermark_text(manifest)}",
         f"parallelism  {manifest.parallelism}, of at most {savepoint.job.max_parallelism}",
     ]
-    lines += [f"{step}: {fingerprint}" for step, fingerprint in savepoint.job.operators.items()]
+    lines += [f"{step}: {fingerprint_text(fingerprint)}" for step, fingerprint in savepoint.job.operators.items()]
     tables = [operator_table(manifest), *([list_table(manifest)] if manifest.list_states else [])]
     return Group("\n".join(lines), *tables)
 

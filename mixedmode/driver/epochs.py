@@ -31,7 +31,7 @@ from mixedmode.checkpoint.decide import (
 from mixedmode.checkpoint.gc import discard_attempts, drop_checkpoint
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.runs import state_bytes
-from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceLog, StagedFile
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
@@ -60,7 +60,8 @@ class StopRequested(Exception):  # noqa: N818 - a request, not an error
 @dataclass(frozen=True, slots=True)
 class EpochContext:
     """What does not change between the epochs of a run. `stop` is set when the run is to end after the epoch under way;
-    `log_file` is Spark's.
+    `log_file` is Spark's. `line_sources` is the number of the source of each line of Spark's offset entries; `present`
+    looks for input files (Inputs).
     """
 
     spec: JobSpec
@@ -76,11 +77,16 @@ class EpochContext:
     spark_folder: SparkFolder
     dead_letters: DeadLetters
     backlogs: SourceBacklogs
+    line_sources: Sequence[int]
+    present: Callable[[Sequence[str]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class EpochInput:
-    """What one epoch is about to do: its rows (None: the input has ended), and how it goes about them."""
+    """What one epoch is about to do: its rows (None: the input has ended), and how it goes about them.
+
+    `source_logs` are for its manifest; `files` are those that map tasks read themselves, where these are known.
+    """
 
     session: SparkSession
     frame: DataFrame | None
@@ -89,6 +95,8 @@ class EpochInput:
     path: EpochPath
     timing: Timing
     offsets: str
+    source_logs: tuple[SourceLog, ...] = ()
+    files: tuple[str, ...] | None = None
 
 
 class EpochRunner:
@@ -123,7 +131,9 @@ class EpochRunner:
             case RunEpoch():
                 path = self._path(offsets, is_catching_up=is_catching_up)
                 session, timing = frame.sparkSession, self._timing(path)
-                self._run_tolerantly(EpochInput(session, frame, epoch, settings(epoch, path), path, timing, offsets))
+                logs, files = self._new_input(offsets)
+                chosen = settings(epoch, path)
+                self._run_tolerantly(EpochInput(session, frame, epoch, chosen, path, timing, offsets, logs, files))
             case Republish():
                 assert latest is not None
                 publish_committed(self._context.sinks, latest)
@@ -133,6 +143,15 @@ class EpochRunner:
                 raise CorruptStateError(reason)
             case _:
                 assert_never(decision)
+
+    def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], tuple[str, ...] | None]:
+        """Return the source logs after the epoch, and the files for map tasks that read them; all of them exist."""
+        context = self._context
+        before = () if self.latest is None else self.latest.source_logs
+        new = context.spark_folder.new_input(before, offsets, context.line_sources)
+        present = context.present([file.url for files in new.files.values() for file in files])
+        reads_all = context.plan.reads and len(set(context.line_sources)) == 1 and new.files
+        return new.logs, tuple(present) if reads_all else None
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
         """The epoch after the last record there will ever be: without input, and everything that waits fires."""
@@ -205,10 +224,7 @@ class EpochRunner:
         known = () if latest is None else latest.output_names
         with_full_snapshot = context.plan.with_full_snapshot([operator.operator_id for operator in state], known)
         lists = () if latest is None else latest.list_states
-        files = None
-        if context.plan.reads:
-            files = context.spark_folder.files_between("" if latest is None else latest.offsets, given.offsets)
-        task = EpochTask(given.epoch, given.path.path, given.timing, state, with_full_snapshot, lists, files)
+        task = EpochTask(given.epoch, given.path.path, given.timing, state, with_full_snapshot, lists, given.files)
         # a backlog has no checkpoint that could be late: it ends in its only one
         limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.epoch}"
@@ -312,6 +328,7 @@ class EpochRunner:
             operators=result.operators,
             list_states=result.list_states,
             backlog_sources=tuple(sorted(given.path.sources)),
+            source_logs=given.source_logs,
             outputs=result.outputs,
             output_names=tuple(context.sinks.by_name),
             records_in=result.progress.records,

@@ -1,6 +1,6 @@
 """The frames that a job reads (rows, or files whose rows its map tasks read), and the settings of its stages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,6 +11,7 @@ from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.executor.spark import StageSettings
 from mixedmode.plan.stages import JobPlan
 from mixedmode.runtime.input_frames import input_frame, with_nothing_of
+from mixedmode.runtime.input_files import ignores_missing, inputs_gone, line_sources, missing_files
 from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.files import FileSource
@@ -49,6 +50,24 @@ class Inputs:
             return with_nothing_of(self.session, files)
         frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
+
+    def line_sources(self) -> tuple[int, ...]:
+        """The number of the source of each line of Spark's offset entries."""
+        return line_sources(self.stream(lambda _source: Admission()))
+
+    def present(self, urls: Sequence[str]) -> list[str]:
+        """Return those of the planned files that exist.
+
+        Raises CorruptStateError if one is gone, unless the job asks for such files to be passed over.
+        """
+        options: dict[str, str] = {}
+        for source in self._spec.sources.values():
+            for side in getattr(source, "sides", {"": source}).values():
+                options |= getattr(side, "options", {})
+        gone = missing_files(self.session, urls, options)
+        if gone and not ignores_missing(self.session):
+            raise inputs_gone(gone, planned=len(urls))
+        return [url for url in urls if url not in set(gone)] if gone else list(urls)
 
     def check_beginnings(self) -> None:
         """Before a job's first epoch: raises InvalidJobError if a stream would pass over a part of what is there."""

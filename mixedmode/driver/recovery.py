@@ -11,6 +11,7 @@ Invariants (tests/faults/test_damage.py, tests/checkpoint/test_go_back.py):
   I2  where there is none, no file is changed
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -27,6 +28,7 @@ from mixedmode.checkpoint.gc import readable_manifests
 from mixedmode.checkpoint.go_back import go_back, repair_spark_log, spark_listing
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.planned_input import PlannedInput, drop_planned, planned_input
 from mixedmode.checkpoint.spark_log import epochs_done, newest_begun
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Generation, GoingBack, Manifest
 from mixedmode.checkpoint.verify import Verifier
@@ -34,15 +36,19 @@ from mixedmode.driver.events import Observer, SparkLogRepaired, WentBack
 from mixedmode.errors import CorruptStateError
 from mixedmode.sinks import Sinks
 
-__all__ = ["FoundCheckpoint", "find_checkpoint", "leave_damaged"]
+__all__ = ["FoundCheckpoint", "drop_damaged_plan", "find_checkpoint", "leave_damaged", "planned_beyond"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """The newest whole checkpoint (None: there is none at all), and those above it that are damaged, newest first."""
+    """The newest whole checkpoint (None: there is none at all), and those above it that are damaged, newest first.
+
+    `left` are the manifests of the latter that can be read, oldest first.
+    """
 
     whole: Manifest | None
     damaged: tuple[CheckedCheckpoint, ...] = ()
+    left: tuple[Manifest, ...] = ()
 
 
 def find_checkpoint(log: CheckpointLog, sinks: Sinks, *, reads: bool) -> FoundCheckpoint:
@@ -66,11 +72,31 @@ def find_checkpoint(log: CheckpointLog, sinks: Sinks, *, reads: bool) -> FoundCh
         case UseNewest():
             return FoundCheckpoint(manifests[checked[0].epoch]) if checked else FoundCheckpoint(None)
         case GoBack(to=to, damaged=damaged):
-            return FoundCheckpoint(manifests[to], damaged)
+            left = tuple(manifests[epoch] for epoch in sorted(manifests) if epoch > to)
+            return FoundCheckpoint(manifests[to], damaged, left)
         case NothingWhole(reason=reason):
             raise CorruptStateError(reason)
         case _:
             assert_never(decision)
+
+
+def planned_beyond(
+    log: CheckpointLog, found: FoundCheckpoint, line_sources: Sequence[int], present: Callable[[Sequence[str]], object]
+) -> PlannedInput:
+    """Return what Spark has planned beyond the checkpoint that was found. Changes nothing.
+
+    present: raises CorruptStateError if one of the files, all of which will be read again, is gone.
+    """
+    if found.whole is not None and found.whole.is_final:
+        return PlannedInput((), (), ())
+    planned = planned_input(log, spark_listing(log), found.whole, line_sources, left=found.left)
+    present([file.url for file in planned.files])
+    return planned
+
+
+def drop_damaged_plan(log: CheckpointLog, planned: PlannedInput, observer: Observer) -> None:
+    """Let Spark plan anew what it has planned and what is damaged of it."""
+    _tell_repaired(log, drop_planned(log, planned), observer)
 
 
 def leave_damaged(
@@ -89,9 +115,13 @@ def leave_damaged(
     counted = [one for one in older if not is_abandoned(one.epoch, one.generation, goings_back)]
     retained = [*counted, whole]
     repaired = repair_spark_log(log, retained)
+    _tell_repaired(log, repaired, observer)
+    return retained
+
+
+def _tell_repaired(log: CheckpointLog, repaired: Sequence[str], observer: Observer) -> None:
     if repaired:
         observer.on_spark_log_repaired(SparkLogRepaired(tuple(f"{log.store.url}/{path}" for path in repaired)))
-    return retained
 
 
 def _known_epochs(log: CheckpointLog, sinks: Sinks) -> tuple[Epoch, ...]:

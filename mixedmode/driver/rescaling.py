@@ -128,5 +128,5 @@ class Rescaling:
 
 def _parallelism_in(manifest: Manifest) -> dict[str, int]:
     """{step: how many subtasks it had}, of the steps that have left something."""
-    known = {one.operator_id: one.parallelism or manifest.parallelism for one in manifest.operators}
+    known = {one.operator_id: one.parallelism for one in manifest.operators}
     return known | {one.operator_id: len(one.lists) for one in manifest.list_states}

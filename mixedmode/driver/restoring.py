@@ -5,7 +5,7 @@ written, and no output is touched, before all questions have been answered.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from pyspark.sql import SparkSession
@@ -20,6 +20,7 @@ from mixedmode.checkpoint.restore import (
     commit_restored,
     copy_restored,
     is_restored,
+    moved_logs,
     restored_manifest,
 )
 from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_manifest, verify_savepoint
@@ -88,6 +89,7 @@ def restore_savepoint(
     steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)
     outputs = _going_on(sinks, stored, changes_main=steps.changes_output)
     manifest = restored_manifest(stored, identity, steps, outputs=outputs)
+    manifest = replace(manifest, source_logs=moved_logs(source, savepoint, manifest, moved or {}))
     check_state(plan, manifest)
     _check_outputs(sinks, plan, manifest)
     given = Restoration(source, savepoint, identity, manifest, dict(moved or {}))

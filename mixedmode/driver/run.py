@@ -29,7 +29,7 @@ from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Observer, PublishedLate, Silent
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.phases import Phases, Until
-from mixedmode.driver.recovery import find_checkpoint, leave_damaged
+from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError
 from mixedmode.executor.spark import EpochTask, run_stages
 from mixedmode.plan.keyed_operators import Where
@@ -94,6 +94,7 @@ class _Run:
         self._sources = analysis.sources
         self._dead_letters = DeadLetters(analysis.sources)
         self._options = options
+        self._line_sources: tuple[int, ...] = ()
         self.policy: ModePolicy = resolve_mode(spec)
 
     def run_batch(self) -> None:
@@ -144,6 +145,7 @@ class _Run:
         assert folder is not None, "only batch mode has no checkpoint folder"
         store = ObjectStore(folder)
         log = CheckpointLog(store)
+        self._line_sources = self._inputs.line_sources()
         generation = log.claim_generation()
         sinks = self._open_sinks(store.url, generation)
         retained = self._check_start(log, sinks, generation)
@@ -172,6 +174,8 @@ class _Run:
                 spark_folder=spark_folder,
                 dead_letters=self._dead_letters,
                 backlogs=SourceBacklogs(self._sources, self._plan.sources_read, has_clock=self._plan.uses_clock),
+                line_sources=self._line_sources,
+                present=self._inputs.present,
             )
             phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
             is_bounded = all(source.bounded for source in self._spec.sources.values())
@@ -212,15 +216,20 @@ class _Run:
             known = (*newest.output_names, *sinks.begun_after(newest.epoch, others))
             sinks.prepare(output_schemas(self._plan), known=known)
         found = find_checkpoint(log, sinks, reads=self._spec.execution.checkpointing.verify == "checksums")
+        if found.whole is not None:
+            check_state(self._plan, found.whole)
+            settings = self._inputs.settings({}, None, _NO_GENERATION, is_backlog=False)
+            check_subtasks(self._plan, found.whole.list_states, settings.parallelism_of)
+        planned = planned_beyond(log, found, self._line_sources, self._inputs.present)
         if found.whole is None:
             self._inputs.check_beginnings()
+            drop_damaged_plan(log, planned, self._options.observer)
             log.create_identity(wanted)
             sinks.prepare(output_schemas(self._plan), known=())
             return []
-        check_state(self._plan, found.whole)
-        settings = self._inputs.settings({}, None, _NO_GENERATION, is_backlog=False)
-        check_subtasks(self._plan, found.whole.list_states, settings.parallelism_of)
-        return leave_damaged(log, sinks, found, generation, self._options.observer)
+        retained = leave_damaged(log, sinks, found, generation, self._options.observer)
+        drop_damaged_plan(log, planned, self._options.observer)
+        return retained
 
 
 def open_sinks(

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from mixedmode.config import AggregateCall, KeyedAggregateStep, WindowSpec
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec
-from mixedmode.durations import format_duration_ms
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import (
@@ -69,19 +68,6 @@ def aggregate_operator(step: KeyedAggregateStep, given: StepColumns, where: Wher
         types = tuple(given.arguments.values())
         return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)
     return AggregateOperator(aggregator, schema, is_changelog=given.is_changelog, emits_retractions=False)
-
-
-def description(step: KeyedAggregateStep, given: StepColumns, operator: KeyedOperator) -> str:
-    """The identity of a step's state, readable in an error message."""
-    columns = ", ".join(f"{field.name} {field.type}" for field in given.keys)
-    over = f"key-by ({columns}) over ({', '.join(given.arguments)})"
-    if isinstance(operator, MultisetAggregateOperator):
-        return f"{over} keeping rows"
-    registers = "; ".join(str(register) for register in operator.aggregator.registers)  # type: ignore[attr-defined]
-    window = "" if step.window is None else f" in windows {step.window.kind!r}"
-    late = f" for {format_duration_ms(step.allowed_lateness_ms)} after their end" if step.allowed_lateness_ms else ""
-    early = " with early results" if step.early_results_every_ms is not None else ""
-    return f"{over}{window}{late}{early} keeping {registers}"
 
 
 def time_windows(window: WindowSpec) -> TimeWindows:

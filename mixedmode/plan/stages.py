@@ -12,6 +12,7 @@ import pyarrow as pa
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
+from mixedmode.job.fingerprint import Fingerprint, of_list, of_sources
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.map import MapOperator
@@ -41,9 +42,9 @@ class MapStage:
     redistribution: Redistribution
 
     @property
-    def fingerprint(self) -> str:
-        """What must stay the same for a stored job to go on: that there is a list. Its items are checked one by one."""
-        return "map keeping a list"
+    def fingerprint(self) -> Fingerprint:
+        """What must stay the same for a stored job to go on: that there is a list."""
+        return of_list()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class KeyedStage:
 
     `key_fields` are its key columns, () for un-keyed input. `arguments` are SQL expressions over the input, evaluated
     by Spark before the exchange; `event_time` is the input's event-time column, if any. `late_fields` are the columns
-    of the input, where records that are too late have an output of their own; else ().
+    of the input, where records that are too late have an output of their own; else (). `identity` is the fingerprint
+    but for where the input comes from.
     """
 
     operator_id: str
@@ -63,7 +65,7 @@ class KeyedStage:
     event_time: str | None
     is_changelog: bool
     operator: KeyedOperator
-    description: str
+    identity: Fingerprint
     late_fields: tuple[pa.Field, ...] = ()
 
     def state_schema(self) -> Mapping[str, object]:
@@ -107,16 +109,16 @@ class KeyedStage:
         return replace(self, operator=replace(self.operator, emits_full_snapshot=True))  # type: ignore[type-var]
 
     @property
-    def fingerprint(self) -> str:
+    def fingerprint(self) -> Fingerprint:
         """What must stay the same for a stored job to go on: keys, arguments, registers, and what they were fed.
 
         That is the event time that first, last and lists went by, and the sql over an earlier step's rows: a row that
         is taken back must come out of it as it did when it was added.
         """
-        order = f" by {self.event_time}" if self._goes_by_time else ""
-        texts = (" ".join(step.text.split()) for step in self.sql)
-        source = f" of {'; '.join(texts)}" if self.is_changelog and self.sql else ""
-        return f"{self.description}{order}{source}"
+        order = {"event-time": self.event_time} if self._goes_by_time else {}
+        texts = [" ".join(step.text.split()) for step in self.sql]
+        source = {"sql": texts} if self.is_changelog and texts else {}
+        return {**self.identity, **order, **source}
 
     @property
     def _goes_by_time(self) -> bool:
@@ -208,12 +210,12 @@ class JobPlan:
         return frozenset(found)
 
     @property
-    def fingerprints(self) -> dict[str, str]:
+    def fingerprints(self) -> dict[str, Fingerprint]:
         """{step: fingerprint}: what decides whether this job may go on from another one's checkpoint.
 
         Spark remembers what it has read by the number of a source, so several sources have to keep their order.
         """
-        sources = [*self.sources_read, *(["the clock"] if self.uses_clock else [])]
-        order = {"sources": f"read {', '.join(sources)}"} if len(sources) > 1 else {}
+        has_order = len(self.sources_read) + self.uses_clock > 1
+        order = {"sources": of_sources(self.sources_read, has_clock=self.uses_clock)} if has_order else {}
         maps = {stage.operator_id: stage.fingerprint for stage in self.maps if stage.keeps_list}
         return order | maps | {stage.operator_id: stage.fingerprint for stage in self.stages}

@@ -21,12 +21,12 @@ Invariants (tests/sinks/test_publish.py):
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.document import DocumentKind, encode_document
-from mixedmode.checkpoint.manifest import decode_as
+from mixedmode.checkpoint.document import DocumentKind
+from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
@@ -46,7 +46,7 @@ __all__ = [
     "superseded",
 ]
 
-_OUTPUT = DocumentKind("mixedmode-output", 2, "the description of an output folder", older_formats=(1,))
+_OUTPUT = DocumentKind("mixedmode-output", 2, "the description of an output folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class OutputDescription:
     """What is in an output folder.
 
     run: whether a start replaces the output (batch) or goes on with it. key_columns: of an upsert output; () if every
-    row stands for itself. partition_by: as in the job file; an output without any is described in format 1.
+    row stands for itself. partition_by: as in the job file.
     """
 
     job: str
@@ -170,20 +170,11 @@ def _takes_place(merged: OutputFile, file: OutputFile) -> bool:
 
 
 def _encoded(description: OutputDescription) -> bytes:
-    """Without partitions as format 1, which an older mixedmode reads, too."""
-    content = asdict(description)
-    if description.partition_by:
-        return encode_document(_OUTPUT, content)
-    _strip_to_format_1(content)
-    return encode_document(replace(_OUTPUT, format_version=1, older_formats=()), content)
+    return encode_as(_OUTPUT, description)
 
 
 def _decoded(data: bytes, where: str) -> OutputDescription:
-    return decode_as(_OUTPUT, OutputDescription, data, where=where, strip={1: _strip_to_format_1})
-
-
-def _strip_to_format_1(content: dict[str, Any]) -> None:
-    del content["partition_by"]
+    return decode_as(_OUTPUT, OutputDescription, data, where=where)
 
 
 def _is_published(store: ObjectStore, file: StagedFile) -> bool:

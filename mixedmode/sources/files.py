@@ -123,7 +123,16 @@ def _check_path(source: FileSourceSpec, *, where: str) -> None:
 
 
 def _check_options(source: FileSourceSpec, *, where: str) -> None:
-    """How much an epoch takes is the mode's to decide: a limit of Spark's would cut a mixed backlog into pieces."""
+    """Raises InvalidJobError for an option that belongs to the mode, or that deletes what may have to be read again."""
+    cleaning = [option for option in source.options if option.lower() in {"cleansource", "sourcearchivedir"}]
+    if cleaning:
+        msg = (
+            f"{where}: with this option, Spark deletes or moves a file soon after it was read, and the job may have to "
+            "read the file again, when it goes back to an older checkpoint. Remove the option, and delete files that "
+            f"are older than the oldest retained checkpoint and savepoint yourself. option={cleaning[0]}"
+        )
+        raise InvalidJobError(msg)
+    # how much an epoch takes is the mode's to decide: a limit of Spark's would cut a mixed backlog into pieces
     limits = [option for option in source.options if option.lower() in {"maxfilespertrigger", "maxbytespertrigger"}]
     if limits:
         msg = (

@@ -19,16 +19,27 @@ Invariants (tests/spark/test_folder.py):
 
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.spark_log import files_in_entries, only_source_log_end, source_log_ends
+from mixedmode.checkpoint.source_log import LoggedFile, beginning, ends_of, extended, newest_files
+from mixedmode.checkpoint.spark_log import source_log_ends
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation
-from mixedmode.errors import FencedError
+from mixedmode.checkpoint.types import Epoch, Generation, SourceLog
+from mixedmode.errors import CorruptStateError, FencedError
+
+
+@dataclass(frozen=True, slots=True)
+class NewInput:
+    """What an epoch reads of sources with a log of files: {source: its files}; and all logs with what is new."""
+
+    files: Mapping[int, tuple[LoggedFile, ...]]
+    logs: tuple[SourceLog, ...]
 
 
 class SparkFolder:
@@ -58,19 +69,24 @@ class SparkFolder:
         """Spark's record of the range that an epoch covers; None if there is none."""
         return self._local.get(paths.spark_offsets_path(epoch))
 
-    def files_between(self, before: str, offsets: str) -> tuple[str, ...] | None:
-        """URIs of the files that `offsets` have and `before` have not; None where that cannot be told from the log.
+    def new_input(self, before: Sequence[SourceLog], offsets: str, line_sources: Sequence[int]) -> NewInput:
+        """Return the files that an epoch reads, by source, and the source logs that its manifest gets.
 
-        before, offsets: the texts of two of Spark's offset log entries; "" for before the first one. It is told where
-        the query reads one source, once, and the source's entries in between are there.
+        before: the logs in the manifest before it. offsets: Spark's offset entry of the epoch. line_sources: the number
+        of the source of each of its lines. Raises CorruptStateError if an entry cannot be read.
         """
-        end = only_source_log_end(offsets)
-        if end is None:
-            return None
-        numbers = range(source_log_ends(before).get(0, -1) + 1, end + 1)
-        entries = [self._entry(number) for number in numbers]
-        found = [entry for entry in entries if entry is not None]
-        return files_in_entries(found, numbers) if len(found) == len(entries) else None
+        known = {log.source: log for log in before}
+        ends = source_log_ends(offsets, line_sources)
+        files, logs = {}, dict(known)
+        for source, end in ends.items():
+            numbers = range(ends_of(before).get(source, -1) + 1, end + 1)
+            files[source] = tuple(file for number in numbers for file in self._new_files(source, number))
+            logs[source] = extended(known.get(source), source, end, files[source])
+        for source in set(line_sources) - logs.keys():
+            entry = self._local.get(paths.spark_source_path(source, 0))
+            if entry is not None:
+                logs[source] = beginning(source, entry)
+        return NewInput(files, tuple(logs[source] for source in sorted(logs)))
 
     def first_source_entries(self) -> list[bytes]:
         """Where each source has begun, for sources that note that once and count no entries."""
@@ -79,10 +95,25 @@ class SparkFolder:
         entries = (self._local.get(path) for path in first if not path.endswith(".crc"))
         return [entry for entry in entries if entry is not None]
 
-    def _entry(self, number: int) -> bytes | None:
-        """An entry of the one source's log."""
-        plain = self._local.get(paths.spark_source_path(0, number))
-        return plain or self._local.get(paths.spark_source_path(0, number, is_compact=True))
+    def _new_files(self, source: int, number: int) -> tuple[LoggedFile, ...]:
+        """The files that an entry of a source's log names first."""
+        for is_compact in (False, True):
+            path = paths.spark_source_path(source, number, is_compact=is_compact)
+            data = self._local.get(path)
+            if data is not None:
+                try:
+                    return newest_files(data, number, is_compact=is_compact)
+                except ValueError as error:
+                    raise self._damaged_entry(path) from error
+        raise self._damaged_entry(paths.spark_source_path(source, number))
+
+    def _damaged_entry(self, path: str) -> CorruptStateError:
+        return CorruptStateError(
+            "an entry of Spark's log, which names the files of this epoch, is missing or cannot be read, and nothing "
+            "of the epoch was committed. Start the job again: it removes what is damaged, and Spark plans "
+            "the epoch anew. "
+            f"file={self._log.store.url}/{path}"
+        )
 
     def fetch(self) -> None:
         """Make the local folder what the store has. Called before Spark starts, and after the store's was cut back."""

@@ -9,9 +9,10 @@ from mixedmode.config import AggregateCall, KeyedAggregateStep
 from mixedmode.config.calls import is_column
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
+from mixedmode.job.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.job.keyed import WindowArguments
 from mixedmode.operators.interface import WEIGHT_COLUMN, KeyedOperator
-from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, description, expressions_of
+from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
@@ -58,7 +59,7 @@ class AggregateHarness(Harness):
             key_by=keys,
             arguments=tuple(given.arguments),
             event_time=event_time,
-            description=description(spec, given, operator),
+            identity=aggregate_fingerprint(spec, given.keys, given.arguments, operator),
             where=_WHERE,
         )
         super().__init__(step, settings)
@@ -87,7 +88,7 @@ class OperatorHarness(Harness):
             key_by=columns_of(key_by),
             arguments=arguments,
             event_time=event_time,
-            description=type(operator).__name__,
+            identity=step_fingerprint(type(operator).__name__),
             where="OperatorHarness",
         )
         super().__init__(step, settings)

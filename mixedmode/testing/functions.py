@@ -8,6 +8,7 @@ from typing import Any, Unpack, get_args
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.fingerprint import step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.operators.process import FunctionReference, FunctionSource, LocalFunction, OnError, ProcessOperator
@@ -66,7 +67,7 @@ class FunctionHarness(Harness):
             key_by=keys,
             arguments=records.names,
             event_time=event_time,
-            description=f"process by ({', '.join(f'{field.name} {field.type}' for field in fields)})",
+            identity=step_fingerprint("process", fields),
             where=_WHERE,
         )
         operator.state_schema()  # makes the function, which is a check

@@ -134,7 +134,7 @@ class Harness:
             raise InvalidJobError(msg)
         table = pa.Table.from_pylist(self.table(), schema=pa.schema(list(self._step.operator.output_fields)))
         return Snapshot(
-            description=self._step.description,
+            identity=dict(self._step.identity),
             state_schema=encode_state_schema(self._step.operator),
             max_parallelism=self._settings.max_parallelism,
             moment=self._moment,

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from mixedmode.changes import changes
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.process import incompatibilities
@@ -20,12 +21,12 @@ _KIND = b"mixedmode test snapshot 1\n"
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    """`entries` are (stored key, value) in order. `description` and `state_schema` (JSON) say whose state it is.
+    """`entries` are (stored key, value) in order. `identity` and `state_schema` (JSON) say whose state it is.
 
     `table`: Arrow IPC of the current rows of the main output.
     """
 
-    description: str
+    identity: dict[str, Any]
     state_schema: bytes
     max_parallelism: int
     moment: Moment
@@ -65,8 +66,8 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
                 f"max_parallelism was {self.max_parallelism} and is {max_parallelism} (it fixes the key group of every "
                 "key for the life of a job)"
             )
-        if self.description != step.description:
-            problems.append(f"the step was changed (stored {self.description!r}, now {step.description!r})")
+        if self.identity != step.identity:
+            problems.append(f"the step was changed ({changes(self.identity, step.identity)})")
         stored, now = json.loads(self.state_schema), json.loads(encode_state_schema(step.operator))
         if problems or stored == now:
             return problems

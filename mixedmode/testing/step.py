@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.fingerprint import Fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, KeyedOperator
 from mixedmode.operators.running import checked_event_times
@@ -22,14 +23,14 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`schema` is that of the rows; the others name columns of it. `description` is the identity of the state."""
+    """`schema` is that of the rows; the others name columns of it. `identity` is that of the state."""
 
     operator: KeyedOperator
     schema: pa.Schema
     key_by: tuple[str, ...]
     arguments: tuple[str, ...]
     event_time: str | None
-    description: str
+    identity: Fingerprint
     where: str  #: the call that made it, for messages
 
     @classmethod
@@ -41,7 +42,7 @@ class Step:
         key_by: Sequence[str],
         arguments: Sequence[str],
         event_time: str | None,
-        description: str,
+        identity: Fingerprint,
         where: str,
     ) -> Self:
         """Raises InvalidJobError for columns that are not there."""
@@ -49,7 +50,7 @@ class Step:
             column_type(schema, name, where=where)
         if event_time is not None:
             check_event_time(schema, event_time, where=f"{where}: event_time")
-        return cls(operator, schema, tuple(key_by), tuple(arguments), event_time, description, where)
+        return cls(operator, schema, tuple(key_by), tuple(arguments), event_time, identity, where)
 
     def table(self, rows: Rows) -> pa.Table:
         """Rows as a table of the schema. Raises InvalidJobError for a row that does not fit it."""

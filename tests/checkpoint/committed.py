@@ -9,11 +9,17 @@ from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.gc import drop_checkpoint
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import encode_manifest
+from mixedmode.checkpoint.source_log import log_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, JobIdentity, ListState, Manifest, OperatorState, RunFile
 from tests.checkpoint.examples import a_manifest
 
-IDENTITY = JobIdentity("orders", 128, {"totals": "key-by (k) over () keeping count", "top": "key-by (n) keeping rows"})
+IDENTITY = JobIdentity("orders", 128, {"totals": {"keys": ["k"]}, "top": {"keys": ["n"], "rows": []}})
+
+
+def source_entry(epoch: int) -> bytes:
+    """The entry of the source's log of an epoch, with one file."""
+    return f'v1\n{{"path":"file:///in/{epoch}.json","timestamp":{epoch},"batchId":{epoch}}}'.encode()
 
 
 class Checkpoints:
@@ -41,11 +47,12 @@ class Checkpoints:
             job="orders",
             offsets="" if is_final else offsets,
             is_final=is_final,
-            operators=tuple(OperatorState(step, {"states": []}, tuple(runs)) for step, runs in self.runs.items()),
+            operators=tuple(OperatorState(step, {"states": []}, tuple(runs), 2) for step, runs in self.runs.items()),
             list_states=tuple(lists),
+            source_logs=() if is_final else (log_of(map(source_entry, range(epoch + 1)), 0, epoch),),
         )
         if not is_final:
-            self.store.put(paths.spark_source_path(0, epoch), f'v1\n{{"path":"file:///in/{epoch}.json"}}'.encode())
+            self.store.put(paths.spark_source_path(0, epoch), source_entry(epoch))
             self.store.put(paths.spark_offsets_path(Epoch(epoch)), offsets.encode())
         assert self.store.put_new(paths.manifest_path(Epoch(epoch)), encode_manifest(manifest))
         self.kept.append(manifest)

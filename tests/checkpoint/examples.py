@@ -14,7 +14,7 @@ from mixedmode.checkpoint.types import (
     StagedFile,
 )
 
-IDENTITY = JobIdentity("airport-delays", 128, {"step-1": "aggregate:1f", "step-2": "aggregate:2e"})
+IDENTITY = JobIdentity("airport-delays", 128, {"step-1": {"step": "aggregate"}, "step-2": {"step": "upsert"}})
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000}\n{"logOffset":0}'
 
 
@@ -48,7 +48,7 @@ def a_manifest(
         max_parallelism=128,
         sources={"flights": SourceProgress(1000, 1_699_999_999_000_000, None)},
         offsets=OFFSETS,
-        operators=(OperatorState("step-1", {"columns": ["n", "Σ"], "format": 1}, tuple(runs)),),
+        operators=(OperatorState("step-1", {"columns": ["n", "Σ"], "format": 1}, tuple(runs), parallelism=2),),
         outputs=tuple(outputs),
         records_in=1000,
         rows_out=3,

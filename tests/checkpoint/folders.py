@@ -17,8 +17,9 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.log import CheckpointLog, Committed
+from mixedmode.checkpoint.source_log import log_of
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, Manifest, OperatorState, RunFile, StagedFile
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, OperatorState, RunFile, SourceLog, StagedFile
 from mixedmode.sinks import FileSink, OutputSchema, Sinks
 from tests.checkpoint.examples import a_manifest, a_run, a_staged
 
@@ -86,7 +87,7 @@ class FakeJob:
         """What Spark writes before it hands an epoch over."""
         if epoch == 0:
             self.write_spark(paths.SPARK_METADATA, '{"id":"0"}')
-        self.write_spark(source_path(epoch), "\n".join(["v1", *('{"path":"x"}' for _ in range(epoch % 3 + 1))]))
+        self.write_spark(source_path(epoch), source_text(epoch))
         self.write_spark(paths.spark_offsets_path(Epoch(epoch)), offsets_of(epoch))
 
     def manifest(self, epoch: int) -> Manifest:
@@ -98,7 +99,7 @@ class FakeJob:
         staged = self._staged(a_staged(epoch, unique=unique))
         manifest = a_manifest(epoch, generation=self.generation, runs=runs, outputs=[staged])
         operators = (OperatorState("step-1", manifest.operators[0].state_schema, runs, parallelism=2),)
-        return replace(manifest, operators=operators, offsets=offsets_of(epoch))
+        return replace(manifest, operators=operators, offsets=offsets_of(epoch), source_logs=(source_log(epoch),))
 
     def write_spark(self, path: str, text: str) -> None:
         """A file of Spark's log with its checksum."""
@@ -140,6 +141,27 @@ class FakeJob:
         data = f"rows {file.staged_path}".encode() * 2
         self.sinks.by_name[""].store.put(file.staged_path, data)
         return replace(file, bytes=len(data), checksum=checksum_of([data]))
+
+
+def source_files(epoch: int) -> list[str]:
+    """The lines of the files that the source has found since the epoch before."""
+    return [
+        f'{{"path":"file:///in/{epoch}-{number}.json","timestamp":{epoch},"batchId":{epoch}}}'
+        for number in range(epoch % 3 + 1)
+    ]
+
+
+def source_text(epoch: int) -> str:
+    """The source's entry of an epoch."""
+    is_compact = epoch % COMPACT_EVERY == COMPACT_EVERY - 1
+    return "\n".join(
+        ["v1", *(line for one in range(0 if is_compact else epoch, epoch + 1) for line in source_files(one))]
+    )
+
+
+def source_log(epoch: int) -> SourceLog:
+    """What the manifest of an epoch says of the source's log."""
+    return log_of(("\n".join(["v1", *source_files(one)]).encode() for one in range(epoch + 1)), 0, epoch)
 
 
 def source_path(epoch: int) -> str:

@@ -79,16 +79,19 @@ def test_another_max_parallelism_is_refused_in_full() -> None:
 @pytest.mark.parametrize(
     ("operators", "says"),
     [
-        ({"step-1": "aggregate:1f"}, "step 'step-2' was removed"),
-        ({**IDENTITY.operators, "step-3": "x"}, "step 'step-3' was added"),
+        ({"step-1": {"step": "aggregate"}}, "step 'step-2' was removed"),
+        ({**IDENTITY.operators, "step-3": {"step": "x"}}, "step 'step-3' was added"),
         (
-            {**IDENTITY.operators, "step-2": "x"},
-            "step 'step-2' was changed (stored 'aggregate:2e', now 'x')",
+            {**IDENTITY.operators, "step-2": {"step": "x", "keys": ["k"]}},
+            'step \'step-2\' was changed (keys was not set and is ["k"], step was "upsert" and is "x")',
         ),
-        ({"step-1": "y", "step-3": "x"}, "now 'y'); step 'step-2' was removed; step 'step-3' was added."),
+        (
+            {"step-1": {"step": "y"}, "step-3": {}},
+            "and is \"y\"); step 'step-2' was removed; step 'step-3' was added.",
+        ),
     ],
 )
-def test_a_step_that_differs_is_refused_and_named(operators: dict[str, str], says: str) -> None:
+def test_a_step_that_differs_is_refused_and_named(operators: dict[str, dict[str, object]], says: str) -> None:
     decision = decide_start(JobIdentity(IDENTITY.name, 128, operators), IDENTITY, latest=Epoch(0))
     assert isinstance(decision, Refused)
     assert says in decision.reason

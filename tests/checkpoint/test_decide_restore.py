@@ -28,8 +28,13 @@ def decided(
         "can_emit_full_snapshot": {"a", "b", "c"},
         "is_output_new": True,
     }
-    wanted = Program(JobIdentity(name, max_parallelism, now), **(program | facts))
-    return decide_restore(wanted, JobIdentity("orders", 128, stored or STORED), allow_dropped=allow_dropped)
+    wanted = Program(JobIdentity(name, max_parallelism, fingerprints(now)), **(program | facts))
+    before = JobIdentity("orders", 128, fingerprints(stored or STORED))
+    return decide_restore(wanted, before, allow_dropped=allow_dropped)
+
+
+def fingerprints(said: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    return {step: {"said": text} for step, text in said.items()}
 
 
 def reason(decision: Restorable | Refused) -> str:
@@ -59,7 +64,7 @@ def test_another_number_of_key_groups_is_refused_and_it_is_said_why() -> None:
 
 def test_a_changed_step_is_refused() -> None:
     assert reason(decided({**STORED, "a": "key-by (k) keeping sum"})) == (
-        "step 'a' was changed (stored 'key-by (k) keeping count', now 'key-by (k) keeping sum')"
+        'step \'a\' was changed (said was "key-by (k) keeping count" and is "key-by (k) keeping sum")'
     )
 
 
@@ -67,9 +72,9 @@ def test_other_sources_are_refused() -> None:
     stored = {"sources": "read x, y", **STORED}
     assert decided(stored, stored) == Restorable(("a", "b"), (), (), changes_output=False)
     assert reason(decided({"sources": "read y, x", **STORED}, stored)) == (
-        "the sources were changed (stored 'read x, y', now 'read y, x'), and Spark knows them by their order"
+        'the sources were changed (said was "read x, y" and is "read y, x"), and Spark knows them by their order'
     )
-    assert "now None" in reason(decided(STORED, stored))
+    assert "and is not set" in reason(decided(STORED, stored))
 
 
 def test_a_step_may_be_added_behind_all_others_into_a_new_output() -> None:

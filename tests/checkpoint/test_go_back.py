@@ -109,6 +109,31 @@ def test_a_job_of_which_nothing_is_damaged_goes_on_from_its_newest_checkpoint(jo
     assert recording == Recording()
 
 
+@pytest.mark.parametrize("what", ["offsets", "commits", "metadata", "source"])
+@pytest.mark.parametrize("epoch", [NEWEST - 1, NEWEST])
+def test_any_flipped_bit_of_sparks_log_is_mended_or_left_behind_without_its_checksums(
+    job: FakeJob, tmp_path: Path, what: str, epoch: int
+) -> None:
+    """What Spark reads afterwards is what it wrote, but for numbers of its own that nothing depends on."""
+    for checksum in (job.folder / "checkpoints" / "spark").rglob(".*.crc"):
+        checksum.unlink()
+    length = len(job.path(what, epoch).read_bytes())
+    for position in range(0, length, max(1, length // 12)):
+        hit = job.copied(tmp_path / f"hit at {position}")
+        path = hit.path(what, epoch)
+        damage(path, "flipped", where=position)
+        retained, _ = recover(hit)
+        newest = retained[-1].epoch
+        assert newest >= epoch - 1 if what in {"source", "offsets"} else newest == NEWEST
+        offsets = hit.path("offsets", newest).read_text()
+        assert offsets == offsets_of(newest)
+        if newest > 0:
+            assert hit.path("offsets", newest - 1).read_text() == offsets_of(newest - 1)
+        commits = hit.path("commits", newest)
+        assert not commits.exists() or commits.read_bytes().startswith(b"v1\n{")
+        assert find_checkpoint(hit.log, hit.sinks, reads=True).damaged == ()
+
+
 def test_what_is_damaged_is_told_and_left_behind_and_the_files_of_later_epochs_are_gone(job: FakeJob) -> None:
     run, output = job.path("run", NEWEST - 1), job.path("output", NEWEST)
     damage(run, "cut")

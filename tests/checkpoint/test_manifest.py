@@ -25,6 +25,7 @@ from mixedmode.checkpoint.types import (
     Manifest,
     OperatorState,
     RunFile,
+    SourceLog,
     SourceProgress,
     StagedFile,
 )
@@ -46,13 +47,15 @@ CLIPS = st.none() | st.tuples(COUNT, COUNT)
 RUNS = st.builds(RunFile, TEXT, COUNT, COUNT, COUNT, COUNT, COUNT, TEXT, TEXTS, CLIPS)
 STAGED = st.builds(StagedFile, TEXT, TEXT, COUNT, COUNT, TEXT, TEXT)
 SCHEMAS = st.dictionaries(TEXT, JSON, max_size=3)
-STATES = st.builds(OperatorState, TEXT, SCHEMAS, st.lists(RUNS, max_size=3).map(tuple), st.none() | COUNT)
+STATES = st.builds(OperatorState, TEXT, SCHEMAS, st.lists(RUNS, max_size=3).map(tuple), COUNT)
 LISTS = st.builds(ListState, TEXT, st.sampled_from(["split", "union", None]), st.lists(TEXTS, max_size=3).map(tuple))
 SPLITS = st.dictionaries(TEXT, st.builds(SplitProgress, st.none() | INT64, INT64), max_size=3)
 PROGRESS = st.builds(SourceProgress, COUNT, st.none() | INT64, st.none() | INT64, SPLITS)
+LOGS = st.builds(SourceLog, COUNT, st.none() | COUNT, COUNT, TEXT)
 MANIFESTS = st.builds(
     Manifest,
     job=TEXT,
+    source_logs=st.lists(LOGS, max_size=3).map(tuple),
     epoch=COUNT.map(Epoch),
     generation=COUNT.map(Generation),
     previous=st.none() | COUNT.map(Epoch),
@@ -79,39 +82,8 @@ MANIFESTS = st.builds(
     backlog_sources=TEXTS,
 )
 
-FORMAT_1 = (
-    b'{"kind":"mixedmode-manifest","format_version":1,"checksum":"6c2bbcede7e2efc8","content":{"job":"airport-delays","epoch":1,'
-    b'"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"path":"streaming","parallelism":2,'
-    b'"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event_time_us":1699999999000000,'
-    b'"watermark_us":null}},"offsets":"v1\\n{\\"batchWatermarkMs\\":0,\\"batchTimestampMs\\":1700000000000}\\n'
-    b'{\\"logOffset\\":0}","operators":[{"operator_id":"step-1","state_schema":{"columns":["n","\xce\xa3"],'
-    b'"format":1},"runs":[{"path":"runs/step-1/0000000001-0000000000-a.sst","state_id":0,"bytes":5,"entries":2,'
-    b'"key_group_start":0,"key_group_end":64,"checksum":"0000000000000000","merged_from":[]}]}],'
-    b'"outputs":[{"staged_path":'
-    b'"_staging/0000000001-0000000000-a.parquet","final_path":"part-0000000001-0000000000.parquet","bytes":7,'
-    b'"rows":3,"checksum":"ffffffffffffffff"}],"records_in":1000,"rows_out":3,"pairs":3}}\n'
-)
-
-
-FORMAT_2 = (
-    b'{"kind":"mixedmode-manifest","format_version":2,"checksum":"ac7bcf7cf0c4e528","content":{"job":"airport-'
-    b'delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"path":"stre'
-    b'aming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event_time_us":16'
-    b'99999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":1699999999000000,"active_ms":'
-    b'1700000000000},"\xcf\x80":{"max_time_us":null,"active_ms":5}}}},"offsets":"v1\\n{\\"batchWatermarkMs\\":0,\\"batc'
-    b'hTimestampMs\\":1700000000000}\\n{\\"logOffset\\":0}","operators":[{"operator_id":"step-1","state_schema":{"'
-    b'columns":["n","\xce\xa3"],"format":1},"runs":[{"path":"runs/step-1/0000000001-0000000000-a.sst","state_id":0,"'
-    b'bytes":5,"entries":2,"key_group_start":0,"key_group_end":64,"checksum":"0000000000000000","merged_from":'
-    b'[]}]}],"outputs":[{"staged_path":"_staging/0000000001-0000000000-a.parquet","final_path":"part-000000000'
-    b'1-0000000000.parquet","bytes":7,"rows":3,"checksum":"ffffffffffffffff","sink":""},{"staged_path":"_stagi'
-    b'ng/0000000001-0000000000-a.parquet","final_path":"part-0000000001-0000000000.parquet","bytes":7,"rows":3'
-    b',"checksum":"ffffffffffffffff","sink":"late"}],"records_in":1000,"rows_out":3,"pairs":3,"watermark_us":1'
-    b'699999998000000,"clock_ms":1700000000001,"is_final":true,"records_late":2,"records_ahead":1,"records_'
-    b'skipped":4,"output_names":["","late"]}}\n'
-)
-
-FORMAT_3 = (
-    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"ab02707c7775d6fa","content":{"job":"airp'
+MANIFEST = (
+    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"c41c4fb99004a0c7","content":{"job":"airp'
     b'ort-delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"pat'
     b'h":"streaming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event'
     b'_time_us":1699999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":1699999999000'
@@ -129,18 +101,22 @@ FORMAT_3 = (
     b'_ms":1700000000001,"is_final":true,"records_late":2,"records_ahead":1,"records_skipped":4,"output_na'
     b'mes":["","late"],"list_states":[{"operator_id":"numbering","redistribution":"split","lists":[["oQ=="'
     b',"wA=="],[]]},{"operator_id":"fixed","redistribution":null,"lists":[["wA=="]]}],"backlog_sources":["fli'
-    b'ghts"]}}\n'
+    b'ghts"],"source_logs":[{"sou'
+    b'rce":0,"end":7,"files":12,"checksum":"00ff00ff00ff00ff"},{"source":1,"end":null,"files":0,"checksum"'
+    b':"2d06800538d394c2"}]}}\n'
 )
 
 
 def example() -> Manifest:
-    """What a manifest of format 1 can say."""
+    """What most manifests say."""
     return a_manifest(1, runs=[a_run(1)], outputs=[a_staged(1)])
 
 
-def example_2() -> Manifest:
-    """With all that format 2 added."""
+def full_example() -> Manifest:
+    """With all that a manifest can say."""
     splits = {"": SplitProgress(1_699_999_999_000_000, 1_700_000_000_000), "π": SplitProgress(None, 5)}
+    clipped = replace(a_run(0), key_group_start=32, clipped_from=(0, 64))
+    (operator,) = example().operators
     return replace(
         example(),
         sources={"flights": SourceProgress(1000, 1_699_999_999_000_000, 1_699_999_998_000_000, splits)},
@@ -152,47 +128,22 @@ def example_2() -> Manifest:
         is_final=True,
         records_late=2,
         records_ahead=1,
-    )
-
-
-def full_example() -> Manifest:
-    """With all that format 3 added."""
-    before = example_2()
-    (operator,) = before.operators
-    clipped = replace(a_run(0), key_group_start=32, clipped_from=(0, 64))
-    return replace(
-        before,
         operators=(replace(operator, runs=(clipped, *operator.runs), parallelism=4),),
         list_states=(ListState("numbering", "split", (("oQ==", "wA=="), ())), ListState("fixed", None, (("wA==",),))),
         backlog_sources=("flights",),
+        source_logs=(SourceLog(0, 7, 12, "00ff00ff00ff00ff"), SourceLog(1, None, 0, "2d06800538d394c2")),
     )
 
 
-def test_the_bytes_of_a_manifest_are_those_of_format_3() -> None:
-    assert encode_manifest(full_example()) == FORMAT_3, "a change of these bytes is a new format version"
-    assert decode_manifest(FORMAT_3, where="here") == full_example()
-
-
-def test_a_manifest_of_format_2_is_still_read() -> None:
-    manifest = decode_manifest(FORMAT_2, where="here")
-    assert manifest == example_2()
-    assert manifest.list_states == ()
-    assert manifest.operators[0].parallelism is None, "it has one for all"
-
-
-def test_a_manifest_of_format_1_is_still_read() -> None:
-    manifest = decode_manifest(FORMAT_1, where="here")
-    assert manifest == example()
-    assert (manifest.watermark_us, manifest.clock_ms) == (None, None), "it knew of none"
-    assert not manifest.is_final
-    assert manifest.sources["flights"].splits == {}
-    assert [staged.sink for staged in manifest.outputs] == [""], "its output is the main one"
+def test_the_bytes_of_a_manifest_are_those_of_its_format() -> None:
+    assert encode_manifest(full_example()) == MANIFEST, "a change of these bytes is a new format version"
+    assert decode_manifest(MANIFEST, where="here") == full_example()
 
 
 def test_the_bytes_of_identity_and_generation_are_those_of_format_1() -> None:
-    assert encode_identity(JobIdentity("j", 8, {"s": "f"})) == (
-        b'{"kind":"mixedmode-job","format_version":1,"checksum":"852104dd7a2292e5",'
-        b'"content":{"name":"j","max_parallelism":8,"operators":{"s":"f"}}}\n'
+    assert encode_identity(JobIdentity("j", 8, {"s": {"f": 1}})) == (
+        b'{"kind":"mixedmode-job","format_version":1,"checksum":"2a2d52f3c953ed1a",'
+        b'"content":{"name":"j","max_parallelism":8,"operators":{"s":{"f":1}}}}\n'
     )
     assert encode_generation(Generation(3)) == (
         b'{"kind":"mixedmode-generation","format_version":1,"checksum":"e00f6c150d7d6a73","content":{"generation":3}}\n'
@@ -209,21 +160,19 @@ def test_identity_and_generation_come_back_as_they_were() -> None:
     assert decode_generation(encode_generation(Generation(4)), where="here") == 4
 
 
-@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2, FORMAT_3], ids=["format 1", "format 2", "format 3"])
-def test_a_manifest_with_any_one_bit_flipped_is_refused(data: bytes) -> None:
-    for position in range(len(data)):
+def test_a_manifest_with_any_one_bit_flipped_is_refused() -> None:
+    for position in range(len(MANIFEST)):
         for bit in range(8):
-            flipped = bytearray(data)
+            flipped = bytearray(MANIFEST)
             flipped[position] ^= 1 << bit
             with pytest.raises(CorruptStateError):
                 decode_manifest(bytes(flipped), where="here")
 
 
-@pytest.mark.parametrize("data", [FORMAT_1, FORMAT_2, FORMAT_3], ids=["format 1", "format 2", "format 3"])
-def test_a_manifest_that_is_cut_short_anywhere_is_refused(data: bytes) -> None:
-    for length in range(len(data)):
+def test_a_manifest_that_is_cut_short_anywhere_is_refused() -> None:
+    for length in range(len(MANIFEST)):
         with pytest.raises(CorruptStateError):
-            decode_manifest(data[:length], where="here")
+            decode_manifest(MANIFEST[:length], where="here")
 
 
 @given(data=st.binary(max_size=200))
@@ -253,7 +202,7 @@ def test_a_manifest_of_a_newer_version_says_so_in_full() -> None:
         decode_manifest(encode_document(newer, {"anything": "else"}), where="/c/m.json")
     assert str(caught.value) == (
         "the manifest of a checkpoint was written by a newer mixedmode than this one. Nothing was changed. Start the "
-        "job with the version that wrote it, or a later one. file=/c/m.json, format_version=4, newest_readable=3"
+        "job with the version that wrote it, or a later one. file=/c/m.json, format_version=4, readable=3"
     )
 
 
@@ -278,20 +227,13 @@ def test_a_whole_document_with_other_fields_is_refused(change: dict[str, object]
 
 
 @pytest.mark.parametrize(
-    "name", ["watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states"]
+    "name", ["watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states", "source_logs"]
 )
 def test_a_field_that_has_a_default_is_still_one_that_its_format_must_have(name: str) -> None:
     content = json.loads(encode_manifest(example()))["content"]
     del content[name]
     with pytest.raises(CorruptStateError, match="its fields are not those of format 3"):
         decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 3, ""), content), where="here")
-
-
-@pytest.mark.parametrize("change", [{"is_final": False}, {"output_names": None}, {"extra": 1}, {"epoch": "1"}])
-def test_a_manifest_of_format_1_with_fields_that_it_never_had_is_refused(change: dict[str, object]) -> None:
-    content = json.loads(FORMAT_1)["content"] | change
-    with pytest.raises(CorruptStateError, match="its fields are not those of format 1"):
-        decode_manifest(encode_document(DocumentKind("mixedmode-manifest", 1, ""), content), where="here")
 
 
 def test_edited_content_does_not_match_its_checksum() -> None:
@@ -302,20 +244,20 @@ def test_edited_content_does_not_match_its_checksum() -> None:
 
 @given(content=st.dictionaries(TEXT, JSON, max_size=4))
 def test_any_json_content_comes_back_from_a_document(content: dict[str, object]) -> None:
-    document = decode_document(KIND, encode_document(KIND, content), where="here")
-    assert (document.format_version, json.loads(document.content)) == (KIND.format_version, content)
+    assert json.loads(decode_document(KIND, encode_document(KIND, content), where="here")) == content
 
 
-def test_only_the_older_formats_that_a_kind_names_are_read() -> None:
-    kind = replace(KIND, format_version=4, older_formats=(2,))
-    assert decode_document(kind, encode_document(KIND, {}), where="here").format_version == 2
-    with pytest.raises(CorruptStateError, match="its format is not one that mixedmode ever wrote, format_version=3"):
-        decode_document(kind, encode_document(replace(KIND, format_version=3), {}), where="here")
+def test_a_document_of_another_format_is_refused_whether_older_or_newer() -> None:
+    assert decode_document(KIND, encode_document(KIND, {}), where="here") == b"{}"
+    for version, why in ((1, "mixedmode ever wrote, format_version=1"), (3, "was written by a newer mixedmode")):
+        other = encode_document(replace(KIND, format_version=version), {})
+        with pytest.raises(CorruptStateError, match=why):
+            decode_document(KIND, other, where="here")
 
 
 def test_nan_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        encode_manifest(replace(example(), operators=(OperatorState("s", {"x": float("nan")}, ()),)))
+        encode_manifest(replace(example(), operators=(OperatorState("s", {"x": float("nan")}, (), 1),)))
 
 
 @given(chunks=st.lists(st.binary(max_size=20), max_size=5))

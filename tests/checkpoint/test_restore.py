@@ -183,7 +183,7 @@ def test_moved_input_is_named_as_it_is_now_in_the_log_of_spark_only(place: Path,
     found, stored = contents(tmp_path / "new"), contents(place)
     changed = {path for path in found.keys() & stored.keys() if found[path] != stored[path]}
     assert changed == {*(paths.spark_source_path(0, epoch) for epoch in range(4)), paths.manifest_path(Epoch(3))}
-    assert found[paths.spark_source_path(0, 2)] == b'v1\n{"path":"file:///data/in/2.json"}'
+    assert found[paths.spark_source_path(0, 2)] == b'v1\n{"path":"file:///data/in/2.json","timestamp":2,"batchId":2}'
 
 
 def test_a_folder_that_nothing_was_read_from_has_not_moved(place: Path) -> None:

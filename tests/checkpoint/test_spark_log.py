@@ -1,6 +1,6 @@
 """Spark's log as a listing: what it needs, what is later, and that deleting may stop anywhere."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -13,10 +13,8 @@ from mixedmode.checkpoint.spark_log import (
     entry_problem,
     epochs_done,
     files_after,
-    files_in_entries,
     files_up_to,
     newest_begun,
-    only_source_log_end,
     source_entries_read,
     source_log_ends,
 )
@@ -39,7 +37,11 @@ class SparkLog:
     def last(self) -> int:
         return len(self.ends) - 1
 
-    def offsets(self, epoch: int) -> str:
+    def offsets(self, epoch: int) -> Mapping[int, int]:
+        """How far the sources' logs go, as a manifest says it."""
+        return source_log_ends(self.text(epoch), range(len(self.ends[0]) + 1))
+
+    def text(self, epoch: int) -> str:
         lines = ["-" if end < 0 else f'{{"logOffset":{end}}}' for end in self.ends[epoch]]
         return "\n".join([HEAD, *lines, str(epoch)])  # the last one is a source that counts by itself
 
@@ -71,7 +73,7 @@ def spark_logs(draw: st.DrawFn) -> SparkLog:
     return SparkLog(tuple(ends), draw(st.booleans()), draw(st.integers(0, 1)))
 
 
-def missing(listing: Iterable[str], offsets: str) -> set[str]:
+def missing(listing: Iterable[str], offsets: Mapping[int, int]) -> set[str]:
     listing = list(listing)
     return set(source_entries_read(listing, offsets)) - set(listing)
 
@@ -147,7 +149,7 @@ def test_an_entry_that_spark_reads_is_named_when_it_is_gone() -> None:
     listing = [path for path in LOG.listing() if path != "spark/sources/0/3"]
     assert missing(listing, LOG.offsets(3)) == {"spark/sources/0/3"}, "its checksum file is not enough"
     assert not missing(listing, LOG.offsets(2))
-    assert not source_entries_read([], ""), "the last epoch of all has no offsets"
+    assert not source_entries_read([], {}), "the last epoch of all has no offsets"
 
 
 def test_an_epoch_is_over_when_spark_says_so_or_has_begun_the_next() -> None:
@@ -160,11 +162,9 @@ def test_an_epoch_is_over_when_spark_says_so_or_has_begun_the_next() -> None:
 
 
 def test_lines_that_say_nothing_of_a_log_of_files_are_passed_over() -> None:
-    assert source_log_ends(f'{HEAD}\n{{"logOffset":4}}\n-\n17\n{{"partition":3}}\n[1]\n{{"logOffset":0}}') == {
-        0: 4,
-        5: 0,
-    }
-    assert source_log_ends("") == source_log_ends("v1") == source_log_ends('v1\n{"cut') == {}
+    text = f'{HEAD}\n{{"logOffset":4}}\n-\n17\n{{"partition":3}}\n[1]\n{{"logOffset":0}}'
+    assert source_log_ends(text, range(6)) == {0: 4, 5: 0}
+    assert all(source_log_ends(cut, range(6)) == {} for cut in ("", "v1", 'v1\n{"cut'))
 
 
 @given(log=spark_logs(), data=st.data())
@@ -219,61 +219,29 @@ def test_a_flipped_bit_or_a_cut_is_seen_by_the_checksum_beside_the_file(data: by
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (LOG.offsets(3).encode(), None),
+        (LOG.text(3).encode(), None),
         (b"v1\n1795282338304", None),
-        (LOG.offsets(3).encode()[:40], "cannot be read"),
+        (LOG.text(3).encode()[:40], "cannot be read"),
         (b"v1\n\xff", "cannot be read"),
         (b"v1", "is cut short"),
         (b"", "is cut short"),
         (b"{}\n{}", "is cut short"),
+        (b"v3\n{}", "has a version that Spark cannot read"),
     ],
 )
 def test_without_a_checksum_an_entry_has_to_have_the_form_of_one(data: bytes, problem: str | None) -> None:
     assert entry_problem(data, None) == problem
 
 
-def test_sql_that_reads_a_source_more_than_once_tells_nothing_of_the_logs() -> None:
-    """Two sources, of which the SQL reads the first one twice, each once more, and a clock; or one, and no clock."""
-    listing = [f"spark/sources/{name}" for name in ("0/0", "0/1", "0/2", "1/0", "1/1", "2/0")]
-    one, other = '{"logOffset":1}', '{"logOffset":0}'
-    twice = f"{HEAD}\n{one}\n{one}\n{other}\n{one}\n{other}\n9"
-    quiet = f"{HEAD}\n{one}\n{one}\n{one}"
-    for there, offsets in ((listing, twice), (listing[:3], quiet)):
-        assert source_entries_read(there, offsets) == ()
-        assert set(files_up_to(there, Epoch(1), offsets)) == set(there)
-        assert files_after(there, Epoch(1), offsets) == ()
-    once = f"{HEAD}\n{one}\n{other}\n{one}\n{other}\n9"
-    assert files_after(listing, Epoch(1), once) == ("spark/sources/0/2", "spark/sources/1/1")
-
-
-def _entry(*files: tuple[str, int]) -> bytes:
-    named = [f'{{"path":"{path}","timestamp":1,"batchId":{number}}}' for path, number in files]
-    return "\n".join(["v1", *named]).encode()
-
-
-def test_the_files_of_entries_are_those_of_the_numbers_asked_for() -> None:
-    whole = [("file:///in/a%20b", 0), ("file:///in/c", 1), ("file:///in/d", 2), ("file:///in/e", 2)]
-    assert files_in_entries([_entry(*whole)], range(2, 3)) == ("file:///in/d", "file:///in/e")
-    assert files_in_entries([_entry(whole[1]), _entry(*whole)], range(2, 3)) == ("file:///in/d", "file:///in/e")
-    assert files_in_entries([_entry(whole[0]), _entry(whole[1])], range(2)) == ("file:///in/a%20b", "file:///in/c")
-    assert files_in_entries([_entry()], range(1)) == ()
-
-
-@pytest.mark.parametrize(
-    ("lines", "end"),
-    [
-        (['{"logOffset":7}'], 7),
-        (["-"], None),
-        (['{"logOffset":7}', "12"], None),  # a heartbeat beside it
-        (['{"logOffset":7}', '{"logOffset":7}'], 7),  # every source is read twice
-        (['{"logOffset":7}', '{"logOffset":7}', "12"], None),
-        (['{"logOffset":7}', '{"logOffset":8}'], None),
-        (["12"], None),
-    ],
-)
-def test_how_far_the_only_source_goes_is_told_if_there_is_one_only(lines: list[str], end: int | None) -> None:
-    assert only_source_log_end("\n".join([HEAD, *lines])) == end
-
-
-def test_no_offsets_tell_nothing() -> None:
-    assert only_source_log_end("") is None
+def test_a_source_that_a_query_reads_twice_has_one_log_and_one_end() -> None:
+    """Two sources, each read twice, and a clock: five lines of offsets, three logs."""
+    listing = [f"spark/sources/{name}" for name in ("0/0", "0/1", "0/2", "1/0", "1/1", "1/2", "2/0")]
+    text = f'{HEAD}\n{{"logOffset":1}}\n{{"logOffset":0}}\n{{"logOffset":1}}\n{{"logOffset":0}}\n9'
+    ends = source_log_ends(text, (0, 1, 0, 1, 2))
+    assert ends == {0: 1, 1: 0}
+    assert source_entries_read(listing, ends) == ("spark/sources/0/0", "spark/sources/0/1", "spark/sources/1/0")
+    assert set(files_after(listing, Epoch(1), ends)) == {
+        "spark/sources/0/2",
+        "spark/sources/1/1",
+        "spark/sources/1/2",
+    }

@@ -90,6 +90,34 @@ def test_any_change_of_any_byte_is_found(original: FakeJob, file: tuple[str, int
         assert found.where == str(path).removesuffix(".compact" if how == "gone" else "")
 
 
+@pytest.mark.parametrize("epoch", [3, NEWEST - 1, NEWEST])
+def test_any_flipped_bit_of_a_source_entry_is_found_when_the_checksum_files_are_gone(job: FakeJob, epoch: int) -> None:
+    for checksum in (job.folder / "checkpoints" / "spark").rglob(".*.crc"):
+        checksum.unlink()
+    assert checked(job) == ()
+    path = job.path("source", epoch)
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << (position % 8)
+        path.write_bytes(bytes(flipped))
+        (found,) = checked(job)
+        assert found.what == "spark"
+        assert found.where.startswith(str(path.parent))
+    path.write_bytes(whole)
+    assert checked(job) == ()
+
+
+def test_a_file_that_spark_has_read_and_its_log_has_lost_is_found_by_content(job: FakeJob) -> None:
+    path = job.path("source", NEWEST)
+    path.with_name(f".{path.name}.crc").unlink()
+    path.write_bytes(path.read_bytes().rpartition(b"\n")[0])
+    (found,) = checked(job)
+    names = sum(number % 3 + 1 for number in range(NEWEST + 1))
+    why = f"a source's log is not what was committed, files={names - 1}, files_committed={names}"
+    assert (found.where, found.why) == (str(path), why)
+
+
 def test_what_an_older_checkpoint_alone_needs_is_no_damage_of_a_newer_one(job: FakeJob) -> None:
     older = [("manifest", NEWEST - 1), ("run", NEWEST - 3), ("output", NEWEST - 1), ("source", 0)]
     for path in [job.path(*file) for file in older]:

@@ -1,4 +1,4 @@
-"""What `mixedmode checkpoints` says of watermarks and of the end of the input, also for manifests of format 1."""
+"""What `mixedmode checkpoints` says of watermarks and of the end of the input."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.rescale import RescaleRequest, Subtasks
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import ListState, Manifest, SourceProgress
+from mixedmode.checkpoint.types import ListState, Manifest
 from mixedmode.cli.checkpoints import checkpoint_report, verification_report
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.checkpoint.examples import IDENTITY, a_manifest
@@ -47,16 +47,6 @@ def test_the_watermark_of_the_job_is_shown(tmp_path: Path, watermark_us: int | N
     assert f"  {shown}  " in line
 
 
-def test_a_manifest_that_knows_only_its_sources_watermarks_shows_the_smallest(tmp_path: Path) -> None:
-    sources = {
-        "a": SourceProgress(1, 5 * SECOND_US, 3 * SECOND_US),
-        "b": SourceProgress(1, 5 * SECOND_US, 2 * SECOND_US),
-        "c": SourceProgress(0, None, None),
-    }
-    (line,) = (x for x in report(tmp_path, [replace(a_manifest(), sources=sources)]) if "sorted" in x)
-    assert "  1970-01-01 00:00:02  " in line
-
-
 def test_the_sources_that_were_in_backlog_are_shown_where_others_were_not(tmp_path: Path) -> None:
     known = {"a": SourceProgress(1, None, None), "b+c": SourceProgress(1, None, None)}
     shown = {("a", "b", "c"): "yes", ("a", "c"): "yes: a, c", ("b",): "yes: b"}
@@ -90,7 +80,8 @@ def test_the_lists_of_steps_without_a_key_are_shown(tmp_path: Path) -> None:
 def test_the_subtasks_of_each_epoch_and_step_are_shown_and_what_was_asked_for(tmp_path: Path) -> None:
     manifest = replace(a_manifest(), parallelism=3)
     (step,) = manifest.operators
-    shown = report(tmp_path, [replace(manifest, operators=(step, replace(step, operator_id="own", parallelism=5)))])
+    steps = replace(step, parallelism=3), replace(step, operator_id="own", parallelism=5)
+    shown = report(tmp_path, [replace(manifest, operators=steps)])
     (epoch,) = (line for line in shown if " sorted " in line)
     assert epoch.split()[:5] == ["0", "yes", "sorted", "3", "1,000"]
     assert [line.split()[:2] for line in shown if line.startswith(("step-1", "own"))] == [["step-1", "3"], ["own", "5"]]

@@ -62,6 +62,13 @@ def source_entry(job: FaultJob, committed: list[Manifest]) -> list[Path]:
     return [max(entries, key=lambda path: int(path.name.partition(".")[0]))]
 
 
+def unguarded_source_entry(job: FaultJob, committed: list[Manifest]) -> list[Path]:
+    """As in a store without Hadoop's checksum files."""
+    for checksum in (job.checkpoints / "spark").rglob(".*.crc"):
+        checksum.unlink()
+    return source_entry(job, committed)
+
+
 CASES: list[tuple[Files, How, int, str]] = [
     (manifest_of, "cut", 1, "manifest"),
     (manifest_of, "flipped", 1, "manifest"),
@@ -73,6 +80,7 @@ CASES: list[tuple[Files, How, int, str]] = [
     (output_of, "gone", 1, "output"),
     (several, "flipped", 2, "manifest"),
     (source_entry, "flipped", 1, "spark"),
+    (unguarded_source_entry, "flipped", 1, "spark"),
 ]
 
 

@@ -107,7 +107,7 @@ def test_what_is_wrong_is_refused_at_the_call(function: Any, arguments: dict[str
 def test_only_a_list_makes_a_step_part_of_the_jobs_identity() -> None:
     """A function that keeps nothing may come and go, and so may its redistribution change."""
     stages = stage("map-1", keeps_list=False), stage("numbering", "split"), stage("counting")
-    expected = {"numbering": "map keeping a list", "counting": "map keeping a list"}
+    expected = {name: {"version": 1, "step": "map"} for name in ("numbering", "counting")}
     assert plan(*stages).fingerprints == expected
     assert plan(stage("numbering", "union"), stage("counting")).fingerprints == expected
 

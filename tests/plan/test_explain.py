@@ -70,7 +70,7 @@ def stage_of(step: KeyedAggregateStep | ProcessStep) -> KeyedStage:
         event_time="at",
         is_changelog=False,
         operator=operator,
-        description="",
+        identity={},
         late_fields=late,
     )
 

@@ -23,7 +23,7 @@ UPSERT = UpsertOperator(KEYS, ())
 
 
 def stage(name: str, operator: KeyedOperator) -> KeyedStage:
-    return KeyedStage(name, (), KEYS.fields, (), (), None, is_changelog=False, operator=operator, description=name)
+    return KeyedStage(name, (), KEYS.fields, (), (), None, is_changelog=False, operator=operator, identity={})
 
 
 def plan(**operators: KeyedOperator) -> JobPlan:

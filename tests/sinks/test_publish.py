@@ -154,12 +154,12 @@ def test_a_description_is_written_once_and_read_back(store: ObjectStore) -> None
     assert names(store) == ["_mixedmode.json"]
 
 
-def test_the_bytes_of_a_description_are_those_of_format_1(store: ObjectStore) -> None:
+def test_the_bytes_of_a_description_are_those_of_its_format(store: ObjectStore) -> None:
     describe_output(store, DESCRIPTION)
     assert store.get("_mixedmode.json") == (
-        b'{"kind":"mixedmode-output","format_version":1,"checksum":"aa97ab0d77ed99db","content":{"job":"airport-delays",'
+        b'{"kind":"mixedmode-output","format_version":2,"checksum":"99de4ad83d91c8af","content":{"job":"airport-delays",'
         b'"run":"continuous","format":"parquet","key_columns":["origin"],"columns":[{"name":"origin","type":"string"},'
-        b'{"name":"flights","type":"int64"}]}}\n'
+        b'{"name":"flights","type":"int64"}],"partition_by":[]}}\n'
     )
 
 

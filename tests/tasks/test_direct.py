@@ -1,5 +1,6 @@
 """Map tasks that read Parquet themselves: the same answer as through Spark, and every row of every file once."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
+from mixedmode.checkpoint.types import SourceLog
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sinks.table import current_table
 from mixedmode.sources.parquet_files import SLICE_BYTES, FileSlice, assign_slices
-from mixedmode.spark.folder import SparkFolder
+from mixedmode.spark.folder import NewInput, SparkFolder
 from mixedmode.tasks import single_stage
 from tests.harness import run, write_parquet
 
@@ -138,14 +140,15 @@ def test_which_files_an_epoch_reads_is_known_without_asking_spark(
 ) -> None:
     """Past Spark's compaction of its list of files, which it does every ten entries; and after a restart."""
     (tmp_path / "in").mkdir()
-    told = []
+    told: list[list[str]] = []
 
-    def remembered(folder: SparkFolder, before: str, offsets: str) -> tuple[str, ...] | None:
-        told.append(between(folder, before, offsets))
-        return told[-1]
+    def remembered(folder: SparkFolder, before: Sequence[SourceLog], offsets: str, lines: Sequence[int]) -> NewInput:
+        new = new_input(folder, before, offsets, lines)
+        told.append([file.url for file in new.files[0]])
+        return new
 
-    between = SparkFolder.files_between
-    monkeypatch.setattr(SparkFolder, "files_between", remembered)
+    new_input = SparkFolder.new_input
+    monkeypatch.setattr(SparkFolder, "new_input", remembered)
     write_parquet(tmp_path / "in", "a.parquet", COLUMNS)
     write_parquet(tmp_path / "in", "b.parquet", COLUMNS)
     later = [f"{number:02}.parquet" for number in range(11)]
@@ -153,7 +156,7 @@ def test_which_files_an_epoch_reads_is_known_without_asking_spark(
     first = run(job(tmp_path, "direct"), spark, feed=feed)
     write_parquet(tmp_path / "in", "last.parquet", COLUMNS)
     second = run(job(tmp_path, "direct"), spark)
-    names = [[Path(uri).name for uri in files or ()] for files in told]
+    names = [[Path(uri).name for uri in files] for files in told]
     assert sorted(names[0]) == ["a.parquet", "b.parquet"]
     assert names[1:] == [[name] for name in [*later, "last.parquet"]]
     assert [event.records for event in first.committed + second.committed] == [10, *[5] * 12]

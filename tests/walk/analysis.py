@@ -6,9 +6,10 @@ import pyarrow as pa
 
 from mixedmode.analysis.job import Analysis
 from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
+from mixedmode.job.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.process import FunctionReference, ProcessOperator
-from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, description, expressions_of
+from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
 from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.testing.schemas import schema_of
 from mixedmode.time import Strategy
@@ -63,7 +64,7 @@ def _stage(
         event_time=event_time,
         is_changelog=keyed_before > 0,
         operator=operator,
-        description=description(step, columns, operator),
+        identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
     )
 
 
@@ -88,5 +89,5 @@ def _process_stage(step: ProcessStep, fields: Mapping[str, pa.Field], event_time
         event_time=event_time,
         is_changelog=False,
         operator=operator,
-        description="process",
+        identity=step_fingerprint("process", keys),
     )

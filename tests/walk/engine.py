@@ -261,9 +261,15 @@ def without_spark() -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(run, "analyse", local_analysis)
         patch.setattr(restoring, "analyse", local_analysis)
         patch.setattr(inputs.Inputs, "_stream", lambda given, _admission: LocalFrame(given.session))
+        patch.setattr(inputs, "line_sources", lambda _frame: (0,))
+        patch.setattr(inputs, "missing_files", _missing_files)
         patch.setattr(epochs, "run_stages", run_stages)
         patch.setattr(pyspark, "TaskContext", _TaskContext)
         yield patch
+
+
+def _missing_files(session: LocalSession, urls: Sequence[str], _options: Mapping[str, str]) -> list[str]:
+    return [url for url in urls if url not in session.world.files]
 
 
 class _TaskContext:

@@ -1,0 +1,151 @@
+"""Fingerprints of steps: what must stay the same for stored state to be readable, as canonical JSON.
+
+A fingerprint is stored in job.json and in savepoints, and is compared by value. Its names are chosen here, one by one,
+and not taken from Python classes or fields; so classes may be renamed, and fields added. A value that is the default is
+left out; so a setting that is new, and not used, changes no stored fingerprint. Lists are ordered where the layout of
+state, or Spark's numbering of sources, follows that order.
+
+    {"version": 1, "step": "aggregate", "keys": [{"name": "origin", "type": "string"}],
+     "window": {"kind": "tumbling", "size-ms": 3600000}, "registers": [{"register": "count"}]}
+
+Invariants (tests/job/test_fingerprint.py, with tests/golden/fingerprints.json):
+  I1  the fingerprints of the golden steps do not change, or VERSION does
+  I2  steps whose stored state has another layout or meaning have different fingerprints
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from mixedmode.config import KeyedAggregateStep
+from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
+from mixedmode.operators.aggregate import MultisetAggregateOperator
+from mixedmode.operators.aggregate.collect import Collected, Distinct
+from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.registers import (
+    Count,
+    CountTrue,
+    ExactSum,
+    Extreme,
+    Filtered,
+    FloatSum,
+    Moments,
+    Register,
+)
+from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch
+from mixedmode.operators.interface import KeyedOperator
+
+__all__ = ["VERSION", "Fingerprint", "aggregate_fingerprint", "of_list", "of_sources", "step_fingerprint"]
+
+Fingerprint = Mapping[str, object]
+
+#: registers that an expression says all about
+_PLAIN: Mapping[type, str] = {Count: "count", CountTrue: "count-true", FloatSum: "float-sum", Moments: "moments"}
+#: of all fingerprints; a change of what they say of the same step is a new version
+VERSION = 1
+
+
+def step_fingerprint(step: str, keys: Sequence[pa.Field] = ()) -> Fingerprint:
+    """Return the fingerprint of a step of a kind, with what its kind alone says."""
+    return _given({"version": VERSION, "step": step, "keys": [_column(field) for field in keys]})
+
+
+def aggregate_fingerprint(
+    step: KeyedAggregateStep, keys: Sequence[pa.Field], arguments: Mapping[str, pa.DataType], operator: KeyedOperator
+) -> Fingerprint:
+    """Return the fingerprint of an aggregate step.  arguments: {expression: type} of its calls, in their order."""
+    head = step_fingerprint("aggregate", keys)
+    if isinstance(operator, MultisetAggregateOperator):
+        rows = [{"expression": text, "type": str(data_type)} for text, data_type in arguments.items()]
+        return {**head, "rows": rows}
+    registers: Sequence[Register] = operator.aggregator.registers  # type: ignore[attr-defined]
+    return {
+        **head,
+        **_given(
+            {
+                "window": None if step.window is None else _window(step.window),
+                "allowed-lateness-ms": step.allowed_lateness_ms,
+                "early-results": step.early_results_every_ms is not None,
+            }
+        ),
+        "registers": [_register(register, list(arguments.items())) for register in registers],
+    }
+
+
+def of_list() -> Fingerprint:
+    """Return the fingerprint of a map step that keeps a list. Its items are checked one by one."""
+    return step_fingerprint("map")
+
+
+def of_sources(names: Sequence[str], *, has_clock: bool) -> Fingerprint:
+    """Return the fingerprint of the sources: Spark remembers what it has read by the number of a source."""
+    return _given({"version": VERSION, "sources": list(names), "clock": has_clock})
+
+
+def _window(window: WindowSpec) -> Fingerprint:
+    kind = window.kind
+    if isinstance(kind, GlobalSpec):
+        return {"kind": "count", "count": kind.count}
+    if isinstance(kind, SessionSpec):
+        return {"kind": "session", "gap-ms": kind.gap_ms}
+    own: Fingerprint
+    if isinstance(kind, SlidingSpec):
+        own = {"kind": "sliding", "slide-ms": kind.slide_ms}
+    elif isinstance(kind, CumulatingSpec):
+        own = {"kind": "cumulating", "step-ms": kind.step_ms}
+    else:
+        assert isinstance(kind, TumblingSpec), kind
+        own = {"kind": "tumbling"}
+    return _given({**own, "size-ms": kind.size_ms, "offset-ms": kind.offset_ms, "time-zone": kind.time_zone})
+
+
+def _register(register: Register, arguments: Sequence[tuple[str, pa.DataType]]) -> Fingerprint:
+    """One register, with the expressions that it is fed and what decides the layout or the meaning of its value."""
+    if isinstance(register, Filtered):
+        inner = _register(register.register, arguments)
+        return {"register": "filtered", "condition": arguments[register.condition][0], "of": inner}
+    if isinstance(register, Count) and register.argument is None:
+        return {"register": "count"}
+    number: int = register.argument  # type: ignore[attr-defined]
+    text, data_type = arguments[number]
+    name, own = _own(register, arguments, data_type)
+    return {"register": name, "argument": text, **_given(own)}
+
+
+def _own(
+    register: Register, arguments: Sequence[tuple[str, pa.DataType]], data_type: pa.DataType
+) -> tuple[str, Fingerprint]:
+    """(name of a register, what it has of its own)."""
+    if type(register) in _PLAIN:
+        return _PLAIN[type(register)], {}
+    own: dict[str, object]
+    match register:
+        case ExactSum():
+            return "exact-sum", {"limbs": register.limbs, "scale": getattr(data_type, "scale", 0)}
+        case Extreme():
+            return ("max" if register.largest else "min"), {"type": str(data_type)}
+        case EdgeInTime():
+            return ("last" if register.last else "first"), {"type": str(data_type)}
+        case EdgeBy():
+            own = {"type": str(data_type), "by": arguments[register.by][0], "by-type": str(arguments[register.by][1])}
+            return ("max-by" if register.largest else "min-by"), own
+        case Distinct():
+            return "distinct", {"type": str(data_type), "limit": register.limit}
+        case Collected():
+            own = {"type": str(data_type), "limit": register.limit, "by-time": register.has_time}
+            return "list", own
+        case DistinctSketch():
+            return "distinct-sketch", {"lg-k": register.lg_k, "type": str(data_type)}
+        case QuantileSketch():
+            return "quantile-sketch", {"k": register.k, "type": str(data_type)}
+    msg = f"a register without a name in fingerprints: {register!r}"
+    raise AssertionError(msg)
+
+
+def _column(field: pa.Field) -> Fingerprint:
+    return {"name": field.name, "type": str(field.type)}
+
+
+def _given(values: Fingerprint) -> dict[str, object]:
+    """Without what is not set: None, 0, False, an empty list."""
+    return {name: value for name, value in values.items() if value or isinstance(value, str)}
