@@ -127,7 +127,8 @@ class CustomSink(ABC):
     def take_back(self, after: int) -> None:  # noqa: ARG002 - the default has no use for it
         """Forget the rows of all epochs later than `after`, since they will come again, maybe cut into other epochs.
 
-        Called when a job goes back to an older checkpoint. The default leaves them, which is right where later rows of
-        a key take the place of earlier ones; where every row counts, there would be duplicates. May be repeated.
+        Called when a job goes back to an older checkpoint. The default leaves them: where every row counts, there would
+        be duplicates; where rows go by key, keys that do not come again stay, and older values do not come back. The
+        job says on the screen that they stay. May be repeated.
         """
         return

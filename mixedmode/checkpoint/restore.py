@@ -74,6 +74,7 @@ def restored_manifest(
         list_states=tuple(state for state in stored.list_states if state.operator_id in steps),
         outputs=tuple(file for file in stored.outputs if file.sink in outputs),
         output_names=tuple(name for name in stored.output_names if name in outputs),
+        output_contents={name: found for name, found in stored.output_contents.items() if name in outputs},
     )
 
 

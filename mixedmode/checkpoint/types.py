@@ -165,7 +165,8 @@ class Manifest:
     `parallelism` is what the job was asked for; a step may have one of its own. `list_states` are by step.
 
     `backlog_sources` are the sources that were in backlog in this epoch, in order of their names. `source_logs` are the
-    parts of Spark's logs of sources that the epoch and those before it have read.
+    parts of Spark's logs of sources that the epoch and those before it have read. `output_contents` are digests of all
+    that was ever published to each output (contents.py); an output that it lacks has one nowhere after it.
     """
 
     job: str
@@ -194,6 +195,7 @@ class Manifest:
     list_states: tuple[ListState, ...] = ()
     backlog_sources: tuple[str, ...] = ()
     source_logs: tuple[SourceLog, ...] = ()
+    output_contents: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

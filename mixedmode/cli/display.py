@@ -142,14 +142,14 @@ class Display:
             more = len(checkpoint.damages) - _DAMAGES_SHOWN
             if more > 0:
                 self._say(f"[bold]damaged[/]  checkpoint {checkpoint.epoch}: ", f"and {more} more files")
-        taken = f"{event.files_taken_back:,} output files of later epochs are taken back"
+        taken = f"{event.files_taken_back:,} output files or rows of later epochs are rolled back"
         self._say(
             "[bold]back[/]     ", f"going on from checkpoint {event.to}: what came after it is read again; {taken}"
         )
         for name in event.lasting:
-            output = f"output {name!r}" if name else "the console"
+            output = f"output {name!r}" if name else "the main output"
             self._say(
-                "         ", f"rows of later epochs that {output} has printed cannot be taken back; they come again"
+                "         ", f"rows of later epochs stay in {output}, which cannot be rolled back; they come again"
             )
 
     def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:

@@ -109,8 +109,12 @@ def _steps(restored: "RestoredJob") -> Iterator[str]:
 
 def _outputs(restored: "RestoredJob") -> Iterator[str]:
     if restored.outputs:
-        taken_back = f"; {restored.files_taken_back} later files taken back" if restored.files_taken_back else ""
-        yield f"  outputs that go on    {_names(restored.outputs)}{taken_back}"
+        rolled_back = (
+            f"; {restored.files_taken_back} later files or rows rolled back" if restored.files_taken_back else ""
+        )
+        yield f"  outputs that go on    {_names(restored.outputs)}{rolled_back}"
+    if restored.lasting:
+        yield f"  not rolled back       {_names(restored.lasting)}: rows that came after the savepoint stay there"
     if restored.new_outputs:
         yield f"  outputs that are new  {_names(restored.new_outputs)}"
     if restored.dropped_outputs:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.decide import (
     EpochPath,
     Gap,
@@ -331,6 +332,7 @@ class EpochRunner:
             source_logs=given.source_logs,
             outputs=result.outputs,
             output_names=tuple(context.sinks.by_name),
+            output_contents=contents_after(self.latest, given.epoch, result.outputs, tuple(context.sinks.by_name)),
             records_in=result.progress.records,
             records_late=result.progress.late,
             records_ahead=result.progress.ahead,

@@ -87,8 +87,8 @@ class Rescaled:
 class WentBack:
     """The newest checkpoints are damaged, so the job goes on from the older one `to`, and reads again what came after.
 
-    `damaged` are the checkpoints that it has left, newest first. `files_taken_back` files of outputs were deleted;
-    what the outputs `lasting` (by name, "" is the main one) have shown of later epochs cannot be taken back.
+    `damaged` are the checkpoints that it has left, newest first. `files_taken_back` files or rows of outputs were
+    rolled back; what the outputs `lasting` (by name, "" is the main one) have of later epochs stays there.
     """
 
     to: Epoch

@@ -102,9 +102,15 @@ def drop_damaged_plan(log: CheckpointLog, planned: PlannedInput, observer: Obser
 def leave_damaged(
     log: CheckpointLog, sinks: Sinks, found: FoundCheckpoint, generation: Generation, observer: Observer
 ) -> list[Manifest]:
-    """Make the whole checkpoint that was found the newest one; the manifests there are then, oldest to newest."""
+    """Make the whole checkpoint that was found the newest one; the manifests there are then, oldest to newest.
+
+    Raises CorruptStateError, and has changed nothing, if an output cannot become what it was after that checkpoint.
+    """
     whole = found.whole
     assert whole is not None, "there is a checkpoint"
+    obstacle = sinks.obstacle(whole)
+    if obstacle is not None:
+        raise CorruptStateError(obstacle)
     if found.damaged:
         reasons = tuple(f"checkpoint {one.epoch}: {damage}" for one in found.damaged for damage in one.damages)
         back = GoingBack(generation, whole.epoch, reasons)

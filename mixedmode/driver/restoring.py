@@ -43,7 +43,7 @@ class RestoredJob:
 
     dropped_outputs: of the savepoint, that the job does not have. with_full_snapshot: steps that emit their whole table
     in the first epoch, for what is new downstream. files_taken_back: of outputs that go on, later than the savepoint.
-    was_done: the same had been restored before.
+    lasting: outputs that go on, and cannot be rolled back. was_done: the same had been restored before.
     """
 
     savepoint: Savepoint
@@ -53,6 +53,7 @@ class RestoredJob:
     dropped_outputs: tuple[str, ...]
     with_full_snapshot: frozenset[str]
     files_taken_back: int
+    lasting: tuple[str, ...]
     was_done: bool
 
 
@@ -96,6 +97,7 @@ def restore_savepoint(
     check_moved(given)
     was_done, taken_back = is_restored(log, given), 0
     if not was_done:
+        _check_can_go_back(sinks, manifest)
         _check_begin_anew(sinks, manifest)
         generation = copy_restored(log, given)
         taken_back = sinks.take_back(savepoint.epoch)
@@ -108,6 +110,7 @@ def restore_savepoint(
         dropped_outputs=tuple(name for name in stored.output_names if name not in sinks.by_name),
         with_full_snapshot=plan.with_full_snapshot([operator.operator_id for operator in manifest.operators], outputs),
         files_taken_back=taken_back,
+        lasting=tuple(name for name in sinks.lasting if name in outputs),
         was_done=was_done,
     )
 
@@ -160,6 +163,13 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
     _check_published(
         sinks, manifest, [n for n in manifest.output_names if not sinks.by_name[n].cannot_report_published]
     )
+
+
+def _check_can_go_back(sinks: Sinks, manifest: Manifest) -> None:
+    """Raises InvalidJobError if an output that goes on cannot become what it was when the savepoint was taken."""
+    obstacle = sinks.obstacle(manifest)
+    if obstacle is not None:
+        raise InvalidJobError(obstacle)
 
 
 def _check_begin_anew(sinks: Sinks, manifest: Manifest) -> None:

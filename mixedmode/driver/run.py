@@ -244,6 +244,7 @@ def open_sinks(
         replaces=replaces,
         session=session,
         show=print_rows,
+        retained=spec.execution.checkpointing.num_retained,
     )
     outputs = {MAIN: spec.sink, **plan.side_sinks}
     return Sinks({name: open_sink(sink, replace(context, name=name)) for name, sink in outputs.items()})

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.sink import Show
@@ -68,6 +68,10 @@ class ConsoleSink:
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
         """See Sink."""
         return ()
+
+    def obstacle(self, manifest: Manifest) -> str | None:  # noqa: ARG002
+        """See Sink."""
+        return None
 
     def take_back(self, after: Epoch) -> int:
         """See Sink. What was printed stays printed; what was not is taken back, and does not count."""

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.config import CustomSinkSpec
 from mixedmode.connectors import CustomSink
@@ -42,17 +42,15 @@ class CustomSinkWriter:
         self.store = ObjectStore(context.staging)
         self._named = CustomSinkClass.parse(sink.class_, sink.args, sink.folder_)
         self._context = context
-        self._has_key = False
         self._own: CustomSink | None = None  # once it is open
 
     @property
     def can_take_back(self) -> bool:
-        """See Sink. By key, later rows replace earlier ones; else it is for the class to do."""
-        return self._has_key or self._named.load().take_back is not CustomSink.take_back
+        """See Sink. It is for the class to do."""
+        return self._named.load().take_back is not CustomSink.take_back
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """See Sink. Opens it, once a start."""
-        self._has_key = bool(key_columns)
         if self._own is None:
             own = instantiate(self._named)
             columns = pa.schema([field for field in fields if field.name not in ("_op", EPOCH_COLUMN)])
@@ -109,6 +107,10 @@ class CustomSinkWriter:
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
         """See Sink."""
         return ()
+
+    def obstacle(self, manifest: Manifest) -> str | None:  # noqa: ARG002
+        """See Sink."""
+        return None
 
     def take_back(self, after: Epoch) -> int:
         """See Sink. What waits is deleted, and counts; what the class does is not counted."""

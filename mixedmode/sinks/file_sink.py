@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.config.files import FileSinkSpec
 from mixedmode.errors import InvalidJobError
@@ -151,20 +151,19 @@ class FileSink:
         across = [path for file, (path, _) in parsed_files(self.store).items() if file.first <= epoch < file.last]
         return sorted({*published_of(self.store, epoch), *across} - {file.final_path for file in files})
 
+    def obstacle(self, manifest: Manifest) -> str | None:
+        """See Sink."""
+        return self._obstacle(manifest.epoch)
+
     def take_back(self, after: Epoch) -> int:
         """See Sink. From the newest to the oldest, so that after a crash `newest_published` still tells of the rest.
 
         Raises InvalidJobError if a compaction has merged epochs up to `after` with later ones; nothing is deleted then.
         """
+        obstacle = self._obstacle(after)
+        if obstacle is not None:
+            raise InvalidJobError(obstacle)
         files = parsed_files(self.store)
-        across = sorted(path for file, (path, _) in files.items() if file.first <= after < file.last)
-        if across:
-            msg = (
-                "the job goes back to an epoch that a compaction has merged with later ones, so their rows cannot be "
-                "taken out of the output. Nothing was changed. Give this output a new path, or restore its folder from "
-                f"a copy. folder={self.store.url}, file={across[0]}, epoch={after}"
-            )
-            raise InvalidJobError(msg)
         unmark(self.store, after=after)
         newest_first = sorted(files, key=lambda file: (-file.last, file.folder))
         later = [files[file][0] for file in newest_first if file.last > after]
@@ -174,6 +173,17 @@ class FileSink:
                 later.append(path)
         self.store.delete(later)
         return len(later)
+
+    def _obstacle(self, after: Epoch) -> str | None:
+        files = parsed_files(self.store)
+        across = sorted(path for file, (path, _) in files.items() if file.first <= after < file.last)
+        if not across:
+            return None
+        return (
+            "the job goes back to an epoch that a compaction has merged with later ones, so their rows cannot be "
+            "taken out of the output. Nothing was changed. Give this output a new path, or restore its folder from "
+            f"a copy. folder={self.store.url}, file={across[0]}, epoch={after}"
+        )
 
     def _is_compacted(self, staged: StagedFile) -> bool:
         wanted = paths.parse_output_path(staged.final_path)

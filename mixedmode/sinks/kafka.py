@@ -21,7 +21,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.config import KafkaSinkSpec
 from mixedmode.crash_points import reach
@@ -120,6 +120,10 @@ class KafkaSink:
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
         """See Sink."""
         return ()
+
+    def obstacle(self, manifest: Manifest) -> str | None:  # noqa: ARG002
+        """See Sink."""
+        return None
 
     def take_back(self, after: Epoch) -> int:
         """See Sink. What was sent stays in the topic; what was not is taken back, and does not count."""

@@ -24,7 +24,7 @@ from pyspark.sql.types import LongType, StringType
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.config import TableSinkSpec
 from mixedmode.crash_points import reach
@@ -41,6 +41,8 @@ from mixedmode.sinks.lakehouse_table import (
     LakeTable,
     Mark,
     MarkKind,
+    WayBack,
+    decide_way_back,
     insert_sql,
     last_rows,
     merge_sql,
@@ -148,11 +150,15 @@ class LakehouseSink:
         """See Sink. Rows in a table do not tell which file they came in."""
         return ()
 
+    def obstacle(self, manifest: Manifest) -> str | None:
+        """See Sink. The table becomes what it was only if nobody else has written to it since."""
+        with self._outside("look at"):
+            way = self._way_back(manifest.epoch)
+        return way if isinstance(way, str) else None
+
     def take_back(self, after: Epoch) -> int:
-        """See Sink. The table becomes what it was, if nobody else has written to it since; else a merge leaves the
-        later rows for their repeat to overwrite. Raises InvalidJobError where an append would have them twice.
-        """
-        with self._outside("take epochs back from"):
+        """See Sink."""
+        with self._outside("roll epochs back in"):
             later = self._take_back(after)
         self._past, self._seen = None, _NO_EPOCH
         staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
@@ -171,8 +177,11 @@ class LakehouseSink:
             self._past = 0 if newest is None else newest.past
             if newest is not None and newest.epoch > epoch:
                 msg = (
-                    "a newer start of this job has published later epochs to this table, so this one stops. Nothing is "
-                    f"lost: the other one goes on. epoch={epoch}, latest_published={newest.epoch}, {self._where}"
+                    "the table has later epochs of this job than this start, so it stops without writing. Either "
+                    "another start of the job is running: then it goes on, and nothing is lost; stop the one that is "
+                    "not wanted. Or no other start is running, and this checkpoint folder is an older copy of the one "
+                    "that was used last: then start the job with that one. "
+                    f"epoch={epoch}, latest_published={newest.epoch}, {self._where}"
                 )
                 raise FencedError(msg)
             if newest is not None and newest.epoch == epoch:
@@ -222,47 +231,31 @@ class LakehouseSink:
         return self._table.session.read.schema(schema).parquet(*files)
 
     def _take_back(self, after: Epoch) -> int:
-        commits = list(self._commits())
-        newest = newest_mark(iter(commits))
-        if newest is None or newest.epoch <= after:
+        way = self._way_back(after)
+        if isinstance(way, str):
+            raise InvalidJobError(way)
+        if way is None:
             return 0
-        since: list[Commit] = []
-        to: Commit | None = None
-        for number, commit in enumerate(commits):
-            mark = commit.mark
-            if mark is not None and mark.kind in {"epoch", "back"} and mark.epoch <= after:
-                to, since = commit, commits[:number]
-                break
-        else:  # the job's first epoch is among those to be taken back
-            first = max(number for number, commit in enumerate(commits) if commit.mark is not None)
-            since, to = commits[: first + 1], commits[first + 1] if first + 1 < len(commits) else None
-        mark = self._mark("back", after, newest.past)
-        others = [commit for commit in since if commit.mark is None and commit.changes_rows]
-        if not others and to is not None:
-            self._table.go_back(to, newest, mark)
-        elif not others and self._table.knows_its_beginning():
-            self._table.write(f"DELETE FROM {self._table.name}", self._mark("closed", newest.epoch, newest.past))
-            self._table.note(newest, mark)
-        elif self._ready_to_merge:
-            self._table.note(newest, mark)
+        mark = self._mark("back", after, way.newest.past)
+        if way.to is not None:
+            self._table.go_back(way.to, way.newest, mark)
         else:
-            self._refuse(after, others[0] if others else None)
-        return len({commit.mark.epoch for commit in since if commit.mark and commit.mark.kind == "epoch"})
+            closed = self._mark("closed", way.newest.epoch, way.newest.past)
+            self._table.write(f"DELETE FROM {self._table.name}", closed)
+            self._table.note(way.newest, mark)
+        return len({commit.mark.epoch for commit in way.since if commit.mark and commit.mark.kind == "epoch"})
 
-    def _refuse(self, after: Epoch, other: Commit | None) -> None:
-        msg = (
-            "the job goes back to an older checkpoint, and somebody else has written to its table since, so the table "
-            "cannot be set back; the rows of later epochs would be there twice. Remove them by hand and give this "
-            "output a new table, or give the job a new execution.checkpointing.dir and output. "
-            f"checkpoint={after}, foreign_commit={None if other is None else other.number}, {self._where}"
+    def _way_back(self, after: Epoch) -> WayBack | str | None:
+        """How to go back; None if there is nothing to go back from, and the text of an error if it cannot be done."""
+        way = decide_way_back(list(self._commits()), after, self._table.knows_its_beginning)
+        if not isinstance(way, str):
+            return way
+        return (
+            f"the job goes back to an older checkpoint, and its table cannot be set back: {way}. Rows of later epochs "
+            "would stay in it. Nothing was changed. Give this output a new table and the job a new "
+            "execution.checkpointing.dir (it then starts from the beginning of its sources, or goes on from a "
+            f"savepoint); or set the table back by hand, if you know how. checkpoint={after}, {self._where}"
         )
-        raise InvalidJobError(msg)
-
-    @property
-    def _ready_to_merge(self) -> bool:
-        if self._prepared is not None:
-            return self._prepared.merges
-        return self._spec.mode != "append"  # a restore takes back before it prepares an output that begins anew
 
     def _checked(self, columns: Columns, added: Sequence[str]) -> tuple[str, ...]:
         """The columns to write. Raises InvalidJobError if the table does not have those of the output."""

@@ -6,7 +6,7 @@ So the table itself says which epochs it has, and nothing beside it can disagree
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
+from mixedmode.checkpoint.types import Epoch
 from mixedmode.spark.frames import quoted, spark_schema
 
 #: what a commit did: rows of an epoch; a batch run's rows; going back to `epoch`; closing a past that was left
@@ -54,6 +55,18 @@ class Commit:
     number: int
     mark: Mark | None
     changes_rows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """How a table becomes what it was after an epoch. `since`: the commits that are left, newest first.
+
+    to: the commit to go back to; None: all rows are of the epochs that are left.
+    """
+
+    newest: Mark
+    to: Commit | None
+    since: tuple[Commit, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +122,34 @@ class LakeTable(Protocol):
 def newest_mark(commits: Iterator[Commit]) -> Mark | None:
     """The newest mark that says which epoch is the last one."""
     return next((one.mark for one in commits if one.mark is not None and one.mark.kind != "closed"), None)
+
+
+def decide_way_back(
+    commits: Sequence[Commit], after: Epoch, knows_beginning: Callable[[], bool]
+) -> WayBack | str | None:
+    """How a table becomes what it was after an epoch; None if it has no later one; why it cannot, as a clause.
+
+    commits: from the newest to the oldest that is known. knows_beginning: LakeTable.knows_its_beginning. Pure.
+    """
+    newest = newest_mark(iter(commits))
+    if newest is None or newest.epoch <= after:
+        return None
+    number = next((n for n, one in enumerate(commits) if _has_only(one, after)), None)
+    if number is not None:
+        way = WayBack(newest, commits[number], tuple(commits[:number]))
+    elif knows_beginning():  # the job's first epoch is among those to be rolled back
+        first = max(n for n, one in enumerate(commits) if one.mark is not None)
+        before = commits[first + 1] if first + 1 < len(commits) else None
+        way = WayBack(newest, before, tuple(commits[: first + 1]))
+    else:
+        return "the table's history no longer tells what the table was then"
+    others = [commit.number for commit in way.since if commit.mark is None and commit.changes_rows]
+    return f"somebody else wrote commit {others[0]} to the table since" if others else way
+
+
+def _has_only(commit: Commit, epoch: Epoch) -> bool:
+    """Whether the table, as a commit left it, had the job's rows up to an epoch and no later ones."""
+    return commit.mark is not None and commit.mark.kind in {"epoch", "back"} and commit.mark.epoch <= epoch
 
 
 def create_sql(table: str, table_format: str, schema: StructType, partition_by: Sequence[str]) -> str:

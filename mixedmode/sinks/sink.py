@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.sinks.files import SinkTask
 
 #: gets the first rows of an epoch, how many there are, and the name of the output
@@ -27,7 +27,8 @@ class SinkContext:
 
     name: of the output, "" for the main one. generation: of this start; 0 in batch mode. base: the folder (URL) below
     which outputs are staged that are not files themselves: that of the checkpoints. replaces: it is a batch run, which
-    takes the place of an earlier run's output.
+    takes the place of an earlier run's output. retained: how many checkpoints the job keeps, so that it
+    can go back to them.
     """
 
     job: str
@@ -37,6 +38,7 @@ class SinkContext:
     replaces: bool
     session: SparkSession
     show: Show
+    retained: int = 1
 
     @property
     def staging(self) -> str:
@@ -62,7 +64,7 @@ class Sink(Protocol):
 
     @property
     def can_take_back(self) -> bool:
-        """Whether what was published can be made unseen, or is replaced when its epochs are repeated."""
+        """Whether what was published can be made unseen: after `take_back`, nothing of later epochs is left."""
 
     @property
     def cannot_report_published(self) -> bool:
@@ -96,10 +98,15 @@ class Sink(Protocol):
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
         """What is published of an epoch and is none of `files`, as far as it can be told."""
 
-    def take_back(self, after: Epoch) -> int:
-        """Forget later epochs: make what is published or staged of them unseen, or let their repeat replace it.
+    def obstacle(self, manifest: Manifest) -> str | None:
+        """Why the output cannot become what it was after a checkpoint that knows it; None if it can, or if the output
+        cannot be rolled back at all (`can_take_back`). The text of an error. Changes nothing.
+        """
 
-        How many files or rows. Repeating it is harmless.
+    def take_back(self, after: Epoch) -> int:
+        """Roll back later epochs: make what is published or staged of them unseen, and bring back what it replaced.
+
+        How many files or rows. Repeating it is harmless. Raises an error, and has changed nothing, where it cannot.
         """
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import SinkTask
@@ -79,7 +79,7 @@ class Sinks:
 
     @property
     def lasting(self) -> tuple[str, ...]:
-        """Names of the outputs that cannot be taken back: what a person has read stays read."""
+        """Names of the outputs that cannot be rolled back."""
         return tuple(name for name, sink in self.by_name.items() if not sink.can_take_back)
 
     def newest_published(self) -> Epoch | None:
@@ -91,6 +91,11 @@ class Sinks:
         """Those outputs of `names` of which all that is published is later than `epoch`. Lists their folders."""
         oldest = {name: self.by_name[name].oldest_published() for name in names}
         return tuple(name for name, first in oldest.items() if first is not None and first > epoch)
+
+    def obstacle(self, manifest: Manifest) -> str | None:
+        """Why the outputs that a checkpoint knows cannot become what they were after it; None if they can. See Sink."""
+        names = [name for name in self.by_name if name in manifest.output_names]
+        return next((why for name in names if (why := self.by_name[name].obstacle(manifest)) is not None), None)
 
     def take_back(self, after: Epoch) -> int:
         """Make outputs of later epochs unseen where the sink can; how many files. Repeating it is harmless."""

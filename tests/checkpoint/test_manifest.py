@@ -80,6 +80,7 @@ MANIFESTS = st.builds(
     records_ahead=COUNT,
     list_states=st.lists(LISTS, max_size=2).map(tuple),
     backlog_sources=TEXTS,
+    output_contents=st.dictionaries(TEXT, TEXT, max_size=2),
 )
 
 MANIFEST = (
@@ -103,7 +104,7 @@ MANIFEST = (
     b',"wA=="],[]]},{"operator_id":"fixed","redistribution":null,"lists":[["wA=="]]}],"backlog_sources":["fli'
     b'ghts"],"source_logs":[{"sou'
     b'rce":0,"end":7,"files":12,"checksum":"00ff00ff00ff00ff"},{"source":1,"end":null,"files":0,"checksum"'
-    b':"2d06800538d394c2"}]}}\n'
+    b':"2d06800538d394c2"}],"output_contents":{"":"0123456789abcdef","late":""}}}\n'
 )
 
 
@@ -132,6 +133,7 @@ def full_example() -> Manifest:
         list_states=(ListState("numbering", "split", (("oQ==", "wA=="), ())), ListState("fixed", None, (("wA==",),))),
         backlog_sources=("flights",),
         source_logs=(SourceLog(0, 7, 12, "00ff00ff00ff00ff"), SourceLog(1, None, 0, "2d06800538d394c2")),
+        output_contents={"": "0123456789abcdef", "late": ""},
     )
 
 
@@ -227,7 +229,9 @@ def test_a_whole_document_with_other_fields_is_refused(change: dict[str, object]
 
 
 @pytest.mark.parametrize(
-    "name", ["watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states", "source_logs"]
+    "name",
+    ["watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states", "source_logs"]
+    + ["backlog_sources", "output_contents"],
 )
 def test_a_field_that_has_a_default_is_still_one_that_its_format_must_have(name: str) -> None:
     content = json.loads(encode_manifest(example()))["content"]

@@ -50,11 +50,11 @@ def test_going_back_says_what_is_damaged_in_lines_that_are_not_cut_and_once_more
         ),
         "damaged  checkpoint 7: and 2 more files",
         (
-            "back     going on from checkpoint 6: what came after it is read again; 1,200 output files of later epochs "
-            "are taken back"
+            "back     going on from checkpoint 6: what came after it is read again; 1,200 output files or rows of "
+            "later epochs are rolled back"
         ),
-        "         rows of later epochs that the console has printed cannot be taken back; they come again",
-        "         rows of later epochs that output 'late' has printed cannot be taken back; they come again",
+        "         rows of later epochs stay in the main output, which cannot be rolled back; they come again",
+        "         rows of later epochs stay in output 'late', which cannot be rolled back; they come again",
         "went back to checkpoint 6, as damaged ones came after it: 7, 8",
         "nothing new: no epoch was committed in this run",
     ]

@@ -134,7 +134,7 @@ def test_restore_says_what_goes_on_and_what_begins(spark: SparkSession, tmp_path
     said = [
         f"shops goes on after epoch 0 of shops, in {tmp_path}/second",
         "  steps that go on      aggregate-1",
-        "  outputs that go on    main; 1 later files taken back",
+        "  outputs that go on    main; 1 later files or rows rolled back",
         "start it with `mixedmode run`",
     ]
     assert lines(command("restore", tmp_path / "sp", file, *into)) == [f"restored: {said[0]}", *said[1:]]

@@ -68,6 +68,7 @@ class Place:
         replaces: bool = False,
         sleep: Callable[[float], object] | None = None,
         database: Database | None = None,
+        retained: int = 10,
     ) -> TableSink:
         context = SinkContext(
             job=job,
@@ -77,6 +78,7 @@ class Place:
             replaces=replaces,
             session=None,  # type: ignore[arg-type]  # no table asks for it
             show=lambda *_: None,
+            retained=retained,
         )
         patience = sleep or _no_sleep
         return TableSink(database or self.database(table), context, create=create, sleep=patience)

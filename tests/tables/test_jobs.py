@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.checkpoint.savepoint import create_savepoint
+from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.crash_points import CrashPoint
 from mixedmode.driver import epochs
-from mixedmode.errors import FencedError
+from mixedmode.driver.restoring import restore_savepoint
+from mixedmode.errors import FencedError, InvalidJobError
 from mixedmode.job import Job, Source
 from tests.faults.processes import finished, killed_at
-from tests.harness import ManualClock, Recording, manifests, run, write_json, write_text
+from tests.harness import ManualClock, Recording, checkpoint_log, manifests, run, write_json, write_text
 from tests.services.fixtures import Database
 from tests.tables.jobs import TableJob, password_of
 from tests.tables.places import Place
@@ -45,6 +48,42 @@ def test_the_newest_checkpoint_is_lost_and_its_epoch_is_written_again(spark: Spa
     recording = run(job.job, spark)
     assert [one.to for one in recording.went_back] == [0]
     job.check()
+
+
+def test_keys_of_epochs_that_are_left_do_not_stay_in_the_table(spark: SparkSession, sqlite_place: Place) -> None:
+    """A table by count: after each record its one key has another count, so each epoch leaves a key behind."""
+    place = sqlite_place
+    arrive = (str(number) for number in range(100))
+
+    def add(count: int) -> None:
+        write_json(place.folder / "in", next(arrive), [{"k": "one"}] * count)
+
+    def job(folder: str) -> Job:
+        source = Source.json(place.folder / "in", schema="k string")
+        built = Job("counts", sources={"records": source}, mode="mixed", checkpoint_dir=place.folder / folder)
+        counts = built.key_by("k").aggregate(n="count(*)").sql("SELECT n AS bucket, k FROM previous")
+        return counts.key_by("bucket").aggregate(ks="count(*)").write(place.spec())
+
+    add(4)
+    run(job("first"), spark)
+    savepoint = place.folder / "savepoint"
+    create_savepoint(checkpoint_log(place.folder / "first"), ObjectStore(savepoint), now_ms=1)
+    add(1)
+    run(job("first"), spark)
+    assert place.rows() == [(5, 1)]
+    second = job("second")
+    assert restore_savepoint(str(savepoint), second.spec, second.where, session=spark).outputs == ("",)
+    assert place.rows() == [(4, 1)], "as it was when the savepoint was taken"
+    add(1)
+    run(second, spark)
+    assert place.rows() == [(6, 1)]
+    newest = manifests(place.folder / "second")[-1].epoch
+    (place.folder / "second" / "manifests" / f"{newest:010}.json").write_bytes(b"damaged")
+    add(1)
+    assert len(run(second, spark).went_back) == 1
+    assert place.rows() == [(7, 1)]
+    with pytest.raises(InvalidJobError, match="was taken over by another run"):
+        run(job("first"), spark)
 
 
 @pytest.mark.faults

@@ -12,29 +12,29 @@ WRITER = Writer("job", "", "continuous", "id", Generation(3))
 
 
 def test_another_owner_and_a_newer_generation_are_fenced_and_an_older_one_is_not() -> None:
-    mine = new_entry(WRITER, has_key=True)
+    mine = new_entry(WRITER, ("k",))
     assert not is_published(mine, WRITER, Epoch(0), "t")
     with pytest.raises(FencedError, match=r"own_generation=3, newest_generation=4, table=t$"):
-        is_published(Entry("job", "", "continuous", "id", 4, has_key=True), WRITER, Epoch(0), "t")
+        is_published(Entry("job", "", "continuous", "id", 4, ("k",)), WRITER, Epoch(0), "t")
     with pytest.raises(FencedError, match="has taken over this table"):
-        is_published(Entry("job", "", "continuous", "other", 1, has_key=True), WRITER, Epoch(0), "t")
+        is_published(Entry("job", "", "continuous", "other", 1, ("k",)), WRITER, Epoch(0), "t")
     with pytest.raises(FencedError, match="has taken over this table"):
         is_published(None, WRITER, Epoch(0), "t")
-    assert not is_published(Entry("job", "", "continuous", "id", 2, has_key=True), WRITER, Epoch(0), "t")
+    assert not is_published(Entry("job", "", "continuous", "id", 2, ("k",)), WRITER, Epoch(0), "t")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["publish", "back"]), st.integers(0, 9)), max_size=30))
 def test_exactly_the_epochs_published_and_not_taken_back_count(steps: list[tuple[str, int]]) -> None:
     """The oracle is the set of epochs; they are published in ascending order, with gaps where there were no rows."""
-    entry, model = new_entry(WRITER, has_key=True), set[int]()
+    entry, model = new_entry(WRITER, ("k",)), set[int]()
     for step, number in steps:
         if step == "publish":
             epoch = Epoch(max(model, default=-1) + 1 + number % 3)
             assert not is_published(entry, WRITER, epoch, "t")
-            entry = published(entry, WRITER, epoch)
+            entry = published(entry, WRITER, epoch, f"up to {epoch}")
             model.add(epoch)
         else:
-            entry = entry.forget(Epoch(number), WRITER)
+            entry = entry.forget(Epoch(number), WRITER, f"up to {number}")
             model = {epoch for epoch in model if epoch <= number}
             if model and entry.last_epoch is not None:
                 model.add(entry.last_epoch)  # up to where it went back, which had no rows

@@ -84,20 +84,20 @@ def test_rows_without_a_key_are_added_once_and_taken_back_by_epoch(place: Place)
     assert place.rows()[-1] == ("z", 4, 3)
 
 
-def test_after_going_back_the_repeat_of_an_epoch_replaces_its_rows(place: Place) -> None:
+def test_after_going_back_the_rows_of_later_epochs_are_gone_and_come_again(place: Place) -> None:
     sink = prepared(place)
     for epoch in range(3):
         sink.publish(Epoch(epoch), [place.stage(sink, epoch, up(("a", epoch), (f"only {epoch}", 0)))])
     waiting = place.stage(sink, 3, up(("a", 3)))
     newer = prepared(place, is_fresh=False, generation=2)
-    assert newer.take_back(Epoch(0)) == 1, "the staged file; rows stay"
+    assert newer.take_back(Epoch(0)) == 4, "three rows and the staged file"
     assert newer.take_back(Epoch(0)) == 0, "a repeat"
-    assert place.rows() == [("a", 2), ("only 0", 0), ("only 1", 0), ("only 2", 0)]
+    assert place.rows() == [("a", 0), ("only 0", 0)]
     assert newer.newest_published() == 0
     assert newer.problem(waiting, reads=True) == (waiting.staged_path, "is missing")
     newer.publish(Epoch(1), [place.stage(newer, 1, up(("a", 1), ("only 1", 0)))])
-    assert place.rows()[0] == ("a", 1)
-    with pytest.raises(FencedError, match="newer start of this job has written to its table"):
+    assert place.rows() == [("a", 1), ("only 0", 0), ("only 1", 0)]
+    with pytest.raises(FencedError, match="a newer generation of this job has written to its table"):
         sink.publish(Epoch(2), [place.stage(sink, 2, up(("a", 2)))])
 
 
@@ -118,8 +118,11 @@ def test_an_older_start_of_the_job_is_fenced(place: Place) -> None:
     late = place.stage(older, 1, up(("a", -1)))
     newer.publish(Epoch(1), [place.stage(newer, 1, up(("a", 1)))])
     message = (
-        "a newer start of this job has written to its table, so this one stops without writing. Nothing is lost: the "
-        "other one goes on. If both were started by mistake, stop the one that is not wanted. own_generation=1, "
+        "a newer generation of this job has written to its table, so this start stops without writing. Either another "
+        "start of the job is running: then it goes on, and nothing is lost; stop the one that is not wanted. Or no "
+        "other start is running, and this checkpoint folder is an older copy of the one that was used last: then start "
+        "the job with that one. If that one is lost, take a savepoint of this folder, and restore it into a new "
+        "checkpointing.dir: that rolls the table back to what this folder knows. own_generation=1, "
         f"newest_generation=2, table={place.place()}"
     )
     with pytest.raises(FencedError, match=f"^{re.escape(message)}$"):
@@ -181,7 +184,8 @@ def test_a_restored_savepoint_takes_the_table_over(place: Place, tmp_path: Path)
     assert not restoring.is_new()
     restoring.prepare(FIELDS, ["k"], is_fresh=False)
     assert not elsewhere.exists(), "asking writes nothing"
-    assert restoring.take_back(Epoch(1)) == 0
+    assert restoring.take_back(Epoch(1)) == 1
+    assert place.rows() == [("a", 1)]
     after = prepared(place, base=elsewhere, generation=1, is_fresh=False)
     after.publish(Epoch(2), [place.stage(after, 2, up(("a", 20)))])
     assert place.rows() == [("a", 20)]
@@ -251,6 +255,9 @@ def test_with_create_false_everything_has_to_be_there(place: Place) -> None:
     with pytest.raises(InvalidJobError, match="there is no such table, and create: false says that it is yours"):
         prepared(place, create=False)
     place.sql("CREATE TABLE totals (n bigint, more text DEFAULT 'untouched', k text NOT NULL, UNIQUE (k))")
+    with pytest.raises(InvalidJobError, match=r"Create it: .*CREATE TABLE .*_mixedmode_history_totals"):
+        prepared(place, create=False)
+    prepared(place)
     sink = prepared(place, create=False)
     for epoch in (0, 1):
         sink.publish(Epoch(epoch), [place.stage(sink, epoch, up(("a", epoch)))])

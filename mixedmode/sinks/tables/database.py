@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.sinks.tables.history import HistoryTable
 from mixedmode.sinks.tables.ledger import Entry
 
 #: of rows that get there by key; `delete` removes one
@@ -29,6 +30,11 @@ class Shape:
         """Of all columns, in order."""
         return [field.name for field in self.fields]
 
+    @property
+    def saved_names(self) -> list[str]:
+        """The columns that the table's history has: all of a table with a key, none of one without."""
+        return self.names if self.key_columns else []
+
 
 class LostConnectionError(Exception):
     """The database cannot be reached, or went away: the transaction is in it as a whole, or not at all."""
@@ -45,6 +51,22 @@ class RefusedError(Exception):
 
 class Transaction(Protocol):
     """One transaction. Any method may raise LostConnectionError, and InvalidJobError where the database forbids it."""
+
+    @property
+    def history(self) -> HistoryTable:
+        """The table's history, which has to be there when it is used."""
+
+    def history_names(self) -> Sequence[str] | None:
+        """The columns of the table that its history has; None if there is no history."""
+
+    def history_ddl(self, shape: Shape) -> Sequence[str]:
+        """The statements that create a history for `shape`, in the place of any other. The table has to be there."""
+
+    def execute(self, statement: str) -> object:
+        """Run a statement without parameters."""
+
+    def has_table(self) -> bool:
+        """Whether the table is there."""
 
     def differences(self, shape: Shape) -> Sequence[str] | None:
         """What the table is not as `shape` needs it, all of it; None if there is no table."""
@@ -73,8 +95,8 @@ class Transaction(Protocol):
     def delete_after(self, epoch: Epoch) -> int:
         """Delete the rows of later epochs from a table without a key; how many."""
 
-    def begin(self, shape: Shape) -> None:
-        """Called once, before the first `apply`."""
+    def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
+        """Called once, before the first `apply`. saves: what `apply` replaces is saved in the history of this epoch."""
 
     def apply(self, rows: pa.Table) -> None:
         """Insert rows of the shape's columns; by key and `_op` if it has a key, which is there once at most.

@@ -15,6 +15,7 @@ Invariants (tests/tables/test_ledger.py):
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mixedmode.checkpoint.contents import NOTHING
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.errors import FencedError, InvalidJobError
 
@@ -48,31 +49,36 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The row of one table. The epochs in it are [first_epoch, last_epoch], but for those without rows; None: none."""
+    """The row of one table. The epochs in it are [first_epoch, last_epoch], but for those without rows; None: none.
+
+    `content` is the digest of all that was published to the table (checkpoint/contents.py).
+    """
 
     job: str
     output: str
     run: Run
     owner: str
     generation: int
-    has_key: bool
+    key_columns: tuple[str, ...]
     first_epoch: Epoch | None = None
     last_epoch: Epoch | None = None
+    content: str = NOTHING
 
     def covers(self, epoch: Epoch) -> bool:
         """Whether the rows of an epoch are in the table, if it had any."""
         return self.last_epoch is not None and epoch <= self.last_epoch
 
-    def forget(self, after: Epoch, writer: Writer) -> "Entry":
-        """Once later epochs are taken back, for whom goes on from `after`."""
+    def forget(self, after: Epoch, writer: Writer, content: str) -> "Entry":
+        """Once later epochs are rolled back, for the writer that goes on from `after`; `content` is that of `after`."""
         first = self.first_epoch if self.first_epoch is not None and self.first_epoch <= after else None
         last = None if first is None or self.last_epoch is None else Epoch(min(self.last_epoch, after))
-        return replace(self, owner=writer.owner, generation=writer.generation, first_epoch=first, last_epoch=last)
+        own = replace(self, owner=writer.owner, generation=writer.generation)
+        return replace(own, first_epoch=first, last_epoch=last, content=content)
 
 
-def new_entry(writer: Writer, *, has_key: bool) -> Entry:
+def new_entry(writer: Writer, key_columns: tuple[str, ...]) -> Entry:
     """The row of a table that nothing was written to."""
-    return Entry(writer.job, writer.output, writer.run, writer.owner, writer.generation, has_key)
+    return Entry(writer.job, writer.output, writer.run, writer.owner, writer.generation, key_columns)
 
 
 def is_published(entry: Entry | None, writer: Writer, epoch: Epoch, place: str) -> bool:
@@ -80,7 +86,7 @@ def is_published(entry: Entry | None, writer: Writer, epoch: Epoch, place: str) 
     if entry is None or (writer.run == "continuous" and entry.owner != writer.owner):
         msg = (
             "another job, or a restored savepoint, has taken over this table, so this start stops without writing to "
-            "it. Nothing is lost: the other one goes on. If it is the unwanted one, stop it, and give this job an "
+            "it. The table belongs to the other one. If that is the unwanted one, stop it, and give this job an "
             f"empty table and a new checkpointing.dir. table={place}"
         )
         raise FencedError(msg)
@@ -89,20 +95,18 @@ def is_published(entry: Entry | None, writer: Writer, epoch: Epoch, place: str) 
 
 
 def check_generation(entry: Entry, writer: Writer, place: str) -> None:
-    """Raises FencedError if a newer start of the same job has written."""
+    """Raises FencedError if a start of the same job with a higher generation has written.
+
+    It may be running, or this checkpoint folder is an older copy and counts its starts anew: the table cannot tell.
+    """
     if entry.owner == writer.owner and entry.generation > writer.generation:
-        msg = (
-            "a newer start of this job has written to its table, so this one stops without writing. Nothing is lost: "
-            "the other one goes on. If both were started by mistake, stop the one that is not wanted. "
-            f"own_generation={writer.generation}, newest_generation={entry.generation}, table={place}"
-        )
-        raise FencedError(msg)
+        raise FencedError(_OVERTAKEN.format(own=writer.generation, newest=entry.generation, place=place))
 
 
-def published(entry: Entry, writer: Writer, epoch: Epoch) -> Entry:
+def published(entry: Entry, writer: Writer, epoch: Epoch, content: str) -> Entry:
     """The row once an epoch is applied."""
     first = epoch if entry.first_epoch is None else entry.first_epoch
-    return replace(entry, generation=writer.generation, first_epoch=first, last_epoch=epoch)
+    return replace(entry, generation=writer.generation, first_epoch=first, last_epoch=epoch, content=content)
 
 
 def check_may_prepare(entry: Entry | None, writer: Writer, place: str, *, is_fresh: bool, has_rows: bool) -> None:
@@ -130,6 +134,14 @@ def check_may_prepare(entry: Entry | None, writer: Writer, place: str, *, is_fre
         raise InvalidJobError(_NOT_HERE.format(place=place))
 
 
+_OVERTAKEN = (
+    "a newer generation of this job has written to its table, so this start stops without writing. Either another "
+    "start of the job is running: then it goes on, and nothing is lost; stop the one that is not wanted. Or no other "
+    "start is running, and this checkpoint folder is an older copy of the one that was used last: then start the job "
+    "with that one. If that one is lost, take a savepoint of this folder, and restore it into a new "
+    "checkpointing.dir: that rolls the table back to what this folder knows. own_generation={own}, "
+    "newest_generation={newest}, table={place}"
+)
 _NOT_HERE = (
     "the job goes on from a checkpoint, and the output it has written so far is not in this table, or was taken over "
     "by another run. Name the old table of this output, or give the job a new checkpointing.dir and an empty table "

@@ -7,9 +7,11 @@ goes the other way.
 Every transaction has a connection of its own, so that none is open, or was closed by a firewall, between two epochs.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -23,8 +25,9 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import DELETE, OP_COLUMN, LostConnectionError, RefusedError, Shape
+from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name, quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
-from mixedmode.sinks.tables.postgres_catalog import check_names, columns_of, differences, has_unique_key
+from mixedmode.sinks.tables.postgres_catalog import check_names, columns_of, differences, has_unique_key, types_of
 from mixedmode.sinks.tables.postgres_types import created_as, csv_bytes
 
 __all__ = ["PostgresTable"]
@@ -35,20 +38,16 @@ _DEFAULTS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "application_
 _LOCK_TIMEOUT = "30s"  # another driver that is stopped in the middle may hold the ledger's row
 _ROWS_SENT = 4_096
 _ROWS, _KEYS = "_mixedmode_rows", "_mixedmode_keys"
-_ENTRY = ("job", "output", "run", "owner", "generation", "has_key", "first_epoch", "last_epoch")
-_SELECT_ENTRY = (
-    "SELECT job, output, run, owner, generation, has_key, first_epoch, last_epoch FROM {} "
-    "WHERE table_name = %s FOR UPDATE"
-)
+_ENTRY = ("job", "output", "run", "owner", "generation", "key_columns", "first_epoch", "last_epoch", "content")
+_SELECT_ENTRY = f"SELECT {', '.join(_ENTRY)} FROM {{}} WHERE table_name = %s FOR UPDATE"  # noqa: S608
 _PUT_ENTRY = (
-    "INSERT INTO {} AS e (table_name, job, output, run, owner, generation, has_key, first_epoch, last_epoch) "
-    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (table_name) DO UPDATE SET "
-    "(job, output, run, owner, generation, has_key, first_epoch, last_epoch) = (EXCLUDED.job, EXCLUDED.output, "
-    "EXCLUDED.run, EXCLUDED.owner, EXCLUDED.generation, EXCLUDED.has_key, EXCLUDED.first_epoch, EXCLUDED.last_epoch)"
+    f"INSERT INTO {{}} AS e (table_name, {', '.join(_ENTRY)}) VALUES (%s{', %s' * len(_ENTRY)}) "  # noqa: S608
+    f"ON CONFLICT (table_name) DO UPDATE SET ({', '.join(_ENTRY)}) = ({', '.join(f'EXCLUDED.{n}' for n in _ENTRY)})"
 )
 _LEDGER_DDL = (
     "CREATE TABLE {} (table_name text PRIMARY KEY, job text NOT NULL, output text NOT NULL, run text NOT NULL, "
-    "owner text NOT NULL, generation bigint NOT NULL, has_key boolean NOT NULL, first_epoch bigint, last_epoch bigint)"
+    "owner text NOT NULL, generation bigint NOT NULL, key_columns text NOT NULL, first_epoch bigint, "
+    "last_epoch bigint, content text NOT NULL)"
 )
 
 
@@ -113,6 +112,36 @@ class PostgresTransaction:
         self._ledger = sql.Identifier(schema, LEDGER)
         self._shape = Shape((), ())
         self._is_direct = False  # into the table itself, which was empty
+        self._saves: Epoch | None = None
+
+    @property
+    def history(self) -> HistoryTable:
+        """See Transaction."""
+        table, history = quoted(self._name), quoted(history_name(self._name))
+        schema = quoted(self._schema)
+        return HistoryTable(self.execute, f"{schema}.{table}", f"{schema}.{history}")
+
+    def history_names(self) -> Sequence[str] | None:
+        """See Transaction."""
+        columns = columns_of(self._connection, self._schema, history_name(self._name))
+        return None if columns is None else [one.name for one in columns if one.name not in HISTORY_COLUMNS]
+
+    def history_ddl(self, shape: Shape) -> Sequence[str]:
+        """See Transaction. The types are those of the table's columns."""
+        epoch, kind, content = HISTORY_COLUMNS
+        types = types_of(self._connection, self._schema, self._name)
+        columns = "".join(f", {quoted(name)} {types[name]}" for name in shape.saved_names)
+        keys = ", ".join([epoch, *map(quoted, shape.key_columns)])
+        own, name = f"{epoch} bigint NOT NULL, {kind} text NOT NULL, {content} text", self.history.name
+        return f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} ({own}{columns}, UNIQUE ({keys}))"
+
+    def execute(self, statement: str) -> "psycopg.Cursor[tuple[Any, ...]]":
+        """See Transaction."""
+        return self._connection.execute(statement.encode())
+
+    def has_table(self) -> bool:
+        """See Transaction."""
+        return columns_of(self._connection, self._schema, self._name) is not None
 
     def differences(self, shape: Shape) -> Sequence[str] | None:
         """See Transaction."""
@@ -149,12 +178,17 @@ class PostgresTransaction:
         """See Transaction."""
         statement = sql.SQL(_SELECT_ENTRY).format(self._ledger)
         row = self._connection.execute(statement, [self._name]).fetchone()
-        return None if row is None else Entry(*row)
+        if row is None:
+            return None
+        job, output, run, owner, generation, keys, first, last, content = row
+        return Entry(job, output, run, owner, generation, tuple(json.loads(keys)), first, last, content)
 
     def put(self, entry: Entry) -> None:
         """See Transaction."""
         statement = sql.SQL(_PUT_ENTRY).format(self._ledger)
-        self._connection.execute(statement, [self._name, *(getattr(entry, name) for name in _ENTRY)])
+        values = {name: getattr(entry, name) for name in _ENTRY}
+        values["key_columns"] = json.dumps(entry.key_columns)
+        self._connection.execute(statement, [self._name, *values.values()])
 
     def has_rows(self) -> bool:
         """See Transaction."""
@@ -170,10 +204,10 @@ class PostgresTransaction:
         statement = sql.SQL("DELETE FROM {} WHERE {} > %s").format(self._target, sql.Identifier(EPOCH_COLUMN))
         return self._connection.execute(statement, [epoch]).rowcount
 
-    def begin(self, shape: Shape) -> None:
+    def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
         """See Transaction."""
-        self._shape = shape
-        self._is_direct = not shape.key_columns or not self.has_rows()
+        self._shape, self._saves = shape, saves
+        self._is_direct = not shape.key_columns or (saves is None and not self.has_rows())
         if shape.key_columns:
             for name, columns in ((_ROWS, shape.names), (_KEYS, shape.key_columns)):
                 statement = "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA"
@@ -213,6 +247,7 @@ class PostgresTransaction:
     def _upsert(self, rows: pa.Table) -> None:
         names, keys = self._shape.names, self._shape.key_columns
         self._copy(_temporary(_ROWS), rows)
+        self._save(_ROWS)
         others = [name for name in names if name not in keys]
         updates = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in others]
         action = sql.SQL("UPDATE SET {}").format(sql.SQL(", ").join(updates)) if others else sql.SQL("NOTHING")
@@ -224,10 +259,16 @@ class PostgresTransaction:
 
     def _delete(self, keys: pa.Table) -> None:
         self._copy(_temporary(_KEYS), keys)
+        self._save(_KEYS)
         same = [sql.SQL("t.{0} = k.{0}").format(sql.Identifier(name)) for name in keys.column_names]
         statement = sql.SQL("DELETE FROM {} AS t USING {} AS k WHERE {}")
         self._connection.execute(statement.format(self._target, _temporary(_KEYS), sql.SQL(" AND ").join(same)))
         self._connection.execute(sql.SQL("TRUNCATE {}").format(_temporary(_KEYS)))
+
+    def _save(self, temporary: str) -> None:
+        if self._saves is not None:
+            source = f"pg_temp.{quoted(temporary)}"
+            self.execute(self.history.save(self._saves, self._shape.key_columns, self._shape.names, source))
 
     def _copy(self, into: sql.Composable, rows: pa.Table) -> None:
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')")

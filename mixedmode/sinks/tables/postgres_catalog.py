@@ -10,7 +10,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.tables.database import Shape
 from mixedmode.sinks.tables.postgres_types import ActualType, created_as, holds
 
-__all__ = ["ActualColumn", "check_names", "columns_of", "differences", "has_unique_key"]
+__all__ = ["ActualColumn", "check_names", "columns_of", "differences", "has_unique_key", "types_of"]
 
 _NAME_BYTES_MAX = 63  # longer names are cut off by the server, with a notice that nobody reads
 
@@ -27,6 +27,17 @@ JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 ORDER BY a.attnum
+"""
+# a domain may refuse NULL, which the history needs
+_TYPES = """
+SELECT a.attname,
+       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
+            ELSE format_type(a.atttypid, a.atttypmod) END
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type t ON t.oid = a.atttypid
+WHERE n.nspname = %s AND c.relname = %s
 """
 # only what ON CONFLICT can go by: no expression, no predicate, not deferrable
 _UNIQUE_KEYS = """
@@ -66,6 +77,11 @@ def columns_of(connection: psycopg.Connection, schema: str, table: str) -> tuple
     """The columns of a table, in order; None if it is not there."""
     rows = connection.execute(_COLUMNS, [schema, table]).fetchall()
     return tuple(_column(*row) for row in rows) or None
+
+
+def types_of(connection: psycopg.Connection, schema: str, table: str) -> dict[str, str]:
+    """{column: its type as SQL}; of a domain the type below it."""
+    return dict(connection.execute(_TYPES, [schema, table]).fetchall())
 
 
 def has_unique_key(connection: psycopg.Connection, schema: str, table: str, columns: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ Every transaction has a connection of its own; the file is a single one, besides
 open.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -21,6 +22,8 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import DELETE, OP_COLUMN, LostConnectionError, RefusedError, Shape
+from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name
+from mixedmode.sinks.tables.history import quoted as _quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
 from mixedmode.sinks.tables.sqlite_types import created_as, holds, values_of
 
@@ -28,11 +31,11 @@ __all__ = ["SqliteTable"]
 
 _LOCK_SECONDS = 10.0  # how long another writer is waited for
 _CACHE_KIB = 65_536
-_LEDGER_COLUMNS = ("job", "output", "run", "owner", "generation", "has_key", "first_epoch", "last_epoch")
+_LEDGER_COLUMNS = ("job", "output", "run", "owner", "generation", "key_columns", "first_epoch", "last_epoch", "content")
 _LEDGER_DDL = (
     f'CREATE TABLE "{LEDGER}" (table_name TEXT PRIMARY KEY NOT NULL, job TEXT NOT NULL, output TEXT NOT NULL, '
-    "run TEXT NOT NULL, owner TEXT NOT NULL, generation INTEGER NOT NULL, has_key INTEGER NOT NULL, "
-    "first_epoch INTEGER, last_epoch INTEGER)"
+    "run TEXT NOT NULL, owner TEXT NOT NULL, generation INTEGER NOT NULL, key_columns TEXT NOT NULL, "
+    "first_epoch INTEGER, last_epoch INTEGER, content TEXT NOT NULL)"
 )
 #: codes of failures that a repeat, now or after a repair, may not meet again
 _OUTSIDE = {
@@ -113,6 +116,33 @@ class SqliteTransaction:
         self._connection = connection
         self._table = table
         self._shape = Shape((), ())
+        self._saves: Epoch | None = None
+
+    @property
+    def history(self) -> HistoryTable:
+        """See Transaction."""
+        return HistoryTable(self._connection.execute, _quoted(self._table), _quoted(history_name(self._table)))
+
+    def history_names(self) -> Sequence[str] | None:
+        """See Transaction."""
+        rows = self._connection.execute(f"PRAGMA table_info({_quoted(history_name(self._table))})").fetchall()
+        return [row[1] for row in rows if row[1] not in HISTORY_COLUMNS] if rows else None
+
+    def history_ddl(self, shape: Shape) -> Sequence[str]:
+        """See Transaction. Columns without a type hold every value as the table has it."""
+        epoch, kind, content = HISTORY_COLUMNS
+        own, name = f"{epoch} INTEGER NOT NULL, {kind} TEXT NOT NULL, {content} TEXT", self.history.name
+        columns = "".join(f", {_quoted(column)}" for column in shape.saved_names)
+        keys = ", ".join([epoch, *map(_quoted, shape.key_columns)])
+        return f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} ({own}{columns}, UNIQUE ({keys}))"
+
+    def execute(self, statement: str) -> object:
+        """See Transaction."""
+        return self._connection.execute(statement)
+
+    def has_table(self) -> bool:
+        """See Transaction."""
+        return bool(self._connection.execute(f"PRAGMA table_info({_quoted(self._table)})").fetchall())
 
     def differences(self, shape: Shape) -> Sequence[str] | None:
         """See Transaction."""
@@ -184,8 +214,8 @@ class SqliteTransaction:
         row = self._connection.execute(statement, [self._table]).fetchone()
         if row is None:
             return None
-        job, output, run, owner, generation, has_key, first, last = row
-        return Entry(job, output, run, owner, generation, bool(has_key), first, last)
+        job, output, run, owner, generation, keys, first, last, content = row
+        return Entry(job, output, run, owner, generation, tuple(json.loads(keys)), first, last, content)
 
     def put(self, entry: Entry) -> None:
         """See Transaction."""
@@ -193,7 +223,9 @@ class SqliteTransaction:
             f'INSERT OR REPLACE INTO "{LEDGER}" (table_name, {", ".join(_LEDGER_COLUMNS)}) '
             f"VALUES (?{', ?' * len(_LEDGER_COLUMNS)})"
         )
-        self._connection.execute(statement, [self._table, *(getattr(entry, name) for name in _LEDGER_COLUMNS)])
+        values = {name: getattr(entry, name) for name in _LEDGER_COLUMNS}
+        values["key_columns"] = json.dumps(entry.key_columns)
+        self._connection.execute(statement, [self._table, *values.values()])
 
     def has_rows(self) -> bool:
         """See Transaction."""
@@ -208,9 +240,9 @@ class SqliteTransaction:
         statement = f"DELETE FROM {_quoted(self._table)} WHERE {_quoted(EPOCH_COLUMN)} > ?"
         return self._connection.execute(statement, [epoch]).rowcount
 
-    def begin(self, shape: Shape) -> None:
+    def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
         """See Transaction."""
-        self._shape = shape
+        self._shape, self._saves = shape, saves
 
     def apply(self, rows: pa.Table) -> None:
         """See Transaction."""
@@ -220,6 +252,8 @@ class SqliteTransaction:
             upserts, deletes = rows.filter(pc.invert(is_delete)), rows.filter(is_delete)
         self._connection.execute("SAVEPOINT batch")
         try:
+            if self._saves is not None and self._shape.key_columns:
+                self._execute(self._save_statement(self._saves), rows, self._shape.key_columns)
             self._execute(self._delete_statement(), deletes, self._shape.key_columns)
             self._execute(self._insert_statement(), upserts, self._shape.names)
         except (sqlite3.IntegrityError, sqlite3.DataError) as error:
@@ -234,6 +268,11 @@ class SqliteTransaction:
             columns = [values_of(rows.column(name)) for name in names]
             self._connection.executemany(statement, zip(*columns, strict=True))
 
+    def _save_statement(self, epoch: Epoch) -> str:
+        keys = self._shape.key_columns
+        row = ", ".join(f"? AS {_quoted(name)}" for name in keys)
+        return self.history.save(epoch, keys, self._shape.names, f"(SELECT {row})")
+
     def _insert_statement(self) -> str:
         names, keys = self._shape.names, self._shape.key_columns
         listed, marks = ", ".join(map(_quoted, names)), ", ".join("?" * len(names))
@@ -247,8 +286,3 @@ class SqliteTransaction:
     def _delete_statement(self) -> str:
         same = " AND ".join(f"{_quoted(name)} = ?" for name in self._shape.key_columns)
         return f"DELETE FROM {_quoted(self._table)} WHERE {same}"
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'

@@ -6,9 +6,13 @@ asks the ledger. What is staged is deleted after that.
 
     manifest -> transaction: ledger locked; fenced? published? -> rows -> ledger -> COMMIT -> staged files deleted
 
+What an epoch replaces is saved in the same transaction (history.py), so going back to an older epoch is one transaction
+too: the table is what it was after that epoch, with the rows of every key.
+
 Invariants (tests/tables/):
   I1  an epoch with rows is in the table exactly once, or not yet, however often publishing it is cut off and repeated
   I2  nothing is written by a start that was overtaken, by another job, or over another checkpoint folder
+  I3  after going back to an epoch, the table is what it was after that epoch; or it is unchanged, and an error says why
 """
 
 import time
@@ -21,10 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.contents import content_after
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError, RetryableError
@@ -39,6 +44,7 @@ from mixedmode.sinks.tables.database import (
     Shape,
     Transaction,
 )
+from mixedmode.sinks.tables.history import Mark
 from mixedmode.sinks.tables.ledger import (
     Entry,
     Writer,
@@ -48,6 +54,7 @@ from mixedmode.sinks.tables.ledger import (
     new_entry,
     published,
 )
+from mixedmode.sinks.tables.roll_back import mark_at, obstacle, prepare_history, roll_back
 
 __all__ = ["TableSink"]
 
@@ -85,6 +92,7 @@ class TableSink:
         self._create = create
         self._sleep = sleep
         self._replaces = context.replaces
+        self._retained = context.retained
         self._writer = Writer(
             context.job, context.name, "batch" if context.replaces else "continuous", "", context.generation
         )
@@ -109,15 +117,17 @@ class TableSink:
                 transaction.create(shape)
             if is_only_asked:
                 return
+            if not self._replaces:
+                prepare_history(transaction, shape, self._database.place, is_fresh=is_fresh, may_create=self._create)
             if entry is None or (is_fresh and not (self._replaces and has_rows)):
-                transaction.put(new_entry(writer, has_key=bool(key_columns)))
+                transaction.put(new_entry(writer, tuple(key_columns)))
             elif writer.generation > entry.generation:
                 transaction.put(replace(entry, generation=writer.generation))
 
         self._patiently(prepare, creates=self._create and not is_only_asked)
 
     def is_new(self) -> bool:
-        """See Sink."""
+        """See Sink. A table that was dropped or renamed is new again."""
         return self._entry() is None
 
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
@@ -133,10 +143,13 @@ class TableSink:
             if is_published(entry, writer, epoch, place):
                 return
             assert entry is not None, "checked"
+            content = content_after(entry.content, epoch, staged)
             if self._replaces:
                 transaction.clear()
-            self._apply(transaction, shape, epoch, staged)
-            transaction.put(published(entry, writer, epoch))
+                self._apply(transaction, shape, epoch, staged)
+            else:
+                self._apply_and_save(transaction, entry, Mark(epoch, content), staged)
+            transaction.put(published(entry, writer, epoch, content))
             reach("table-applied", epoch)
 
         try:
@@ -170,12 +183,27 @@ class TableSink:
         """See Sink. Rows in a table do not say of which file they were."""
         return ()
 
+    def obstacle(self, manifest: Manifest) -> str | None:
+        """See Sink. The digests tell a table that other epochs of the same numbers have led to."""
+        entry, wanted = self._entry(), manifest.output_contents.get(self._writer.output)
+        if entry is None or wanted is None:
+            return None
+        waits = any(file.sink == self._writer.output for file in manifest.outputs)
+        mark = self._patiently(lambda transaction: mark_at(transaction, manifest.epoch))
+        return obstacle(entry, manifest.epoch, wanted, mark, waits=waits, place=self._database.place)
+
     def take_back(self, after: Epoch) -> int:
-        """See Sink. Rows by key stay until the repeat of their epochs replaces them, unless all of the table is later;
-        rows without a key are deleted by their `_epoch`. A savepoint's restore takes the table over (generation 0).
-        """
+        """See Sink. A savepoint's restore takes the table over (generation 0)."""
         entry = self._entry()
-        rows = 0 if entry is None else self._patiently(lambda transaction: self._take_back(transaction, after))
+        try:
+            rows = 0 if entry is None else self._patiently(lambda transaction: self._take_back(transaction, after))
+        except RefusedError as error:
+            msg = (
+                "the table refuses rows that it had before, so the job cannot go back. Nothing was changed in it. "
+                "Remove the constraint or trigger that was added since, and do the same again. "
+                f"cause={hidden(str(error))}, epoch={after}, table={self._database.place}"
+            )
+            raise InvalidJobError(msg) from error
         later = [path for path, _ in self.store.list(paths.STAGING) if _epoch_of(path) > after]
         self.store.delete(later)
         return rows + len(later)
@@ -186,13 +214,21 @@ class TableSink:
             return 0
         if writer.generation:
             check_generation(entry, writer, self._database.place)
-        rows = 0
-        if entry.first_epoch is not None and entry.first_epoch > after:
-            rows = transaction.clear()
-        elif not entry.has_key:
-            rows = transaction.delete_after(after)
-        transaction.put(entry.forget(after, writer))
+        rows, content = roll_back(transaction, entry, after, self._database.place)
+        transaction.put(entry.forget(after, writer, content))
         return rows
+
+    def _apply_and_save(self, transaction: Transaction, entry: Entry, mark: Mark, staged: Sequence[StagedFile]) -> None:
+        """Write the rows of an epoch, and to the history what they replace. An empty table has nothing to save."""
+        shape, history = self._shape, transaction.history
+        assert shape is not None, "prepared"
+        if entry.last_epoch is not None and history.newest_mark(entry.last_epoch) is None:  # the history is new
+            history.mark(Mark(entry.last_epoch, entry.content))
+        saves = None if entry.last_epoch is None else mark.epoch
+        self._apply(transaction, shape, mark.epoch, staged, saves=saves)
+        history.mark(mark)
+        if shape.key_columns:  # rows without a key tell their epoch, and a mark is less than such a row
+            history.prune(Epoch(mark.epoch - self._retained))
 
     def _prepare_ledger(self, transaction: Transaction, *, may_create: bool) -> None:
         if transaction.has_ledger():
@@ -226,8 +262,16 @@ class TableSink:
             msg = f"there is no such table, and create: false says that it is yours. Create it first. table={place}"
             raise InvalidJobError(msg)
 
-    def _apply(self, transaction: Transaction, shape: Shape, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        transaction.begin(shape)
+    def _apply(
+        self,
+        transaction: Transaction,
+        shape: Shape,
+        epoch: Epoch,
+        staged: Sequence[StagedFile],
+        *,
+        saves: Epoch | None = None,
+    ) -> None:
+        transaction.begin(shape, saves=saves)
         for rows in batches_of(self.store, staged, shape):
             self._check_keys(rows, shape, epoch)
             try:
@@ -274,10 +318,14 @@ class TableSink:
         return self._writer
 
     def _entry(self) -> Entry | None:
-        """The table's row in the ledger as it is now; None if there is none, or no ledger, or no database."""
+        """The table's row in the ledger as it is now; None if there is none, or no ledger, table or database."""
         if not self._database.is_there():
             return None
-        return self._patiently(lambda transaction: transaction.entry() if transaction.has_ledger() else None)
+
+        def entry(transaction: Transaction) -> Entry | None:
+            return transaction.entry() if transaction.has_ledger() and transaction.has_table() else None
+
+        return self._patiently(entry)
 
     def _patiently(self, work: Callable[[Transaction], T], *, creates: bool = False) -> T:
         """A transaction, again as often as RETRY_SECONDS says while the database is away."""

@@ -1,0 +1,68 @@
+"""How a table of a lakehouse goes back: decided from its history alone, or refused. Pure."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.sinks.lakehouse_table import Commit, Mark, MarkKind, WayBack, decide_way_back
+
+
+def mark(kind: MarkKind, epoch: int) -> Mark:
+    return Mark("job", "", kind, epoch)
+
+
+def history(*marks: Mark | None) -> list[Commit]:
+    """Commits from the newest to the oldest; `marks` are from the oldest to the newest, None: somebody else's."""
+    return [Commit(number, one) for number, one in enumerate(marks)][::-1]
+
+
+def knows() -> bool:
+    return True
+
+
+def knows_not() -> bool:
+    return False
+
+
+@given(st.integers(-1, 9))
+def test_the_table_becomes_what_the_newest_commit_without_later_epochs_left(after: int) -> None:
+    created = None
+    commits = history(created, *(mark("epoch", epoch) for epoch in range(8)))
+    way = decide_way_back(commits, Epoch(after), knows)
+    if after >= 7:
+        assert way is None
+    else:
+        assert isinstance(way, WayBack)
+        assert way.to is not None
+        assert (way.to.number, len(way.since)) == (after + 1, 7 - after)
+
+
+def test_after_going_back_once_it_can_go_back_further() -> None:
+    commits = history(mark("epoch", 0), mark("epoch", 1), mark("epoch", 2), mark("back", 1), mark("epoch", 2))
+    near, far = (decide_way_back(commits, Epoch(epoch), knows) for epoch in (1, 0))
+    assert isinstance(near, WayBack)
+    assert isinstance(far, WayBack)
+    assert (near.to, far.to) == (commits[1], commits[4])
+
+
+def test_a_table_that_the_job_has_made_with_its_first_epoch_has_nothing_to_go_back_to() -> None:
+    way = decide_way_back(history(mark("epoch", 3), mark("epoch", 4)), Epoch(2), knows)
+    assert isinstance(way, WayBack)
+    assert (way.to, len(way.since)) == (None, 2)
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_rows_that_others_have_written_since_keep_the_table_from_going_back(after: int) -> None:
+    """Whether epochs are merged or appended: the rows of later epochs would stay."""
+    commits = history(mark("epoch", 0), mark("epoch", 2), mark("epoch", 3), None, mark("epoch", 4))
+    assert decide_way_back(commits, Epoch(after), knows) == "somebody else wrote commit 3 to the table since"
+    compacted = [Commit(one.number, one.mark, changes_rows=one.mark is not None) for one in commits]
+    assert isinstance(decide_way_back(compacted, Epoch(after), knows), WayBack)
+
+
+def test_a_history_that_was_cut_off_does_not_pass_for_the_beginning_of_the_table() -> None:
+    """The oldest commit that is known holds rows of epochs before it, of which the history no longer tells."""
+    commits = [*history(mark("epoch", 50), mark("epoch", 51)), Commit(-1, None, changes_rows=False)]
+    found = decide_way_back(commits, Epoch(40), knows_not)
+    assert found == "the table's history no longer tells what the table was then"
