@@ -247,6 +247,8 @@ class LakehouseSink:
 
     def _way_back(self, after: Epoch) -> WayBack | str | None:
         """How to go back; None if there is nothing to go back from, and the text of an error if it cannot be done."""
+        if self._look() <= after:  # without the whole history, which every start would read
+            return None
         way = decide_way_back(list(self._commits()), after, self._table.knows_its_beginning)
         if not isinstance(way, str):
             return way
