@@ -215,6 +215,19 @@ def test_keys_of_epochs_that_are_left_go_and_older_values_come_back(place: Place
     assert place.rows() == [("a", 1), ("b", 1)]
 
 
+def test_a_key_that_comes_several_times_in_an_epoch_gets_its_row_of_before_the_epoch_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mixedmode.sinks.tables.batches._ROWS_MAX", 3)
+    monkeypatch.setattr("mixedmode.sinks.tables.batches._ROWS_READ", 2)
+    job = live(place, {"k0": -1, "rank": -1})
+    rows = [*up(*((f"k{i % 3}", i) for i in range(20))), ("delete", "k0", None), *up(("rank", 5))]
+    job.sink.publish(Epoch(1), [place.stage(job.sink, 1, rows)])
+    assert place.rows() == [("k1", 19), ("k2", 17), ("rank", 5)]
+    job.sink.take_back(Epoch(0))
+    assert place.rows() == [("k0", -1), ("rank", -1)]
+
+
 def test_a_savepoint_that_is_older_than_the_history_is_refused_until_the_table_is_renamed(place: Place) -> None:
     job = live(place, *({"a": n} for n in range(10)))
     rows = place.rows()

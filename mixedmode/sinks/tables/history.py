@@ -7,8 +7,9 @@
     7                 absent                               its key only: the table had no row of it before epoch 7
 
 The oldest saved state of a key after epoch N is the state that the key had in N. So going back to N is one
-delete and one upsert. Marks are kept of tables without a key, too: they say by which epochs the table became what it
-is (`content_after` in mixedmode/checkpoint/contents.py).
+delete and one upsert. Rows are only added, and numbered (_mixedmode_n): an index by key would cost more than the rows.
+Marks are kept of tables without a key, too: they say by which epochs the table became what it is (`content_after` in
+mixedmode/checkpoint/contents.py).
 
 All statements are the same in PostgreSQL and in SQLite. Invariants (tests/tables/test_going_back.py):
   I1  after `go_back(N)`, the table is what it was after N, if there is a mark of N or of an epoch before
@@ -24,7 +25,9 @@ from mixedmode.checkpoint.types import Epoch
 
 __all__ = ["HISTORY_COLUMNS", "HistoryTable", "Mark", "history_name", "quoted"]
 
-_EPOCH, _KIND, _CONTENT = HISTORY_COLUMNS = ("_mixedmode_epoch", "_mixedmode_kind", "_mixedmode_content")
+_NUMBER, _EPOCH, _KIND, _CONTENT = HISTORY_COLUMNS = (
+    *("_mixedmode_n", "_mixedmode_epoch", "_mixedmode_kind", "_mixedmode_content"),
+)
 _PREFIX = "_mixedmode_history_"
 _NAME_BYTES_MAX = 63  # of PostgreSQL
 
@@ -72,7 +75,7 @@ class HistoryTable:
 
     def save(self, epoch: Epoch, keys: Sequence[str], names: Sequence[str], source: str) -> str:
         """The statement that saves what the table has of the keys in `source` (a table or query), before an epoch
-        changes it. The first state that is saved of a key in an epoch stays.
+        changes it. Of a key that is saved again in the same epoch, the first state counts.
         """
         listed = _listed([*keys, *(name for name in names if name not in keys)])
         values = ", ".join(f"{'q' if n < len(keys) else 't'}.{name}" for n, name in enumerate(listed))
@@ -80,16 +83,16 @@ class HistoryTable:
         return (
             f"INSERT INTO {self.name} ({_EPOCH}, {_KIND}, {', '.join(listed)}) "
             f"SELECT {epoch}, CASE WHEN t.{quoted(keys[0])} IS NULL THEN 'absent' ELSE 'row' END, {values} "
-            f"FROM {source} AS q LEFT JOIN {self.table} AS t ON {same} WHERE true "
-            f"ON CONFLICT ({_EPOCH}, {', '.join(_listed(keys))}) DO NOTHING"
+            f"FROM {source} AS q LEFT JOIN {self.table} AS t ON {same}"
         )
 
     def go_back(self, after: Epoch, keys: Sequence[str], names: Sequence[str]) -> int:
         """Make the table what it was after an epoch, which has a mark at or before it; how many rows were changed."""
         listed, key_list = ", ".join(_listed(names)), ", ".join(_listed(keys))
         oldest = (
-            f"(SELECT {listed}, {_KIND}, row_number() OVER (PARTITION BY {key_list} ORDER BY {_EPOCH}) AS _mixedmode_n "
-            f"FROM {self.name} WHERE {_KIND} <> 'mark' AND {_EPOCH} > {after}) AS saved WHERE _mixedmode_n = 1"
+            f"(SELECT {listed}, {_KIND}, "
+            f"row_number() OVER (PARTITION BY {key_list} ORDER BY {_NUMBER}) AS _mixedmode_rank FROM {self.name} "
+            f"WHERE {_KIND} <> 'mark' AND {_EPOCH} > {after}) AS saved WHERE saved._mixedmode_rank = 1"
         )
         deleted = self.execute(
             f"DELETE FROM {self.table} WHERE ({key_list}) IN (SELECT {key_list} FROM {oldest} AND {_KIND} = 'absent')"

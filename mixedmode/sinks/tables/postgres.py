@@ -128,12 +128,16 @@ class PostgresTransaction:
 
     def history_ddl(self, shape: Shape) -> Sequence[str]:
         """See Transaction. The types are those of the table's columns."""
-        epoch, kind, content = HISTORY_COLUMNS
+        number, epoch, kind, content = HISTORY_COLUMNS
         types = types_of(self._connection, self._schema, self._name)
         columns = "".join(f", {quoted(name)} {types[name]}" for name in shape.saved_names)
-        keys = ", ".join([epoch, *map(quoted, shape.key_columns)])
-        own, name = f"{epoch} bigint NOT NULL, {kind} text NOT NULL, {content} text", self.history.name
-        return f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} ({own}{columns}, UNIQUE ({keys}))"
+        own = f"{epoch} bigint NOT NULL, {kind} text NOT NULL, {content} text"
+        name = self.history.name
+        return (
+            f"DROP TABLE IF EXISTS {name}",
+            f"CREATE TABLE {name} ({number} bigint GENERATED ALWAYS AS IDENTITY, {own}{columns})",
+            f"CREATE INDEX ON {name} ({epoch})",
+        )
 
     def execute(self, statement: str) -> "psycopg.Cursor[tuple[Any, ...]]":
         """See Transaction."""

@@ -130,11 +130,15 @@ class SqliteTransaction:
 
     def history_ddl(self, shape: Shape) -> Sequence[str]:
         """See Transaction. Columns without a type hold every value as the table has it."""
-        epoch, kind, content = HISTORY_COLUMNS
-        own, name = f"{epoch} INTEGER NOT NULL, {kind} TEXT NOT NULL, {content} TEXT", self.history.name
+        number, epoch, kind, content = HISTORY_COLUMNS
+        own = f"{number} INTEGER PRIMARY KEY, {epoch} INTEGER NOT NULL, {kind} TEXT NOT NULL, {content} TEXT"
         columns = "".join(f", {_quoted(column)}" for column in shape.saved_names)
-        keys = ", ".join([epoch, *map(_quoted, shape.key_columns)])
-        return f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} ({own}{columns}, UNIQUE ({keys}))"
+        name, index = self.history.name, _quoted(f"{history_name(self._table)}_epoch")
+        return (
+            f"DROP TABLE IF EXISTS {name}",
+            f"CREATE TABLE {name} ({own}{columns})",
+            f"CREATE INDEX {index} ON {name} ({epoch})",
+        )
 
     def execute(self, statement: str) -> object:
         """See Transaction."""
