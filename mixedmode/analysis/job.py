@@ -55,7 +55,7 @@ from mixedmode.sources import Admission, OpenSource, open_source
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
-from mixedmode.spark.session import cores
+from mixedmode.spark.session import check_session, cores
 from mixedmode.tasks.exchange import KEY_PREFIX
 from mixedmode.time import Strategy
 
@@ -72,6 +72,7 @@ class Analysis:
 
 def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
     """The plan of a job. Raises InvalidJobError with the place and what Spark says about it."""
+    check_session(session, spec.spark)
     sources = {
         name: open_source(session, source, where=where("sources", name)) for name, source in spec.sources.items()
     }

@@ -9,6 +9,7 @@ from mixedmode.config.document import Path
 from mixedmode.config.drift import Drift
 from mixedmode.config.fields import Columns, Count, Flag, Options, PositiveBytes, Section, Text
 from mixedmode.config.partitions import Partition, parse_partition
+from mixedmode.config.reader_options import option_findings
 from mixedmode.config.sinks import SinkSpec, WithSchema
 from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import InvalidJobError
@@ -81,6 +82,8 @@ class FileSourceSpec(SourceSpec):
                 f'"date timestamp, origin string". format={self.format}'
             )
             yield ("schema",), text
+        for path, text in option_findings(self.format, self.options, self.schema_ddl):
+            yield ("options", *path), text
         yield from super()._findings()
         if self.max_files_per_epoch is not None and self.max_bytes_per_epoch is not None:
             text = " and max-files-per-epoch are both given, and Spark takes one of them. Remove one."

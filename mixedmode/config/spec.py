@@ -30,6 +30,7 @@ from mixedmode.config.execution import (
 )
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text, refusal
 from mixedmode.config.sink_kinds import AnySink
+from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
 
@@ -64,7 +65,7 @@ class JobSettings(Section):
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         findings = [*self._parallelism_findings(), *self._autoscaler_findings()]
-        findings += [*self._checkpoint_findings(), *self._source_findings()]
+        findings += [*self._checkpoint_findings(), *self._source_findings(), *self._spark_findings()]
         if findings:
             raise refusal(*findings)
         return self
@@ -109,6 +110,12 @@ class JobSettings(Section):
                 f"mode={self.chosen_mode}"
             )
             yield ("execution", "checkpointing", "dir"), text
+
+    def _spark_findings(self) -> Iterator[tuple[Path, str]]:
+        for key, value in self.spark.items():
+            problem = setting_problem(key, value)
+            if problem is not None and key.lower() != ALLOWED_IN_JOB.lower():
+                yield ("spark", key), problem
 
     def _source_findings(self) -> Iterator[tuple[Path, str]]:
         for name, owner in repeated(self.sources, {}):

@@ -18,6 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from mixedmode.config import JobSpec
+from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.spark.packages import connector_settings
@@ -87,6 +88,20 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
             return builder.getOrCreate()
         except PySparkRuntimeError as error:
             raise _did_not_start({**own, **spec.spark}, error) from error
+
+
+def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
+    """Raise InvalidJobError for a session, of whoever began it, in which Spark would pass over input silently.
+
+    asked: the settings of the job's `spark` section, where files that are gone may be given up.
+    """
+    for setting in LOSSY_SETTINGS:
+        if setting == ALLOWED_IN_JOB and asked.get(setting, "").lower() == "true":
+            continue
+        problem = setting_problem(setting, session.conf.get(setting, None) or "")
+        if problem is not None:
+            msg = f"the Spark session of this process: {setting}{problem}"
+            raise InvalidJobError(msg)
 
 
 def _did_not_start(settings: Mapping[str, str], error: PySparkRuntimeError) -> MixedmodeError:

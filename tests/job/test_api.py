@@ -85,7 +85,7 @@ EVERYTHING_OF_A_SOURCE: dict[str, Any] = {
     "max_ahead": "2d",
     "partition_column": "p",
     "bounded": True,
-    "options": {"header": True, "sep": ";", "samplingRatio": 0.5},
+    "options": {"recursiveFileLookup": True, "pathGlobFilter": "*;", "fs.s3a.connection.maximum": 5},
 }
 AUTOSCALER: AutoscalerArguments = {
     "min_parallelism": 2,
@@ -156,7 +156,7 @@ def test_every_setting_of_a_job_file_has_an_argument(folder: Path) -> None:
         "event-time": "a",
         "watermark": {"out-of-orderness": "5s", "idle-timeout": "1m", "max-ahead": "2d", "partition-column": "p"},
         "bounded": True,
-        "options": {"header": "true", "sep": ";", "samplingRatio": "0.5"},
+        "options": {"recursiveFileLookup": "true", "pathGlobFilter": "*;", "fs.s3a.connection.maximum": "5"},
     }
     assert job.spec.as_document() == {
         "name": "all",
@@ -432,7 +432,9 @@ _counts = st.integers(1, 128)
 _calls = st.sampled_from(
     ["count(*)", "count(distinct a) filter (where b = ': }')", "sum(a + ' # : {')", "max(`a: b`)", "first(no)"]
 )
-_spark = st.dictionaries(_texts, st.text(st.characters(codec="utf-8")) | st.booleans() | st.integers(), max_size=3)
+_values = st.text(st.characters(codec="utf-8")) | st.booleans() | st.integers()
+_spark = st.dictionaries(_texts, _values, max_size=3)
+_options = st.dictionaries(_texts.map("fs.{}".format) | st.sampled_from(["sep", "Comment"]), _values, max_size=3)
 
 
 @st.composite
@@ -452,7 +454,7 @@ def jobs(draw: st.DrawFn) -> Job:
             max_ahead=maybe(_durations | st.just("none")),
             partition_column=maybe(_texts),
             bounded=maybe(st.booleans()),
-            options=maybe(_spark),
+            options=maybe(_options),
             max_bytes_per_epoch=maybe(st.integers(1, 2**40)),
         )
         for name in draw(st.lists(_names, min_size=1, max_size=2, unique=True))

@@ -1,0 +1,45 @@
+"""What mixedmode knows of Spark's readers, against Spark itself."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.job import analyse
+from mixedmode.config.reader_options import LOSSY_SETTINGS, REFUSED, known_options
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+from tests.harness import SPARK
+
+pytestmark = pytest.mark.spark
+
+
+def listed_by(options: object) -> set[str]:
+    return set(options.getAllOptions().mkString(" ").split())  # type: ignore[attr-defined]
+
+
+def test_every_option_that_spark_lists_is_known_or_refused_on_purpose(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    sql = jvm.org.apache.spark.sql
+    of_all = listed_by(sql.execution.datasources.FileIndexOptions)
+    of_format = {
+        "csv": listed_by(sql.catalyst.csv.CSVOptions),
+        "json": listed_by(sql.catalyst.json.JSONOptions),
+        "parquet": listed_by(sql.execution.datasources.parquet.ParquetOptions),
+    }
+    known_or_refused = {name: {option.lower() for option in (*known_options(name), *REFUSED)} for name in of_format}
+    for name, options in of_format.items():
+        assert len(options) > 3
+        assert {option.lower() for option in options | of_all} - known_or_refused[name] == set()
+
+
+@pytest.mark.parametrize("setting", [name for name in LOSSY_SETTINGS if name.startswith("spark.sql.")])
+def test_a_session_that_passes_over_input_is_refused(spark: SparkSession, tmp_path: Path, setting: str) -> None:
+    (tmp_path / "in").mkdir()
+    job = Job("lossy", sources={"t": Source.json(tmp_path / "in", schema="k string")}, mode="batch", spark=SPARK)
+    spec = job.sql("SELECT * FROM t").write(Sink.console()).spec
+    session = spark.newSession()
+    session.conf.set(setting, "true")
+    with pytest.raises(InvalidJobError, match=f"{setting} would lose records without a message"):
+        analyse(session, spec, job.where)
