@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from mixedmode.config.document import Document, Mark, Path, Problem, path_text
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
+from mixedmode.config.overlaps import overlap_findings
 from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep
@@ -78,6 +79,13 @@ def checked_section(model: type[AnySection], values: Mapping[str, Any], *, place
     except ValidationError as error:
         problems = [Problem(Mark(place), text) for _, text in findings(error, model, name=name)]
         raise _invalid(problems) from error
+
+
+def check_places(job: JobSpec, *, place: str, name: Name) -> None:
+    """Raise InvalidJobError if the job reads where it writes, or writes twice to one place; as checked_section."""
+    problems = [Problem(Mark(place), name(path) + text) for path, text in overlap_findings(job)]
+    if problems:
+        raise _invalid(problems)
 
 
 def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
@@ -147,7 +155,7 @@ def _validated(document: Document, folder: FilePath) -> JobSpec:
 
     try:
         spec = resolve_paths(JobSpec.model_validate(document.values), folder)
-        problems += [Problem(document.mark(path), path_text(path) + text) for path, text in spec.sink_findings()]
+        problems += [Problem(document.mark(path), path_text(path) + text) for path, text in overlap_findings(spec)]
     except ValidationError as error:
         problems += [Problem(document.mark(path), text) for path, text in findings(error, JobSpec, written=written)]
     if spec is None or problems:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.fields import key_of
-from mixedmode.config.load import LoadedJob, checked_section, load_job, resolve_paths, resolve_step
+from mixedmode.config.load import LoadedJob, check_places, checked_section, load_job, resolve_paths, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
@@ -125,7 +125,9 @@ class Job:
             msg = f"the job has no sink yet. Call .write(Sink.parquet(path)), for example. name={self.settings.name}"
             raise InvalidJobError(msg)
         values = {**_fields(self.settings), "steps": self.steps, "sink": self.sink}
-        return checked_section(JobSpec, values, place="Job", name=argument)
+        spec = checked_section(JobSpec, values, place="Job", name=argument)
+        check_places(spec, place="Job", name=argument)
+        return spec
 
     def sql(self, sql: str, *, name: str | None = None, clock: Literal["refused", "allowed"] = "refused") -> Self:
         """A step of stateless Spark SQL over the sources, or over what the step before emits.

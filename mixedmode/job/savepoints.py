@@ -5,6 +5,7 @@ from mixedmode.checkpoint.savepoint import Savepoint, create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec
+from mixedmode.config.overlaps import check_savepoint_folder, check_savepoint_place
 from mixedmode.errors import InvalidJobError
 
 
@@ -17,10 +18,12 @@ def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> 
             f"of its checkpoints. name={spec.name}"
         )
         raise InvalidJobError(msg)
+    check_savepoint_place(spec, place)
     return savepoint_of(folder, place, clock=clock)
 
 
 def savepoint_of(folder: str, place: str, *, clock: Clock | None = None) -> Savepoint:
     """Keep the newest checkpoint in `folder`, a job's checkpoint folder or URL."""
+    check_savepoint_folder(folder, place)
     log = CheckpointLog(ObjectStore(folder))
     return create_savepoint(log, ObjectStore(place), now_ms=(clock or SystemClock()).now_ms())

@@ -15,7 +15,7 @@ from tests.sinks.outputs import Output, change
 
 
 def spec(folder: Path, *, mode: str = "mixed") -> JobSpec:
-    source = Source.json(folder, schema="k string, n long, v double")
+    source = Source.json(folder / "in", schema="k string, n long, v double")
     checkpoints = folder / "checkpoints" if mode == "mixed" else None
     job = Job("job", sources={"t": source}, mode=mode, checkpoint_dir=checkpoints)  # type: ignore[arg-type]
     return job.sql("SELECT * FROM t").write(Sink.parquet(folder / "out")).spec

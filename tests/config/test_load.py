@@ -528,8 +528,9 @@ def test_two_outputs_in_one_folder_are_found_however_they_are_written(folder: Pa
     with pytest.raises(InvalidJobError) as caught:
         load_job_spec("jobs/job.yaml", ["sink.path=./x/../out"])
     assert str(caught.value) == (
-        "jobs/job.yaml:21: steps[0].late.path: sink has this folder, or one in it or around it, and a reader could "
-        f"not tell their rows apart. Choose another. found={folder}/jobs/out"
+        "jobs/job.yaml:21: steps[0].late.path: sink.path has this folder, or one in it or around it, and a reader "
+        f"could not tell their rows apart. Choose another, outside of it. found={folder}/jobs/out, "
+        f"sink.path={folder}/jobs/out"
     )
 
 

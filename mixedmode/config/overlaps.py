@@ -1,0 +1,230 @@
+"""Places that a job reads and places that it writes: no two of them may be one, or lie in one another.
+
+A job that writes where it reads would read its own output, in every epoch again. Outputs that share a folder could not
+be told apart, and a savepoint or a checkpoint folder in an output would be taken for its files. Places are compared as
+they are: `.`, `..`, symbolic links and globs resolved, `file:` URLs as paths, `s3://` and `s3a://` as one. Sources may
+overlap each other, since reading twice does no harm.
+
+Invariants (tests/config/test_overlaps.py):
+  I1  of two places, one of which the job writes, neither is in the other; the refusal names both
+  I2  a pattern overlaps what it matches and what is below or above that, and nothing else
+"""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path as FilePath
+from typing import Literal
+from urllib.parse import unquote
+
+from mixedmode.config.document import Path, path_text
+from mixedmode.config.files import FileSourceSpec
+from mixedmode.config.globs import InputPath, alternatives, input_path
+from mixedmode.config.history import HistoryAndLiveSpec
+from mixedmode.config.kafka import KafkaSinkSpec, KafkaSourceSpec
+from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec
+from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
+from mixedmode.config.sources import SourceSpec
+from mixedmode.config.spec import JobSpec
+from mixedmode.config.tables import SqliteSinkSpec
+from mixedmode.errors import InvalidJobError
+
+Role = Literal["source", "output", "checkpoints", "savepoint"]
+_S3 = re.compile(r"s3[an]?://", re.IGNORECASE)
+_DEFAULT_CATALOG = ("spark_catalog", "default")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One place: files below `paths`, or something with a `name`; places with equal names are one.
+
+    `owner` is the path of its setting in the job, `found` what is written there. `shared` tells apart what may lie in
+    one file (tables of a SQLite database).
+    """
+
+    role: Role
+    owner: Path
+    found: str
+    paths: tuple[InputPath, ...] = ()
+    names: frozenset[str] = frozenset()
+    shared: str = ""
+
+
+def overlap_findings(spec: JobSpec) -> Iterator[tuple[Path, str]]:
+    """Yield what is wrong with the places of a job whose paths are absolute: (path in the job, text)."""
+    for one, other in combinations(_places(spec), 2):
+        if _overlap(one, other):
+            yield other.owner, _refusal(one, other)
+
+
+def check_savepoint_place(spec: JobSpec, place: str) -> None:
+    """Raise InvalidJobError if a savepoint would lie in, around or at another place of the job."""
+    _check_savepoint(place, _places(spec))
+
+
+def check_savepoint_folder(checkpoints: str, place: str) -> None:
+    """Raise InvalidJobError if a savepoint would overlap the checkpoint folder that it is taken of."""
+    _check_savepoint(place, [_checkpoints(checkpoints)])
+
+
+def _check_savepoint(place: str, others: Sequence[_Place]) -> None:
+    savepoint = _Place("savepoint", ("savepoint",), place, _resolved(place))
+    for other in others:
+        if _overlap(other, savepoint):
+            msg = f"savepoint{_refusal(other, savepoint)}"
+            raise InvalidJobError(msg)
+
+
+def _refusal(one: _Place, other: _Place) -> str:
+    owner = path_text(one.owner)
+    if one.role == other.role == "output":
+        has = "has this folder, or one in it or around it," if other.paths else "has this place already,"
+        why = f"{owner} {has} and a reader could not tell their rows apart"
+    elif one.role == "source" and other.role == "output":
+        why = f"{owner} reads this place, or one in it or around it, so the job would read what it writes"
+    elif one.role == "source":
+        why = f"{owner} reads this folder, or one in it or around it, and would take its files for input"
+    else:
+        why = f"{owner} has this folder, or one in it or around it, and each would take files of the other for its own"
+    return f": {why}. Choose another, outside of it. found={other.found}, {owner}={one.found}"
+
+
+def _places(spec: JobSpec) -> list[_Place]:
+    """Return all places of a job: first those that it reads."""
+    found = [place for name, source in spec.sources.items() for place in _of_source(("sources", name), source)]
+    if spec.execution.checkpointing.dir is not None:
+        found.append(_checkpoints(spec.execution.checkpointing.dir))
+    return found + [place for path, sink in spec.sinks.items() for place in _of_sink(path, sink)]
+
+
+def _checkpoints(folder: str) -> _Place:
+    return _Place("checkpoints", ("execution", "checkpointing", "dir"), folder, _resolved(folder))
+
+
+def _of_source(owner: Path, source: SourceSpec) -> Iterator[_Place]:
+    match source:
+        case HistoryAndLiveSpec():
+            yield from _of_source((*owner, "history"), source.history)
+            yield from _of_source((*owner, "live"), source.live)
+        case FileSourceSpec():
+            yield _Place("source", (*owner, "path"), source.path, _matched(source.path))
+        case TableSourceSpec(path=str(path)):
+            yield _Place("source", (*owner, "path"), path, _resolved(path))
+        case TableSourceSpec(table=str(table)):
+            yield _Place("source", (*owner, "table"), table, names=frozenset({_table(table)}))
+        case KafkaSourceSpec(topic_pattern=str(pattern)):
+            names = frozenset(_on_each(source.bootstrap_servers, f"~{pattern}"))
+            yield _Place("source", (*owner, "topic-pattern"), pattern, names=names)
+        case KafkaSourceSpec():
+            topics = [name for topic in source.topics for name in _on_each(source.bootstrap_servers, topic)]
+            yield _Place("source", (*owner, "topics"), ", ".join(source.topics), names=frozenset(topics))
+
+
+def _of_sink(owner: Path, sink: SinkSpec) -> Iterator[_Place]:
+    match sink:
+        case ConsoleSinkSpec():
+            return
+        case SqliteSinkSpec():
+            yield _Place("output", (*owner, "path"), sink.path, _resolved(sink.path), shared=sink.table.lower())
+        case TableSinkSpec(table=str(table)):
+            yield _Place("output", (*owner, "table"), table, names=frozenset({_table(table)}))
+        case KafkaSinkSpec():
+            names = frozenset(_on_each(sink.bootstrap_servers, sink.topic))
+            yield _Place("output", (*owner, "topic"), sink.topic, names=names)
+        case _ if sink.folder is not None:
+            yield _Place("output", (*owner, "path"), sink.folder, _resolved(sink.folder))
+        case _:
+            yield _Place("output", owner, sink.place, names=frozenset({sink.place}))
+
+
+def _overlap(one: _Place, other: _Place) -> bool:
+    if one.role == other.role == "source":
+        return False
+    if one.shared and other.shared and one.paths == other.paths:
+        return one.shared == other.shared
+    if any(_same_name(left, right) for left in one.names for right in other.names):
+        return True
+    return any(_in_one_another(left, right) for left in one.paths for right in other.paths)
+
+
+def _same_name(left: str, right: str) -> bool:
+    """Return whether two names are of one thing; a topic may be written as a pattern, after a `~`."""
+    cluster, _, pattern = left.partition(" ~")
+    if not pattern:
+        return left == right
+    there, _, topic = right.partition(" ")
+    try:
+        return cluster == there and re.fullmatch(pattern, topic) is not None
+    except re.error:  # one of Java's that Python does not have
+        return False
+
+
+def _in_one_another(one: InputPath, other: InputPath) -> bool:
+    """Return whether one is the other, or in it. Of two places, at most the first one has a pattern."""
+    here, there = _parts(one.literal), _parts(other.literal)
+    if here[: len(there)] == there:
+        return True
+    if there[: len(here)] != here:
+        return False
+    return not one.has_pattern or any(path.matches(there[len(here) :]) for path in alternatives(one))
+
+
+def _parts(literal: str) -> tuple[str, ...]:
+    scheme, _, rest = literal.rpartition("://")
+    return (scheme, *(part for part in rest.split("/") if part))
+
+
+def _resolved(place: str) -> tuple[InputPath, ...]:
+    """Return where a folder, file or URL is, without a pattern."""
+    return (InputPath(_real(place)),)
+
+
+def _matched(place: str) -> tuple[InputPath, ...]:
+    """Return where a folder, file or pattern is, and the folders elsewhere to which links lead that it matches."""
+    path = input_path(_local(place), os.path.exists)
+    whole = InputPath(_real(path.literal), path.parts)
+    if not path.has_pattern or "://" in path.literal:
+        return (whole,)
+    links = [_real(str(link)) for one in alternatives(path) for link in _links(FilePath(one.literal), one.parts)]
+    return (whole, *(InputPath(link) for link in links))
+
+
+def _links(folder: FilePath, parts: Sequence[str]) -> Iterator[FilePath]:
+    """Yield the symbolic links that a pattern matches, as far as there are any."""
+    if not parts or not folder.is_dir():
+        return
+    pattern = InputPath("", (parts[0],))
+    for child in folder.iterdir():
+        if pattern.matches((child.name,)):
+            if child.is_symlink():
+                yield child
+            yield from _links(child, parts[1:])
+
+
+def _local(place: str) -> str:
+    return unquote(place.removeprefix("file://")) if place.startswith("file:///") else place
+
+
+def _real(place: str) -> str:
+    """Return the one name of a place."""
+    place = _local(place)
+    if "://" not in place:
+        return os.path.realpath(place)
+    scheme, _, rest = _S3.sub("s3://", place).partition("://")
+    return f"{scheme.lower()}://{posixpath.normpath(unquote(rest))}"
+
+
+def _table(name: str) -> str:
+    """Return a table's name without the catalog and the database that Spark adds by itself."""
+    parts = name.lower().split(".")
+    for usual in _DEFAULT_CATALOG:
+        if len(parts) > 1 and parts[0] == usual:
+            del parts[0]
+    return ".".join(parts)
+
+
+def _on_each(servers: str, topic: str) -> Iterator[str]:
+    yield from (f"{server.strip().lower()} {topic}" for server in servers.split(","))
