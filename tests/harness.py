@@ -90,6 +90,7 @@ class Recording:
     flips: list[Flipped] = field(default_factory=list)
     rescaled: list[Rescaled] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     failed: list[EpochFailed] = field(default_factory=list)
     went_back: list[WentBack] = field(default_factory=list)
     repaired: list[SparkLogRepaired] = field(default_factory=list)
@@ -127,6 +128,9 @@ class Recording:
 
     def on_rescaled(self, event: Rescaled) -> None:
         self.rescaled.append(event)
+
+    def on_notice(self, text: str) -> None:
+        self.notices.append(text)
 
     def on_rescale_ignored(self, reason: str) -> None:
         self.ignored.append(reason)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -187,6 +188,10 @@ class Display:
         self.console.print("[bold]rescale[/]  ", highlight=False, end="")
         self.console.print(reason, highlight=False, markup=False, soft_wrap=True)
 
+    def on_notice(self, text: str) -> None:
+        """See Observer."""
+        self._say("[bold]note[/]     ", text)
+
     def print_summary(self) -> None:
         """Backlog against live, and where the job stands. No figures for a run in which no epoch was committed."""
         if self.went_back is not None:
@@ -252,7 +257,7 @@ class Display:
 def screen(spec: JobSpec) -> Iterator[Display]:
     """A display for one run; the moving line goes away at the end."""
     console = output_console()
-    console.print(f"[bold]{spec.name}[/]  {resolve_mode(spec).mode} mode", highlight=False)
+    console.print(f"[bold]{escape(spec.name)}[/]  {resolve_mode(spec).mode} mode", highlight=False)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield Display(console, progress)

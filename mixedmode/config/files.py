@@ -40,7 +40,7 @@ class FileSourceSpec(SourceSpec):
     """Files that the job reads."""
 
     format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
-    path: Text = Field(description="a directory or glob, local or a URL")
+    path: Text = Field(description="a folder, a single file or a glob, local or a URL")
     schema_ddl: Text | None = Field(
         default=None, description="columns as Spark DDL, such as date timestamp, origin string; parquet brings its own"
     )

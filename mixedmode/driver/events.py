@@ -135,6 +135,9 @@ class Observer(Protocol):
     def on_rescale_ignored(self, reason: str) -> None:
         """A request to rescale is there and does not count; the job goes on as it was."""
 
+    def on_notice(self, text: str) -> None:
+        """Something about the beginning of the job that a person should see, such as a source without any file."""
+
     def on_went_back(self, event: WentBack) -> None:
         """The start goes on from an older checkpoint, as newer ones are damaged; at most once in a run."""
 
@@ -167,6 +170,9 @@ class Silent:
         """Nothing to show."""
 
     def on_rescale_ignored(self, reason: str) -> None:
+        """Nothing to show."""
+
+    def on_notice(self, text: str) -> None:
         """Nothing to show."""
 
     def on_went_back(self, event: WentBack) -> None:

@@ -1,6 +1,6 @@
 """The frames that a job reads (rows, or files whose rows its map tasks read), and the settings of its stages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,7 +16,7 @@ from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.files import FileSource
 from mixedmode.sources.heartbeat import with_heartbeat
-from mixedmode.sources.source import ChecksBeginning
+from mixedmode.sources.source import ChecksBeginning, NotesBeginning
 from mixedmode.spark.session import cores
 
 
@@ -74,6 +74,16 @@ class Inputs:
         for source in self._sources.values():
             if isinstance(source, ChecksBeginning):
                 source.check_beginning()
+
+    def notices(self) -> Iterator[str]:
+        """Before a job's first epoch: what a person should see of its input, such as that there is none."""
+        for source in self._sources.values():
+            if isinstance(source, NotesBeginning):
+                yield from source.notices()
+
+    def reads_once(self, path: str) -> bool:
+        """Return whether a source reads the file of this path once, although Spark takes the path for a pattern."""
+        return any(isinstance(one, NotesBeginning) and one.reads_once(path) for one in self._sources.values())
 
     def _files(self) -> FileSource:
         """The one source of a job whose map tasks read files themselves."""

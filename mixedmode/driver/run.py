@@ -101,6 +101,7 @@ class _Run:
         """Everything present, once: no state is kept, nothing is checkpointed, a failure starts over."""
         with tempfile.TemporaryDirectory(prefix="mixedmode-batch-") as folder:
             sinks = self._open_sinks(folder, _NO_GENERATION)
+            self._tell_notices()
             sinks.prepare(output_schemas(self._plan), known=())
             settings = self._inputs.settings(sinks.tasks, None, _NO_GENERATION, is_backlog=True)
             observer, clock = self._options.observer, self._options.clock
@@ -158,7 +159,7 @@ class _Run:
         if retained and retained[-1].is_final:
             self._options.observer.on_phase("over")
             return
-        with SparkFolder(log, generation) as spark_folder:
+        with SparkFolder(log, generation, reads_once=self._inputs.reads_once) as spark_folder:
             spark_folder.fetch()
             context = EpochContext(
                 spec=self._spec,
@@ -180,6 +181,10 @@ class _Run:
             phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
             is_bounded = all(source.bounded for source in self._spec.sources.values())
             phases.run(Until.DRAINED if is_bounded else self._options.until)
+
+    def _tell_notices(self) -> None:
+        for text in self._inputs.notices():
+            self._options.observer.on_notice(text)
 
     def _open_sinks(self, base: str, generation: Generation) -> Sinks:
         replaces = self.policy.mode == "batch"
@@ -223,6 +228,7 @@ class _Run:
         planned = planned_beyond(log, found, self._line_sources, self._inputs.present)
         if found.whole is None:
             self._inputs.check_beginnings()
+            self._tell_notices()
             drop_damaged_plan(log, planned, self._options.observer)
             log.create_identity(wanted)
             sinks.prepare(output_schemas(self._plan), known=())

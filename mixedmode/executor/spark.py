@@ -28,7 +28,7 @@ from mixedmode.profile import add_seconds
 from mixedmode.runtime.input_frames import stage_columns
 from mixedmode.runtime.watching import Watch, Watched
 from mixedmode.sinks.files import SinkTask
-from mixedmode.sources.parquet_files import assign_slices, file_bytes, whole_input
+from mixedmode.sources.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
 from mixedmode.spark.frames import apply_sql, spark_schema
 from mixedmode.spark.session import cores
 from mixedmode.state import merging
@@ -225,10 +225,10 @@ def _run_subtasks(session: SparkSession, blocks: DataFrame | DirectMapSide, subt
 
 
 def _files(frame: DataFrame, task: EpochTask) -> list[tuple[str, int]]:
-    """(URI, bytes) of the files that an epoch reads."""
+    """(path, bytes) of the files that an epoch reads."""
     if task.files is None:
-        return [(row.path, row.length) for row in frame.collect()]
-    return [(uri, file_bytes(uri)) for uri in task.files]
+        return [(path_of_text(row.path), row.length) for row in frame.collect()]
+    return [(path, file_bytes(path)) for path in map(path_of_url, task.files)]
 
 
 def _map_side(stage: KeyedStage, plan: JobPlan, settings: StageSettings, task: EpochTask) -> MapSide:

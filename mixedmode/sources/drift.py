@@ -21,7 +21,7 @@ from mixedmode.config.drift import MISSING_IN_RECORD, NEW_IN_RECORD, NO_RECORD, 
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
 from mixedmode.sources.csv_values import CsvDialect, read_values
-from mixedmode.sources.parquet_files import local_path, read_files
+from mixedmode.sources.parquet_files import path_of_text, read_files
 from mixedmode.spark.frames import arrow_fields, quoted
 
 _PROBLEM, _FILE, _CORRUPT, _LINE, _VALUE = "_problem", "_file", "_corrupt", "_line", "_value"
@@ -43,11 +43,10 @@ class _FileRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the files, with the problem of each and its file; one row without values for a file's problem."""
         for batch in batches:
-            for uri in batch.column(0).to_pylist():
-                yield from self._rows(uri)
+            for text in batch.column(0).to_pylist():
+                yield from self._rows(path_of_text(text))
 
-    def _rows(self, uri: str) -> Iterator[pa.RecordBatch]:
-        path = local_path(uri)
+    def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self.read(path):
                 told = [pa.nulls(batch.num_rows, pa.string()), pa.repeat(pa.scalar(path), batch.num_rows)]

@@ -5,9 +5,8 @@ that does not parse becomes NULLs (mode PERMISSIVE), and a file older than a wee
 (maxFileAge).
 """
 
-import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pyspark.errors import AnalysisException
@@ -17,11 +16,22 @@ from pyspark.sql.types import StructType
 
 from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
+from mixedmode.config.globs import has_magic
 from mixedmode.errors import InvalidJobError
+from mixedmode.runtime.local_inputs import (
+    files_depth,
+    has_magic_names,
+    is_hidden,
+    local_input,
+    matched,
+    spark_path,
+    visible_files,
+)
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.errors import spark_text
+from mixedmode.tasks.direct import is_plain_folder
 
 _EVERY_RECORD = {"mode": "FAILFAST"}
 _BINARY_FILE_DDL = "path string, modificationTime timestamp, length long, content binary"
@@ -34,11 +44,15 @@ class FileSource:
     def __init__(self, session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
         """Raises InvalidJobError, beginning with `where`, when there are no columns to be had."""
         _check_path(source, where=where)
+        self._where = where
         _check_options(source, where=where)
         check_drift(source, where=where)
         self._session = session
         self._source = source
-        self.schema = _schema(session, source, where=where)
+        self._path = source.path if "://" in source.path else spark_path(source.path)
+        self._base = _base_path(source)
+        self.schema = _schema(session, source, self._path, where=where)
+        self._depth = _depth_read_once(source)
         if source.drift is not None:
             check_drift_columns(source, self.schema, where=where)
             self._drift: Drift | None = replace(source.drift, declared=tuple(self.schema.names))
@@ -49,16 +63,16 @@ class FileSource:
         """See OpenSource."""
         if self._drift is not None:
             return self._drifting(self._drift, self.list_batch, lambda: self._session.read.format("text"))
-        options = {**_record_options(self._source), **self._source.options}
+        options = {**_record_options(self._source), **self._base, **self._source.options}
         return self._session.read.format(self._source.format).schema(self.schema).options(**options).load(self._path)
 
     def stream(self, admission: Admission) -> DataFrame:
         """See OpenSource."""
         if self._drift is not None:
             return self._drifting(self._drift, lambda: self.list_stream(admission), lambda: self._lines(admission))
-        options = {**_record_options(self._source), **_EVERY_FILE, **_limit(admission), **self._source.options}
+        options = {**_record_options(self._source), **self._streaming(admission), **self._source.options}
         files = self._session.readStream.format(self._source.format).schema(self.schema).options(**options)
-        return files.load(self._path)
+        return self._once(files.load(self._path))
 
     def list_batch(self) -> DataFrame:
         """(path, length) of every file that is there now; no file is opened."""
@@ -67,9 +81,38 @@ class FileSource:
 
     def list_stream(self, admission: Admission) -> DataFrame:
         """(path, length) of what is there and what comes. Spark's log of the files is the same as with `stream`."""
-        options = {**_EVERY_FILE, **_limit(admission), **listing_options(self._source)}
+        options = {**self._streaming(admission), **listing_options(self._source)}
         files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL).options(**options)
-        return files.load(self._path).select("path", "length")
+        return self._once(files.load(self._path)).select("path", "length")
+
+    def notices(self) -> Iterator[str]:
+        """See NotesBeginning."""
+        if "://" not in self._source.path and next(visible_files(self._source.path), None) is None:
+            cut = local_input(self._source.path)
+            what = "no file matches this pattern yet" if cut.has_pattern else "there is no file in this folder yet"
+            yield f"{self._where}: {what}. If there should be one, correct the path. path={self._source.path}"
+
+    def reads_once(self, path: str) -> bool:
+        """Return whether a file of this path is this source's, and read once although Spark would read it more often.
+
+        Where one of several files of an epoch has a path that Spark takes for a pattern, Spark names all of them
+        several times, unless it looks into folders in folders. So then it does, and what it finds there is left out.
+        """
+        if "://" in self._source.path or not path.startswith(local_input(self._source.path).literal):
+            return False
+        return self._depth is not None or _looks_into_folders(self._source)
+
+    def _streaming(self, admission: Admission) -> dict[str, str]:
+        """Return the options of the streaming reader."""
+        recursive = {} if self._depth is None else {"recursiveFileLookup": "true"}
+        return {**_EVERY_FILE, **_limit(admission), **self._base, **recursive}
+
+    def _once(self, frame: DataFrame) -> DataFrame:
+        """Return the rows without those of folders in folders; see reads_once."""
+        if self._depth is None:
+            return frame
+        path = "trim(LEADING '/' FROM substring(_metadata.file_path, length('file:') + 1))"
+        return frame.where(f"length({path}) - length(replace({path}, '/', '')) <= {self._depth}")
 
     def _drifting(
         self, drift: Drift, files: Callable[[], DataFrame], lines: Callable[[], DataFrameReader | DataStreamReader]
@@ -81,21 +124,19 @@ class FileSource:
         if source.format == "csv":
             return csv_rows(files(), self.schema, drift, source.options)
         listing = listing_options(source)
-        return json_rows(lines().options(**listing).load(self._path), self.schema, drift, value_options(source))
+        read = lines().options(**listing).load(self._path)
+        read = self._once(read) if read.isStreaming else read
+        return json_rows(read, self.schema, drift, value_options(source))
 
     def _lines(self, admission: Admission) -> DataStreamReader:
-        return self._session.readStream.format("text").options(**_EVERY_FILE, **_limit(admission))
-
-    @property
-    def _path(self) -> str:
-        return self._source.path
+        return self._session.readStream.format("text").options(**self._streaming(admission))
 
 
-def _schema(session: SparkSession, source: FileSourceSpec, *, where: str) -> StructType:
+def _schema(session: SparkSession, source: FileSourceSpec, path: str, *, where: str) -> StructType:
     if source.schema_ddl is not None:
         return parse_ddl(source.schema_ddl, where=where)
     try:
-        return session.read.format(source.format).options(**source.options).load(source.path).schema
+        return session.read.format(source.format).options(**source.options).load(path).schema
     except AnalysisException as error:
         msg = (
             f"{where}: the columns cannot be read from the files, because there are none yet or they are not what the "
@@ -116,10 +157,50 @@ def _record_options(source: FileSourceSpec) -> dict[str, str]:
 
 
 def _check_path(source: FileSourceSpec, *, where: str) -> None:
-    if "://" in source.path or os.path.exists(source.path) or glob.has_magic(source.path):  # noqa: PTH110 - may be a glob
+    """Raise InvalidJobError for a path of which nothing can be read, now or later."""
+    if "://" in source.path:
         return
-    msg = f"{where}: there is no such file or directory. Create it, or correct the path. path={source.path}"
-    raise InvalidJobError(msg)
+    cut = local_input(source.path)
+    if not os.path.exists(cut.literal):  # noqa: PTH110 - a text, not a path, is told
+        what = "folder before the pattern" if cut.has_pattern else "file or directory"
+        msg = f"{where}: there is no such {what}. Create it, or correct the path. path={cut.literal}"
+        raise InvalidJobError(msg)
+    name = os.path.basename(cut.literal)  # noqa: PTH119 - as above
+    is_file = os.path.isfile(cut.literal)  # noqa: PTH113 - as above
+    if is_file and not cut.has_pattern and is_hidden(name):
+        msg = (
+            f"{where}: Spark passes over files whose names begin with _ or a dot, so nothing would be read. Rename the "
+            f"file. path={source.path}"
+        )
+        raise InvalidJobError(msg)
+    if ":" in cut.literal and (cut.has_pattern or is_file or has_magic(cut.literal)):
+        msg = (
+            f"{where}: Hadoop cannot read a path with a colon in it that is also a pattern or a single file, or that "
+            f"has one of []{{}}*?\\ in it. Rename the folder, or name the folder alone. path={source.path}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _base_path(source: FileSourceSpec) -> dict[str, str]:
+    """Return the option that says below which folder partitions begin, where Spark takes the folder for a pattern."""
+    is_folder = "://" not in source.path and os.path.isdir(source.path)  # noqa: PTH112 - a text is given on
+    return {"basePath": source.path} if is_folder and has_magic(source.path) else {}
+
+
+def _looks_into_folders(source: FileSourceSpec) -> bool:
+    """Return whether Spark looks into folders in folders by itself, where it names each file once."""
+    given = {name.lower(): value.lower() for name, value in source.options.items()}
+    return given.get("recursivefilelookup") == "true" or not is_plain_folder(source.path)
+
+
+def _depth_read_once(source: FileSourceSpec) -> int | None:
+    """Return how many folders lie above the files that are read, where Spark would read some of them several times."""
+    if "://" in source.path or _looks_into_folders(source):
+        return None
+    is_file = any(root.is_file() for root in matched(source.path)) and not local_input(source.path).has_pattern
+    if is_file or not (has_magic(local_input(source.path).literal) or has_magic_names(source.path)):
+        return None
+    return files_depth(source.path)
 
 
 def _check_options(source: FileSourceSpec, *, where: str) -> None:

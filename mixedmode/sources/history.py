@@ -9,7 +9,7 @@ Invariants (tests/history/test_seam.py):
   I2  a record without one is taken as the seam's `nulls` says; it is never passed over where that is `fail`
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -20,7 +20,7 @@ from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.history import Side
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
+from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
 from mixedmode.spark.frames import quoted
 
 
@@ -47,6 +47,16 @@ class HistoryAndLive:
         for opened in self._sides.values():
             if isinstance(opened, ChecksBeginning):
                 opened.check_beginning()
+
+    def notices(self) -> Iterator[str]:
+        """See NotesBeginning."""
+        for opened in self._sides.values():
+            if isinstance(opened, NotesBeginning):
+                yield from opened.notices()
+
+    def reads_once(self, path: str) -> bool:
+        """See NotesBeginning."""
+        return any(isinstance(opened, NotesBeginning) and opened.reads_once(path) for opened in self._sides.values())
 
     @property
     def lines_in_log(self) -> int:

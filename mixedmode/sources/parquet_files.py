@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from mixedmode.config.drift import WRONG_TYPE, Drift
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
+from mixedmode.runtime.local_inputs import matched
 
 SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
 BATCH_ROWS = 1_000_000
@@ -36,12 +37,12 @@ class FileSlice:
 
 
 def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[FileSlice, ...]]:
-    """Files (path or URI, bytes) cut into slices and dealt out to at most `tasks` tasks, about equal in bytes. Pure.
+    """Files (path, bytes) cut into slices and dealt out to at most `tasks` tasks, about equal in bytes. Pure.
 
     Every part of every file is in exactly one task; no task is empty.
     """
     slices = [
-        (max(1, length) / parts, FileSlice(local_path(path), part, parts))  # also an empty one makes its task fuller
+        (max(1, length) / parts, FileSlice(path, part, parts))  # also an empty one makes its task fuller
         for path, length in files
         for parts in (max(1, -(-length // SLICE_BYTES)),)
         for part in range(parts)
@@ -58,8 +59,8 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
 
 
 def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
-    """All of the files (path or URI, bytes) as the slices of one task."""
-    return (tuple(FileSlice(local_path(path), 0, 1) for path, _ in files),)
+    """All of the files (path, bytes) as the slices of one task."""
+    return (tuple(FileSlice(path, 0, 1) for path, _ in files),)
 
 
 def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
@@ -67,10 +68,10 @@ def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[
     return read_slices([FileSlice(path, 0, 1) for path in paths], columns)
 
 
-def file_bytes(uri: str) -> int:
+def file_bytes(path: str) -> int:
     """The size of a file; 0 if it is gone, which whoever reads it finds out."""
     try:
-        return Path(local_path(uri)).stat().st_size
+        return Path(path).stat().st_size
     except FileNotFoundError:
         return 0
 
@@ -160,14 +161,22 @@ def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
     return False
 
 
-def local_path(path: str) -> str:
-    """A path from Spark's `file:/...` URI, percent signs decoded; a plain path as it is."""
-    return unquote(urlsplit(path).path) if path.startswith("file:") else path
+def path_of_url(url: str) -> str:
+    """Return the path in a `file:` URL of Spark's log, in which Spark escapes some characters (`%20`)."""
+    return unquote(urlsplit(url).path)
+
+
+def path_of_text(text: str) -> str:
+    """Return the path in a `file:/a b` of Spark's column `path`, in which Spark escapes nothing."""
+    return text.removeprefix("file:")
 
 
 def is_plain_folder(path: str) -> bool:
     """Whether a source's path is local, and none of its folders is a partition (`day=1`), whose columns no file has."""
     if "://" in path:
         return False
-    root = Path(path)
-    return not root.is_dir() or not any("=" in child.name for child in root.iterdir() if child.is_dir())
+    return not any("=" in child.name for root in matched(path) for child in _children(root) if child.is_dir())
+
+
+def _children(folder: Path) -> Iterator[Path]:
+    return folder.iterdir() if folder.is_dir() else iter(())

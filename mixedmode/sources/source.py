@@ -1,5 +1,6 @@
 """What the runtime asks of a source, whatever its kind."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -42,6 +43,17 @@ class ChecksBeginning(Protocol):
 
     def check_beginning(self) -> None:
         """Asked before a job's first epoch. Raises InvalidJobError if rows that are there would not be read."""
+
+
+@runtime_checkable
+class NotesBeginning(Protocol):
+    """A source that can say something about its beginning that a person should see."""
+
+    def notices(self) -> Iterator[str]:
+        """Asked before a job's first epoch: sentences, each of which begins with the source's place in the job."""
+
+    def reads_once(self, path: str) -> bool:
+        """Return whether this source reads the file of this path exactly once, whatever characters are in it."""
 
 
 def parse_ddl(ddl: str, *, where: str) -> StructType:

@@ -19,11 +19,12 @@ Invariants (tests/spark/test_folder.py):
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.log import CheckpointLog
@@ -31,7 +32,8 @@ from mixedmode.checkpoint.source_log import LoggedFile, beginning, ends_of, exte
 from mixedmode.checkpoint.spark_log import source_log_ends
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, SourceLog
-from mixedmode.errors import CorruptStateError, FencedError
+from mixedmode.config.globs import has_magic
+from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,15 @@ class NewInput:
 class SparkFolder:
     """Where Spark writes its checkpoint. A context manager: the local folder is removed at the end of the run."""
 
-    def __init__(self, log: CheckpointLog, generation: Generation) -> None:
-        """`generation` is this start of the job, which stores nothing any more once there is a newer one."""
+    def __init__(
+        self, log: CheckpointLog, generation: Generation, *, reads_once: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """`generation` is this start of the job, which stores nothing any more once there is a newer one.
+
+        reads_once: whether the job reads the file of a path once, although Spark takes the path for a pattern.
+        """
+        self._reads_once = reads_once
+        self._seen: dict[int, int] = {}  # {number of a source: its newest entry that was looked at}
         self._log = log
         self._generation = generation
         self._scratch: Path | None = None
@@ -117,17 +126,22 @@ class SparkFolder:
 
     def fetch(self) -> None:
         """Make the local folder what the store has. Called before Spark starts, and after the store's was cut back."""
-        if self._scratch is None:
-            return
-        shutil.rmtree(self._scratch / paths.SPARK, ignore_errors=True)
+        if self._scratch is not None:
+            self._fetch_all(self._scratch)
+        self._seen = self._newest_entries()
+
+    def _fetch_all(self, scratch: Path) -> None:
+        shutil.rmtree(scratch / paths.SPARK, ignore_errors=True)
         self._stored = _entries(self._log.store)
         self._log.store.at_once(self._fetch, self._stored)
 
     def before_epoch(self, epoch: Epoch) -> None:
         """Bring what Spark has written to the store.  Called before the epoch runs; may be repeated.
 
-        Raises FencedError if a newer start of the job has taken over, or if one has recorded another range.
+        Raises FencedError if a newer start of the job has taken over, or if one has recorded another range;
+        RetryableError if Spark would read files of the epoch several times, which the next start does not do.
         """
+        self._check_read_once()
         if self._scratch is None:
             return
         # this also keeps an older start that wakes up from adding to a log that a newer one has cut back
@@ -141,6 +155,35 @@ class SparkFolder:
         purged = self._stored - present
         self._log.store.delete(sorted(purged))
         self._stored -= purged
+
+    def _newest_entries(self) -> dict[int, int]:
+        files = [paths.parse_spark_path(path) for path, _ in self._local.list(paths.SPARK)]
+        entries = sorted((one.source, one.number) for one in files if one and one.source is not None)
+        return dict(entries)
+
+    def _check_read_once(self) -> None:
+        """Spark names each file of an epoch again for every other one whose path it takes for a pattern."""
+        for source, number in self._newest_entries().items():
+            if number <= self._seen.get(source, -1):
+                continue
+            found = self._files_of(source, number)
+            wrong = [path for path in found if has_magic(path) and not self._reads_once(path.removeprefix("file://"))]
+            if len(found) > 1 and wrong:
+                msg = (
+                    "an input file has a path that Spark takes for a pattern, as it has one of []{}*?\\ in it, and "
+                    "Spark would read the other files of this epoch twice; nothing was committed. Start the job again: "
+                    "it then reads each file once. In an object store, that takes other names of the files, and a new "
+                    f"execution.checkpointing.dir. file={wrong[0]}"
+                )
+                raise RetryableError(msg)
+            self._seen[source] = number
+
+    def _files_of(self, source: int, number: int) -> list[str]:
+        """Return the URLs, without escapes, of the files that an entry of a source adds; none if it reads no files."""
+        try:
+            return [unquote(file.url) for file in self._new_files(source, number)]
+        except CorruptStateError:  # what another kind of source notes there; damage is found where the epoch is read
+            return []
 
     def _fetch(self, path: str) -> None:
         data = self._log.store.get(path)

@@ -213,7 +213,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "    path: data/flights ",
             "    # path: data/flights ",
-            "job.yaml:10: sources.flights.path is missing: a directory or glob, local or a URL. Add it.",
+            "job.yaml:10: sources.flights.path is missing: a folder, a single file or a glob, local or a URL. Add it.",
         ),
         (
             "    path: data/flights ",

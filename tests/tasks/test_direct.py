@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,10 +16,11 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
 from mixedmode.checkpoint.types import SourceLog
+from mixedmode.checkpoint.moved_inputs import spark_url
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sinks.table import current_table
-from mixedmode.sources.parquet_files import SLICE_BYTES, FileSlice, assign_slices
+from mixedmode.sources.parquet_files import SLICE_BYTES, FileSlice, assign_slices, path_of_text, path_of_url
 from mixedmode.spark.folder import NewInput, SparkFolder
 from mixedmode.tasks import single_stage
 from tests.harness import run, write_parquet
@@ -52,8 +54,11 @@ def test_tasks_share_the_first_parts_of_files_which_have_more_row_groups(bytes_m
     assert first_parts == [4, 4]
 
 
-def test_the_uri_that_spark_gives_becomes_a_path() -> None:
-    assert assign_slices([("file:///in/a%20b%3D1.parquet", 1)], 1) == [(FileSlice("/in/a b=1.parquet", 0, 1),)]
+@given(st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1))
+def test_a_path_is_read_from_both_spellings_of_spark(name: str) -> None:
+    assert path_of_url(f"{spark_url('/in')}/{quote(name, safe='')}") == f"/in/{name}"
+    assert path_of_text(f"file:/in/{name}") == f"/in/{name}"
+    assert assign_slices([(f"/in/{name}", 1)], 1) == [(FileSlice(f"/in/{name}", 0, 1),)]
 
 
 COLUMNS = pa.table(
