@@ -1,6 +1,6 @@
 """mixedmode: one stateful job over years of history and then over live data, on Spark.
 
-    from mixedmode import Job, SideOutput, Sink, Source
+    from mixedmode import Job, SideOutput, Sink, Source, output_files, read_output
 
 The names load when they are first used, so that `mixedmode doctor` runs where a package is missing.
 """
@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mixedmode.job import Job, SideOutput, Sink, Source
+    from mixedmode.sinks.table import output_files, read_output
 
-__all__ = ["Job", "SideOutput", "Sink", "Source"]
+__all__ = ["Job", "SideOutput", "Sink", "Source", "output_files", "read_output"]
+_OF_OUTPUTS = {"output_files", "read_output"}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _OF_OUTPUTS:
+        import mixedmode.sinks.table  # noqa: PLC0415 - on first use
+
+        return getattr(mixedmode.sinks.table, name)
     if name in __all__:
         import mixedmode.job  # noqa: PLC0415 - on first use
 

@@ -15,18 +15,19 @@ The one idea: ids are zero-padded to 10 digits, so names sort as their numbers d
     <savepoint>/savepoint.json                            what is in it: it is whole    create-once
     <savepoint>/manifests/, runs/, spark/                 as in a checkpoint folder
 
-    <out>/_mixedmode.json                                 describes the output      create-once
-    <out>/_sent.json                                      of a topic: the newest epoch that was sent to it
-    <out>/_staging/<epoch>-<subtask>-<unique>.<ext>       written by tasks, not yet visible to readers
+    <out>/_mixedmode                                      describes the output      create-once
+    <out>/_sent                                           of a topic: the newest epoch that was sent to it
+    <out>/_staging/<epoch>-<subtask>-<unique>.<ext>.staged written by tasks, not yet visible to readers
     <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated
     <out>/<name>=<value>/.../part-<epoch>-<subtask>-<part>.<ext>
                                                           the same, of an output that is partitioned or rolled
     <out>/[<name>=<value>/...]compacted-<first>-<last>.<ext>
                                                           takes the place of all parts of these epochs in its folder
     <out>/_epochs/<epoch>                                 says that an epoch is published whole, and names its files
-    <out>/_compactions/<number>.json                      what a compaction is about to merge      create-once
+    <out>/_compactions/<number>                           what a compaction is about to merge      create-once
 
-Each output of a job has a folder <out> of its own; in all of them, names are of this form.
+Each output of a job has a folder <out> of its own; in all of them, names are of this form. Whatever readers should not
+read has no extension of a format, so a glob such as `**/*.json` finds published files only.
 
 `<unique>` tells attempts of one subtask apart. `attempt(generation, token)` builds one that also names the start of the
 job it belongs to, so that a start can take back its own files (gc.discard_attempts).
@@ -101,8 +102,8 @@ SPARK_METADATA = f"{SPARK}/metadata"
 STAGING = "_staging"
 EPOCH_MARKERS = "_epochs"
 COMPACTIONS = "_compactions"
-OUTPUT_DESCRIPTION = "_mixedmode.json"
-SENT = "_sent.json"
+OUTPUT_DESCRIPTION = "_mixedmode"
+SENT = "_sent"
 
 _DIGITS = 10
 _ID_LIMIT = 10**_DIGITS
@@ -115,13 +116,13 @@ _MANIFEST_NAME = re.compile(rf"{MANIFESTS}/([0-9]{{{_DIGITS}}})\.json")
 _RESCALE_NAME = re.compile(rf"{PARALLELISM}/([0-9]{{{_DIGITS}}})\.json")
 _ATTEMPT_TAIL = rf"([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})-({_UNIQUE.pattern})"
 _RUN_NAME = re.compile(rf"{RUNS}/({_OPERATOR_ID.pattern})/{_ATTEMPT_TAIL}\.sst")
-_STAGED_NAME = re.compile(rf"{STAGING}/{_ATTEMPT_TAIL}\.{_EXTENSION.pattern}")
+_STAGED_NAME = re.compile(rf"{STAGING}/{_ATTEMPT_TAIL}\.{_EXTENSION.pattern}\.staged")
 _FOLDER = r"(?:[^/=]+=[^/=]+/)*"
 _ID = rf"([0-9]{{{_DIGITS}}})"
 _FINAL_NAME = re.compile(rf"({_FOLDER})part-{_ID}-{_ID}(?:-{_ID})?\.({_EXTENSION.pattern})")
 _COMPACTED_NAME = re.compile(rf"({_FOLDER})compacted-{_ID}-{_ID}\.({_EXTENSION.pattern})")
 _MARKER_NAME = re.compile(rf"{EPOCH_MARKERS}/{_ID}")
-_COMPACTION_NAME = re.compile(rf"{COMPACTIONS}/{_ID}\.json")
+_COMPACTION_NAME = re.compile(rf"{COMPACTIONS}/{_ID}")
 _SPARK_NAME = re.compile(
     rf"{SPARK}/(offsets|commits|sources/(?:0|[1-9][0-9]*))/(\.?)(0|[1-9][0-9]*)(\.compact)?(\.crc)?"
 )
@@ -209,7 +210,7 @@ def staged_path(epoch: Epoch, subtask: int, unique: str, extension: str) -> str:
     """Where one attempt of one subtask puts its output.  Relative to the sink's folder; extension without a dot."""
     assert _UNIQUE.fullmatch(unique), unique
     assert _EXTENSION.fullmatch(extension), extension
-    return f"{STAGING}/{_padded(epoch)}-{_padded(subtask)}-{unique}.{extension}"
+    return f"{STAGING}/{_padded(epoch)}-{_padded(subtask)}-{unique}.{extension}.staged"
 
 
 def final_path(epoch: Epoch, subtask: int, extension: str, *, folder: str = "", part: int | None = None) -> str:
@@ -238,7 +239,7 @@ def epoch_marker_path(epoch: Epoch) -> str:
 
 def compaction_path(number: int) -> str:
     """Where a compaction of an output says what it is about to do."""
-    return f"{COMPACTIONS}/{_padded(number)}.json"
+    return f"{COMPACTIONS}/{_padded(number)}"
 
 
 def spark_offsets_path(epoch: Epoch) -> str:

@@ -141,12 +141,16 @@ def checkpoints(
 def table(
     directory: Folder,
     limit: Annotated[int, typer.Option(help="Rows to show; 0 shows all.", min=0)] = 20,
+    files: Annotated[bool, typer.Option("--files", help="Print the files that count now, for other readers.")] = False,
 ) -> None:
     """Show the current table of an output: the newest row of each key, or all rows where they have none."""
     with errors_as_messages():
-        from mixedmode.cli.table import table_report
+        from mixedmode.cli.table import files_report, table_report
 
-        screen_print(table_report(directory, limit))
+        if files:
+            sys.stdout.write(f"{files_report(directory)}\n")  # for programs: neither wrapped nor coloured
+        else:
+            screen_print(table_report(directory, limit))
 
 
 @app.command()

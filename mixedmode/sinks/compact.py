@@ -86,7 +86,7 @@ def _description(store: ObjectStore) -> OutputDescription:
     found = read_output_description(store)
     if found is None:
         msg = (
-            "there is no output of a job to compact here: there is no _mixedmode.json in the folder. Start the job "
+            "there is no output of a job to compact here: there is no _mixedmode in the folder. Start the job "
             f"first, or correct the path of the output. folder={store.url}"
         )
         raise InvalidJobError(msg)

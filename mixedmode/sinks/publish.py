@@ -20,7 +20,7 @@ Invariants (tests/sinks/test_publish.py):
   I2  publish after publish, also after one that was cut short anywhere, changes nothing more
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +43,7 @@ __all__ = [
     "published_files",
     "published_of",
     "read_output_description",
+    "steady_files",
     "superseded",
 ]
 
@@ -101,7 +102,7 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
 
 
 def describe_output(store: ObjectStore, description: OutputDescription) -> None:
-    """Write `_mixedmode.json`, create-once.  Raises InvalidJobError if the folder holds another output."""
+    """Write `_mixedmode`, create-once.  Raises InvalidJobError if the folder holds another output."""
     path = paths.OUTPUT_DESCRIPTION
     if store.put_new(path, _encoded(description)):
         return
@@ -153,13 +154,32 @@ def superseded(files: Iterable[OutputFile]) -> set[OutputFile]:
 
 def current_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
     """(path, bytes) of the published files that count, in an order in which a later row of a key is the newer one."""
-    files = parsed_files(store)
-    return [files[file] for file in sorted(files.keys() - superseded(files))]
+    return _current(parsed_files(store))
+
+
+def steady_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
+    """`current_files`, from listings that no compaction has crossed.
+
+    While a compaction runs, a listing may miss a merged file that appears, and also the files that this one replaces. A
+    file that exists from the first listing to the second is in both. So the folder is listed until the second of two
+    listings lacks no file of the first and has no merged file more; files of new epochs do no harm.
+    """
+    before = parsed_files(store)
+    while True:
+        now = parsed_files(store)
+        is_steady = before.keys() <= now.keys() and not any(file.is_compacted for file in now.keys() - before.keys())
+        if is_steady:
+            return _current(now)
+        before = now
 
 
 def published_of(store: ObjectStore, epoch: Epoch) -> list[str]:
     """Paths of the published outputs of one epoch, as its tasks have written them."""
     return [path for file, (path, _) in parsed_files(store).items() if file.first == epoch and not file.is_compacted]
+
+
+def _current(files: Mapping[OutputFile, tuple[str, int]]) -> Sequence[tuple[str, int]]:
+    return [files[file] for file in sorted(files.keys() - superseded(files))]
 
 
 def _takes_place(merged: OutputFile, file: OutputFile) -> bool:

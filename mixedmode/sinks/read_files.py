@@ -35,13 +35,20 @@ _DECIMAL = re.compile(r"decimal128\((\d+), (-?\d+)\)")
 _TIMESTAMP = re.compile(r"timestamp\[us, tz=(.+)\]")
 
 
+class FileGoneError(Exception):
+    """A published file was deleted after the folder was listed: a compaction has merged it. List again."""
+
+
 def fields_of(description: OutputDescription) -> list[pa.Field]:
     """The columns of an output; of a nested or rare type, null."""
     return [pa.field(column.name, _type_of(column.type)) for column in description.columns]
 
 
 def read_rows(store: ObjectStore, path: str, description: OutputDescription) -> pa.Table:
-    """The rows of a published file, with the columns that only its folder has, then `_op` (if any) and `_epoch`."""
+    """The rows of a published file, with the columns that only its folder has, then `_op` (if any) and `_epoch`.
+
+    Raises FileGoneError if it is gone.
+    """
     data = unpacked(store, path)
     fields = fields_of(description)
     if description.format == "parquet":
@@ -58,9 +65,10 @@ def read_lines(data: bytes, file_format: str, fields: Sequence[pa.Field]) -> pa.
 
 
 def unpacked(store: ObjectStore, path: str) -> bytes:
-    """The bytes of a published file, of text without its compression."""
+    """The bytes of a published file, of text without its compression. Raises FileGoneError if it is gone."""
     data = store.get(path)
-    assert data is not None, path
+    if data is None:
+        raise FileGoneError(path)
     return gunzipped(data) if path.endswith(".gz") else data
 
 

@@ -1,19 +1,24 @@
-"""The current table of an upsert output: for each key, its newest row, unless that row deletes the key.
+"""What an output folder holds, read right at any moment: while the job runs, during a compaction and after it.
+
+An output with a key is its current table: for each key, its newest row, unless that row deletes the key. Without a key,
+all rows count. Merged files take the place of others, whether or not those are deleted yet (publish.steady_files).
 
 Parquet, JSON and CSV, partitioned or not, compacted or not, give the same table (tests/sinks/test_table.py).
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
 from mixedmode.sinks.files import EPOCH_COLUMN
-from mixedmode.sinks.publish import OutputDescription, current_files, read_output_description
-from mixedmode.sinks.read_files import OP_COLUMN, fields_of, read_rows
+from mixedmode.sinks.publish import OutputDescription, read_output_description, steady_files
+from mixedmode.sinks.read_files import OP_COLUMN, FileGoneError, fields_of, read_rows
 
 _DELETE = "delete"
 
@@ -26,19 +31,76 @@ class CurrentTable:
     rows: pa.Table
 
 
+def read_output(path: str | Path, *, changes: bool = False) -> pa.Table:
+    """The rows of an output: its current table where rows have a key, else all of them.
+
+    changes: every row that was written, with `_op` (if any) and `_epoch`. All rows are in memory; see output_files for
+    larger outputs. Raises InvalidJobError if the folder is not the output of a job.
+    """
+    url = str(path)
+    description = _description(url)
+    rows = _all_changes(ObjectStore(url), description)
+    return rows if changes else _current_rows(rows, description)
+
+
+def output_files(path: str | Path) -> list[str]:
+    """The files of an output that count now, as paths or URLs, ordered so that a key's newer row is behind its older.
+
+    A reader of exactly these files gets each row once. Ask anew for each query: a compaction replaces files, and a
+    query that meets a deleted one fails. Raises InvalidJobError if the folder is not the output of a job.
+    """
+    url = str(path)
+    _description(url)
+    store = ObjectStore(url)
+    return [f"{store.url}/{file}" for file, _ in steady_files(store)]
+
+
 def current_table(url: str) -> CurrentTable | None:
     """The table in an output folder; None if it is not one. A job without a keyed step gives all of its rows."""
     store = ObjectStore(url)
     description = read_output_description(store)
     if description is None:
         return None
-    pieces = [read_rows(store, path, description) for path, _ in current_files(store)]
-    if not pieces:
-        return CurrentTable(description, pa.schema(fields_of(description)).empty_table())
-    changes = pa.concat_tables(pieces, promote_options="permissive").combine_chunks()
-    rows = _newest(changes, description.key_columns) if description.key_columns else changes
-    hidden = [name for name in (OP_COLUMN, EPOCH_COLUMN) if name in rows.column_names]
-    return CurrentTable(description, rows.drop_columns(hidden))
+    return CurrentTable(description, _current_rows(_all_changes(store, description), description))
+
+
+def _description(url: str) -> OutputDescription:
+    found = None if Path(url).is_file() else read_output_description(ObjectStore(url))
+    if found is None:
+        raise InvalidJobError(_no_output(Path(url)))
+    return found
+
+
+def _no_output(folder: Path) -> str:
+    """Why there is nothing to show, and what to do instead. Only file sinks write a folder that this program reads."""
+    if (folder / "_delta_log").is_dir():
+        what = "this is a Delta table, which keeps its own current rows. Read it with Spark or another engine for Delta"
+    elif any(folder.glob("metadata/*.metadata.json")):
+        what = "this is an Iceberg table, which keeps its own current rows. Read it with Spark or another engine for it"
+    else:
+        what = (
+            "this is not the output of a job: there is no _mixedmode in it. Name the folder that the job file "
+            "gives in sink.path. A sink without a folder is read where it writes: PostgreSQL with psql, Kafka with a "
+            "consumer, a table of a catalog with Spark"
+        )
+    return f"{what}. folder={folder}"
+
+
+def _all_changes(store: ObjectStore, description: OutputDescription) -> pa.Table:
+    while True:
+        try:
+            pieces = [read_rows(store, path, description) for path, _ in steady_files(store)]
+        except FileGoneError:  # a compaction has just merged it
+            continue
+        if not pieces:
+            return pa.schema(fields_of(description)).empty_table()
+        return pa.concat_tables(pieces, promote_options="permissive").combine_chunks()
+
+
+def _current_rows(changes: pa.Table, description: OutputDescription) -> pa.Table:
+    is_keyed = bool(description.key_columns) and OP_COLUMN in changes.column_names
+    rows = _newest(changes, description.key_columns) if is_keyed else changes
+    return rows.drop_columns([name for name in (OP_COLUMN, EPOCH_COLUMN) if name in rows.column_names])
 
 
 def _newest(changes: pa.Table, key_columns: tuple[str, ...]) -> pa.Table:

@@ -1,5 +1,7 @@
 """Names: built and split in one place, sortable, and never mistaken for one another."""
 
+from fnmatch import fnmatch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,11 +42,26 @@ def test_names_are_those_of_the_documented_layout() -> None:
     assert paths.manifest_path(Epoch(7)) == "manifests/0000000007.json"
     assert paths.rescale_path(7) == "parallelism/0000000007.json"
     assert paths.run_path("step-1", Epoch(7), 2, "ab") == "runs/step-1/0000000007-0000000002-ab.sst"
-    assert paths.staged_path(Epoch(7), 2, "ab", "parquet") == "_staging/0000000007-0000000002-ab.parquet"
+    assert paths.staged_path(Epoch(7), 2, "ab", "parquet") == "_staging/0000000007-0000000002-ab.parquet.staged"
     assert paths.final_path(Epoch(7), 2, "parquet") == "part-0000000007-0000000002.parquet"
     assert paths.SAVEPOINT == "savepoint.json"
     assert paths.spark_offsets_path(Epoch(7)) == "spark/offsets/7", "Spark does not pad"
     assert paths.spark_commits_path(Epoch(7)) == "spark/commits/7", "Spark does not pad"
+
+
+@pytest.mark.parametrize("pattern", ["*.parquet", "*.json", "*.csv", "*.gz"])
+def test_a_glob_of_files_to_read_finds_nothing_of_the_bookkeeping(pattern: str) -> None:
+    extension = pattern[2:]
+    bookkeeping = [
+        paths.OUTPUT_DESCRIPTION,
+        paths.SENT,
+        paths.compaction_path(0),
+        paths.epoch_marker_path(Epoch(0)),
+        paths.staged_path(Epoch(0), 0, "ab", extension),
+    ]
+    assert not [path for path in bookkeeping if fnmatch(path, pattern) or not path.startswith("_")]
+    assert fnmatch(paths.final_path(Epoch(0), 0, extension), pattern)
+    assert fnmatch(paths.compacted_path(Epoch(0), Epoch(1), extension), pattern)
 
 
 @pytest.mark.parametrize(

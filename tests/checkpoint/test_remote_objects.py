@@ -144,7 +144,7 @@ def test_a_lost_answer_skips_no_generation_and_doubles_no_commit(
     proxy.plan = once(fault, "PUT", "manifests/")
     first = a_manifest()
     assert log.commit(first, CommitPermit(first.epoch, first.generation)) == Committed(first)
-    proxy.plan = once(fault, "PUT", "_mixedmode.json")
+    proxy.plan = once(fault, "PUT", "_mixedmode")
     description = OutputDescription("job", "continuous", "parquet", (), ())
     describe_output(store, description)
     describe_output(store, description)

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.job import Job
+from mixedmode.sinks.table import output_files
 from tests.cli.shell import command, lines
 from tests.harness import ManualClock, run, write_json, write_text
 
@@ -156,7 +157,7 @@ def test_a_folder_without_checkpoints_or_output_is_refused(tmp_path: Path) -> No
     assert (wrong.exit_code, wrong.stderr) == (
         2,
         (
-            "error InvalidJobError\nthis is not the output of a job: there is no _mixedmode.json in it. Name the "
+            "error InvalidJobError\nthis is not the output of a job: there is no _mixedmode in it. Name the "
             "folder that the job file gives in sink.path. A sink without a folder is read where it writes: PostgreSQL "
             f"with psql, Kafka with a consumer, a table of a catalog with Spark. folder={tmp_path}\n"
         ),
@@ -203,6 +204,12 @@ def test_table_shows_the_first_rows_only_and_says_how_many_there_are(ran: Path) 
     shown = lines(command("table", ran / "out", "--limit", "1"))
     assert shown == ["k  n  mean", "a  2   1.5", "the first 1 of 3 rows"]
     assert lines(command("table", ran / "out", "--limit", "0"))[-1] == "3 rows"
+
+
+def test_table_prints_the_files_that_count_one_a_line(ran: Path) -> None:
+    shown = command("table", ran / "out", "--files").stdout.splitlines()
+    assert shown == output_files(ran / "out")
+    assert all(Path(file).is_file() for file in shown)
 
 
 def test_doctor_says_that_a_job_can_run_here() -> None:

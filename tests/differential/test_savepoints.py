@@ -213,7 +213,7 @@ def test_what_a_job_cannot_go_on_from_is_refused_before_anything_is_written(spar
         restore(shops.base / "damaged", best(shops.job("refused")), spark)
     wrong = shops.base / "wrong" / "out"
     wrong.mkdir(parents=True)
-    shutil.copy(shops.base / "first" / "out" / "_mixedmode.json", wrong)
+    shutil.copy(shops.base / "first" / "out" / "_mixedmode", wrong)
     with pytest.raises(InvalidJobError, match="but not what it had written when the savepoint was taken"):
         restore(shops.savepoint, best(shops.job("refused", out=wrong)), spark)
     assert not (shops.base / "refused").exists()

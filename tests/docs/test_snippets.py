@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-import duckdb
 import pyarrow as pa
 import pytest
 import yaml
@@ -30,8 +29,8 @@ from mixedmode.errors import MixedmodeError
 from mixedmode.job import SideOutput, Sink, Source
 from mixedmode.job.keyed import WindowArguments
 from mixedmode.sinks import FileSink
-from mixedmode.sinks.files import OutputWriter
-from mixedmode.sinks.table import current_table
+from mixedmode.sinks.compact import compact_output
+from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.spark.session import _DEFAULTS
 
 ROOT = Path(__file__).parents[2]
@@ -192,17 +191,21 @@ def test_the_first_job_is_the_same_in_yaml_and_in_python(folder: Path, runs: lis
 # --- reading an output -----------------------------------------------------------------------------------------------
 
 
-def test_sql_and_pandas_in_the_documents_give_the_current_table(folder: Path) -> None:
+def test_queries_in_the_documents_give_the_current_table_before_and_after_a_compaction(folder: Path) -> None:
     output_of_two_epochs(folder / "run" / "out")
-    table = current_table("run/out")
-    assert table is not None
-    expected = table.rows.to_pylist()
-    assert expected == [{"origin": "LAX", "flights": 1}, {"origin": "SFO", "flights": 5}]
-    for block in blocks("sql"):
-        assert duckdb.execute(block.text).fetchall() == [tuple(row.values()) for row in expected], block
-    names: dict[str, Any] = {}
-    exec(compile(the_block("python", "docs/operations.md").text, "docs/operations.md", "exec"), names)
-    assert names["table"].sort_values("origin")[["origin", "flights"]].to_dict("records") == expected
+    expected = [{"origin": "LAX", "flights": 1}, {"origin": "SFO", "flights": 5}]
+    block = the_block("python", "docs/operations.md")
+    for is_compacted in (False, True):
+        if is_compacted:
+            task = SinkTask("run/out", "parquet")
+            compact_output(task, before=Epoch(2), target_bytes=1 << 30, newest_only=False)
+            assert [path.name[:9] for path in (folder / "run" / "out").glob("*.parquet")] == ["compacted"]
+        names: dict[str, Any] = {}
+        exec(compile(block.text, str(block), "exec"), names)
+        assert names["flights"].to_pylist() == expected
+        assert names["by_pandas"].to_dict("records") == expected
+        for found in (names["by_duckdb"], names["large"]):
+            assert found.fetchall() == [tuple(row.values()) for row in expected]
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

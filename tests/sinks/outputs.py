@@ -59,7 +59,7 @@ class Output:
 
     def publish(self, epoch: int, *by_subtask: Sequence[Row]) -> None:
         """An epoch, with the rows of subtask 0, 1 and so on."""
-        if not self.store.exists("_mixedmode.json"):
+        if not self.store.exists("_mixedmode"):
             self.sink().prepare(FIELDS, self.keys, is_fresh=True)
         self.staged[epoch] = self.stage(epoch, dict(enumerate(by_subtask)))
         self.sink().publish(Epoch(epoch), self.staged[epoch])

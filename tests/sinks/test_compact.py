@@ -3,16 +3,20 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import duckdb
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
 from mixedmode.crash_points import CRASH_AT, DRIVER_PID
@@ -23,9 +27,9 @@ from mixedmode.sinks.epoch_markers import read_marker
 from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.publish import parsed_files, superseded
 from mixedmode.sinks.row_files import Compression
-from mixedmode.sinks.table import current_table
+from mixedmode.sinks.table import current_table, output_files, read_output
 from tests.s3 import S3Server, environment
-from tests.sinks.outputs import FIELDS, Output, change
+from tests.sinks.outputs import FIELDS, Output, change, in_order
 
 BY_KEY = FileLayout(partitions=(parse_partition("k"),))
 FORMATS: list[tuple[FileFormat, Compression]] = [
@@ -61,6 +65,63 @@ def table_of(output: Output) -> dict[object, object]:
     found = current_table(output.url)
     assert found is not None
     return {row["k"]: row["v"] for row in found.rows.to_pylist()}
+
+
+@pytest.mark.parametrize("keys", [("k",), ()], ids=["upserts", "appends"])
+@pytest.mark.parametrize("moment", ["listing", "opening"])
+def test_a_compaction_while_an_output_is_read_loses_and_repeats_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], moment: str
+) -> None:
+    output = filled(Output(tmp_path, keys=keys))
+    compact_soon = [True]
+
+    def compact_once() -> None:
+        if compact_soon:
+            compact_soon.clear()
+            compacted(output, 6)
+
+    class Slow(ObjectStore):
+        """A store whose listing is passed by a compaction, or whose files are merged before they are opened."""
+
+        def list(self, folder: str = "") -> Sequence[tuple[str, int]]:
+            before = dict(ObjectStore.list(self, folder))
+            if moment != "listing" or not compact_soon:
+                return sorted(before.items())
+            compact_once()
+            return sorted(before.items() & dict(ObjectStore.list(self, folder)).items())  # neither the old nor the new
+
+        def get(self, path: str) -> bytes | None:
+            if moment == "opening" and path.startswith("part-"):
+                compact_once()
+            return ObjectStore.get(self, path)
+
+    monkeypatch.setattr("mixedmode.sinks.table.ObjectStore", Slow)
+    changes = read_output(output.url, changes=True).to_pylist()
+    assert not compact_soon, "it was compacted meanwhile"
+    assert in_order(changes) == output.expected()
+    rows = read_output(output.url).to_pylist()
+    if keys:
+        assert {row["k"]: row["v"] for row in rows} == output.table()
+    else:
+        assert len(rows) == len(output.expected())
+
+
+def test_other_readers_get_each_row_once_from_the_files_that_count(tmp_path: Path) -> None:
+    """Before a compaction, and after one that was killed before it deleted anything."""
+    output = filled(Output(tmp_path, keys=()))
+    expected = len(output.expected())
+    before = {path: (tmp_path / "out" / path).read_bytes() for path in names(output)}
+    for is_compacted in (False, True):
+        if is_compacted:
+            compacted(output, 6)
+            for path, data in before.items():
+                (tmp_path / "out" / path).write_bytes(data)
+        files = output_files(output.url)
+        assert any("/compacted-" in file for file in files) == is_compacted
+        with duckdb.connect() as connection:
+            query = "SELECT count(*) FROM read_parquet($files)"
+            assert connection.execute(query, {"files": files}).fetchall() == [(expected,)]
+        assert sum(len(pd.read_parquet(file)) for file in files) == expected
 
 
 @pytest.mark.parametrize(("file_format", "compression"), FORMATS)

@@ -136,7 +136,7 @@ def test_another_engine_reads_the_same_rows(tmp_path: Path, file_format: FileFor
     table = pa.table({"k": ["a", None], "n": [2**62, -1], "x": [0.5, None], "d": pa.array([Decimal("1.50"), None])})
     (file,) = staged(tmp_path, file_format, [table])
     path = tmp_path / "out" / file.staged_path
-    query = f"SELECT k, n, x, CAST(d AS DECIMAL(3, 2)), _epoch FROM '{path}' ORDER BY n DESC"
+    query = f"SELECT k, n, x, CAST(d AS DECIMAL(3, 2)), _epoch FROM read_{file_format}('{path}') ORDER BY n DESC"
     with duckdb.connect() as connection:
         rows = connection.execute(query).fetchall()
     assert rows == [("a", 2**62, 0.5, Decimal("1.50"), 3), (None, -1, None, None, 3)]

@@ -151,12 +151,12 @@ def test_a_description_is_written_once_and_read_back(store: ObjectStore) -> None
     describe_output(store, DESCRIPTION)
     describe_output(store, DESCRIPTION)
     assert read_output_description(store) == DESCRIPTION
-    assert names(store) == ["_mixedmode.json"]
+    assert names(store) == ["_mixedmode"]
 
 
 def test_the_bytes_of_a_description_are_those_of_its_format(store: ObjectStore) -> None:
     describe_output(store, DESCRIPTION)
-    assert store.get("_mixedmode.json") == (
+    assert store.get("_mixedmode") == (
         b'{"kind":"mixedmode-output","format_version":2,"checksum":"99de4ad83d91c8af","content":{"job":"airport-delays",'
         b'"run":"continuous","format":"parquet","key_columns":["origin"],"columns":[{"name":"origin","type":"string"},'
         b'{"name":"flights","type":"int64"}],"partition_by":[]}}\n'
@@ -176,6 +176,6 @@ def test_the_folder_of_another_output_is_refused_in_full(store: ObjectStore) -> 
 
 
 def test_a_damaged_description_is_said(store: ObjectStore) -> None:
-    store.put("_mixedmode.json", b"{")
+    store.put("_mixedmode", b"{")
     with pytest.raises(CorruptStateError, match=r"the description of an output folder cannot be used"):
         read_output_description(store)

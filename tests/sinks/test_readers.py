@@ -1,5 +1,6 @@
 """Outputs as others read them: Spark, pyarrow and DuckDB see the rows that were written, partitions as columns."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from pyspark.sql import SparkSession
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
 from mixedmode.sinks import FileSink
+from mixedmode.sinks.compact import compact_output
 from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
 from mixedmode.sinks.partitions import NULL_FOLDER
-from mixedmode.sinks.table import current_table
+from mixedmode.sinks.table import current_table, output_files
 
 FIELDS = [
     pa.field("country", pa.string()),
@@ -114,3 +116,25 @@ def test_our_own_table_has_every_value_as_it_was(tmp_path: Path, file_format: Fi
     assert found is not None
     assert found.rows.schema == pa.schema(FIELDS)
     assert sorted(found.rows.to_pylist(), key=repr) == sorted(ROWS, key=repr)
+
+
+@pytest.mark.spark
+def test_spark_reads_each_row_once_before_and_after_a_compaction(tmp_path: Path, spark: SparkSession) -> None:
+    url = write(tmp_path, "parquet", LAYOUT)
+    task = FileSink("job", url, "parquet", replaces=False, layout=LAYOUT).task
+    for is_compacted in (False, True):
+        if is_compacted:
+            before = {path: path.read_bytes() for path in Path(url).rglob("part-*")}
+            compact_output(task, before=Epoch(2), target_bytes=1 << 30, newest_only=False)
+            for path, data in before.items():  # as if it had been killed before it deleted them
+                path.write_bytes(data)
+        files = output_files(url)
+        assert any("/compacted-" in file for file in files) == is_compacted
+        frame = spark.read.option("basePath", url).parquet(*map(_escaped, files))
+        found = frame.select("country", "shop", "at_day", "note", "amount")
+        assert in_order(tuple(row) for row in found.collect()) == expected()
+
+
+def _escaped(path: str) -> str:
+    """The path for Spark, which takes it for a glob."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
