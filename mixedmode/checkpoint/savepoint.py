@@ -30,6 +30,7 @@ from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import decode_as, decode_manifest, encode_as
 from mixedmode.checkpoint.source_log import ends_of
+from mixedmode.checkpoint.private_folder import is_private, keep_private
 from mixedmode.checkpoint.spark_log import entry_problem, files_up_to, source_entries_read
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, JobIdentity, Manifest, RunFile
@@ -99,6 +100,9 @@ def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) ->
         )
         raise InvalidJobError(msg)
     _check_free(target)
+    source, root = log.store.local_root, target.local_root
+    if root is not None and (source is None or is_private(source)):  # who cannot read the state there, cannot here
+        keep_private(root)
     manifest, files = _newest_copied(log, target)
     runs = {run.path: run for run in _runs(manifest)}.values()
     savepoint = Savepoint(

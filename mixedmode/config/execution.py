@@ -59,6 +59,11 @@ class CheckpointingSpec(Section):
         "fast as disk or network give them (100 GB at 500 MB/s: 200 s); sizes: one look per file, which does not see a "
         "changed byte, so that a subtask may meet it later and stop the job",
     )
+    access: Literal["owner", "umask"] = Field(
+        default="owner",
+        description="who can enter the local folder of the checkpoints; owner: only the user who runs the job (mode "
+        "0700); umask: whom the umask and an existing folder admit, for tasks that run as other users",
+    )
     tolerable_failed_checkpoints: CountOrZero = Field(
         default=0,
         description="how often in a row an epoch that failed for a reason outside (store, network, disk) is run again, "

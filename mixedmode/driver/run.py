@@ -19,6 +19,7 @@ from mixedmode.analysis.map_steps import check_items, check_subtasks
 from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
 from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.private_folder import keep_private, own_temporary_folder
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
@@ -68,6 +69,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     log_folder = _log_folder(spec)
     options.observer.on_phase("starting")
     try:
+        _keep_private(spec)
         session = options.session or open_session(spec, log_folder=log_folder)
         analysis = analyse(session, spec, where)
         run = _Run(session, spec, analysis, options)
@@ -282,9 +284,17 @@ def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
     return schemas | {dead_letter_output(name): OutputSchema(DEAD_LETTER_FIELDS) for name in plan.dead_letters}
 
 
+def _keep_private(spec: JobSpec) -> None:
+    """Take care of who can enter the folder of the checkpoints, before anything is written to it."""
+    checkpointing = spec.execution.checkpointing
+    root = None if checkpointing.dir is None else ObjectStore(checkpointing.dir).local_root
+    if root is not None and checkpointing.access == "owner":
+        keep_private(root)
+
+
 def _log_folder(spec: JobSpec) -> Path:
-    """Spark's log lies beside the checkpoints, or in the system's folder for temporary files."""
+    """Spark's log lies beside the checkpoints, or in our folder for temporary files."""
     folder = spec.execution.checkpointing.dir
     if folder is None or "://" in folder:
-        return Path(tempfile.gettempdir())
+        return own_temporary_folder()
     return Path(folder) / "logs"

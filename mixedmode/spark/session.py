@@ -6,7 +6,6 @@ What a job sets wins over the defaults here.
 import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
@@ -143,7 +143,7 @@ def _own_interrupt_handler() -> Iterator[None]:
 
 
 def _java_options(log_folder: Path | None) -> dict[str, str]:
-    folder = log_folder or Path(tempfile.gettempdir())
+    folder = log_folder or own_temporary_folder()
     folder.mkdir(parents=True, exist_ok=True)
     configuration = files("mixedmode.spark") / "log4j2.properties"
     logs = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")

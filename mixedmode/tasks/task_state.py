@@ -7,7 +7,6 @@ holds of this subtask's. Invariants (tests/tasks/test_task_state.py):
   I1  at every parallelism, in every order of epochs, merges and rescales, the backend reads what was last written
 """
 
-import os
 import shutil
 import tempfile
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import file_checksum
+from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, PathTaken, RunFile
@@ -124,7 +124,7 @@ class TaskState:
     def _replica_folder(self, task: StateTask) -> Path:
         job = uuid.uuid5(uuid.NAMESPACE_URL, task.checkpoint_url).hex[:16]
         name = replica_name(self._attempt.operator_id, self._attempt.groups)
-        return Path(tempfile.gettempdir()) / f"mixedmode-{os.getuid()}" / "replicas" / job / name
+        return own_temporary_folder() / "replicas" / job / name
 
     def _store_run(self, run: LocalRun, store: ObjectStore, *, merged_from: Sequence[str] = ()) -> RunFile:
         attempt = self._attempt

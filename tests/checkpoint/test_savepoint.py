@@ -108,6 +108,19 @@ def test_it_goes_on_being_whole_when_the_job_drops_the_checkpoint(job: Checkpoin
     verify_savepoint(ObjectStore(tmp_path / "sp"), made)
 
 
+@pytest.mark.parametrize(("mode", "expected"), [(0o700, 0o700), (0o755, 0o755)])
+def test_who_cannot_enter_the_checkpoints_cannot_enter_their_savepoint(
+    job: Checkpoints, tmp_path: Path, mode: int, expected: int
+) -> None:
+    root = job.log.store.local_root
+    assert root is not None
+    root.chmod(mode)
+    (tmp_path / "sp").mkdir()
+    (tmp_path / "sp").chmod(0o755)
+    taken(job, tmp_path / "sp")
+    assert (tmp_path / "sp").stat().st_mode & 0o777 == expected
+
+
 def test_a_moved_or_copied_savepoint_is_the_same(job: Checkpoints, tmp_path: Path) -> None:
     made = taken(job, tmp_path / "sp")
     shutil.copytree(tmp_path / "sp", tmp_path / "elsewhere" / "copy")

@@ -9,7 +9,8 @@ Invariants (tests/state/test_replica.py):
   I1  the database of an open replica holds exactly the wanted runs, the later over the earlier
   I2  a crash at any point leaves a replica that the next `open_replica` completes or rebuilds; so does damage or
       loss of its files, once it has been met
-  I3  the committed files themselves are never changed (RocksDB gets hard links or copies)
+  I3  the committed files themselves are never changed: RocksDB gets hard links or copies, and opens them only to read
+      and to sync them; nobody else can write to them, since replicas lie in a folder of this user alone
   I4  what nobody holds is removed when a replica is opened beside it: temporary replicas of the same name, and replicas
       of the same operator whose key groups overlap, which are of a parallelism that is no longer used; no other one is
 """

@@ -1,0 +1,91 @@
+"""Folders that only their owner may enter: state, checkpoints, and what lies in the folder for temporary files.
+
+A folder for temporary files is shared, and a name in it can be guessed. Another user may have made a folder or a link
+of that name first, to read the state or to replace it. So such a folder is used only if it is a real folder, is ours,
+and nobody else could write to it; all of this is asked of the opened folder, never of its name.
+"""
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from mixedmode.errors import InvalidJobError
+
+__all__ = ["is_private", "keep_private", "own_temporary_folder", "private_subfolder"]
+
+_PRIVATE = 0o700
+_OTHERS = 0o077
+_OTHERS_WRITE = 0o022
+
+
+def own_temporary_folder() -> Path:
+    """This user's folder for what outlives a run, in the folder for temporary files. Raises as private_subfolder."""
+    return private_subfolder(Path(tempfile.gettempdir()), f"mixedmode-{os.getuid()}")
+
+
+def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Path:
+    """The folder `name` in `parent`, made if it is missing, which only this user can enter.  uid: ours, for tests.
+
+    Raises InvalidJobError if the name is a link, or the folder belongs to another user or can be written by others.
+    """
+    folder = parent / name
+    parent_fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(FileExistsError):  # it is looked at below, whoever made it
+            os.mkdir(name, _PRIVATE, dir_fd=parent_fd)
+        try:
+            opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent_fd)
+        except OSError as error:
+            raise _unsafe(folder, "it is a link, or cannot be opened as a folder") from error
+    finally:
+        os.close(parent_fd)
+    try:
+        found = os.fstat(opened)
+        if found.st_uid != (os.getuid() if uid is None else uid):
+            raise _unsafe(folder, f"it belongs to another user, with the id {found.st_uid}")
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & _OTHERS_WRITE:
+            raise _unsafe(folder, f"other users can write to it, by its mode {mode:o}")
+        if mode & _OTHERS:
+            os.fchmod(opened, _PRIVATE)
+    finally:
+        os.close(opened)
+    return folder
+
+
+def keep_private(folder: Path) -> None:
+    """Make a folder that only its owner can enter, with those above it as the umask says; or take others' access away.
+
+    Raises InvalidJobError if its mode cannot be changed.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(_PRIVATE, exist_ok=True)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        mode = stat.S_IMODE(os.fstat(opened).st_mode)
+        if mode & _OTHERS:
+            os.fchmod(opened, mode & ~_OTHERS)
+    except OSError as error:
+        msg = (
+            "others can enter the folder, which holds the state of a job, and this user may not change that. Have its "
+            "owner run the job or change the mode to 0700; or set execution.checkpointing.access to umask, and the "
+            f"mode stays as it is. folder={folder}, mode={mode:o}"
+        )
+        raise InvalidJobError(msg) from error
+    finally:
+        os.close(opened)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether only the owner of a folder can enter it."""
+    return not stat.S_IMODE(folder.stat().st_mode) & _OTHERS
+
+
+def _unsafe(folder: Path, why: str) -> InvalidJobError:
+    return InvalidJobError(
+        f"the folder for local copies of the state is not safe to use: {why}. Somebody else could read the state or "
+        "change it. Remove it, or set TMPDIR to a folder that only this user can write to; then start the job again: "
+        f"it resumes. folder={folder}"
+    )
