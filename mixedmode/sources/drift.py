@@ -22,6 +22,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
 from mixedmode.sources.csv_values import CsvDialect, read_values
 from mixedmode.sources.parquet_files import path_of_text, read_files
+from mixedmode.sources.json_records import JsonRecords
 from mixedmode.spark.frames import arrow_fields, quoted
 
 _PROBLEM, _FILE, _CORRUPT, _LINE, _VALUE = "_problem", "_file", "_corrupt", "_line", "_value"
@@ -106,14 +107,17 @@ def json_rows(lines: DataFrame, schema: StructType, drift: Drift, options: Mappi
     names = F.json_object_keys("value")
     declared = F.array(*(F.lit(name) for name in schema.names))
     reading = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    text = JsonRecords(StructType(), options)
     rows = lines.where("trim(value) <> ''").select(
         F.input_file_name().alias(_FILE),
         F.col("value").alias(_LINE),
         F.from_json("value", _ddl(schema), reading).alias(_VALUE),
         F.array_except(names, declared).alias("_new"),
         F.array_except(declared, names).alias("_missing"),
+        text.decoded(F.col("value"), takes_arrays=False).alias("_text"),
     )
-    problems = [F.when(F.col("_new").isNull(), _message(NO_RECORD, record=F.substring(_LINE, 1, _SHOWN)))]
+    is_record = text.is_whole(F.col("_text")) & (F.size(text.records(F.col("_text"))) == 1)
+    problems = [F.when(F.col("_new").isNull() | ~is_record, _message(NO_RECORD, record=F.substring(_LINE, 1, _SHOWN)))]
     if drift.new_column == "fail":
         problems.append(F.when(F.size("_new") > 0, _message(NEW_IN_RECORD, column=F.array_join("_new", ", "))))
     if drift.missing_column == "fail":

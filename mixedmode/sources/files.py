@@ -1,8 +1,9 @@
 """File sources, bounded and growing, through Spark's own readers.
 
-Two of Spark's defaults would lose data without a word, and are changed here unless the job says otherwise: a record
-that does not parse becomes NULLs (mode PERMISSIVE), and a file older than a week beside newer ones is passed over
-(maxFileAge).
+Spark's defaults would lose data without a word, and are changed here unless the job says otherwise: a record that does
+not parse becomes NULLs (mode PERMISSIVE), a line of CSV may have any number of values that nobody reads
+(columnPruning), and a file older than a week beside newer ones is passed over (maxFileAge). What follows the first
+value in a line of JSON is lost whatever the options; json_files.py reads such files.
 """
 
 import os
@@ -29,11 +30,13 @@ from mixedmode.runtime.local_inputs import (
 )
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
+from mixedmode.sources.json_files import Reader, is_checked, json_file_rows, text_options, text_schema
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.errors import spark_text
-from mixedmode.tasks.direct import is_plain_folder
+from mixedmode.sources.parquet_files import is_plain_folder
 
-_EVERY_RECORD = {"mode": "FAILFAST"}
+#: with pruning, Spark's reader of CSV does not see that a line has more or fewer values than the schema has columns
+_EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}
 _BINARY_FILE_DDL = "path string, modificationTime timestamp, length long, content binary"
 _EVERY_FILE = {"maxFileAge": "36500d"}
 
@@ -63,6 +66,9 @@ class FileSource:
         """See OpenSource."""
         if self._drift is not None:
             return self._drifting(self._drift, self.list_batch, lambda: self._session.read.format("text"))
+        if self._is_json:
+            lines = self._session.read.format("text").options(**self._base)
+            return json_file_rows(self._with_partitions(lines), self.schema, self._source)
         options = {**_record_options(self._source), **self._base, **self._source.options}
         return self._session.read.format(self._source.format).schema(self.schema).options(**options).load(self._path)
 
@@ -70,6 +76,9 @@ class FileSource:
         """See OpenSource."""
         if self._drift is not None:
             return self._drifting(self._drift, lambda: self.list_stream(admission), lambda: self._lines(admission))
+        if self._is_json:
+            lines = self._once(self._with_partitions(self._lines(admission)))
+            return json_file_rows(lines, self.schema, self._source)
         options = {**_record_options(self._source), **self._streaming(admission), **self._source.options}
         files = self._session.readStream.format(self._source.format).schema(self.schema).options(**options)
         return self._once(files.load(self._path))
@@ -131,6 +140,16 @@ class FileSource:
     def _lines(self, admission: Admission) -> DataStreamReader:
         return self._session.readStream.format("text").options(**self._streaming(admission))
 
+    @property
+    def _is_json(self) -> bool:
+        return self._source.format == "json" and is_checked(self._source)
+
+    def _with_partitions(self, reader: Reader) -> DataFrame:
+        """Texts with the columns of the schema that only names of folders have."""
+        listed = {**self._base, **text_options(self._source)}
+        columns = text_schema(self._session, self._source, self.schema, self._path, listed)
+        return reader.options(**text_options(self._source)).schema(columns).load(self._path)
+
 
 def _schema(session: SparkSession, source: FileSourceSpec, path: str, *, where: str) -> StructType:
     if source.schema_ddl is not None:
@@ -153,6 +172,7 @@ def _limit(admission: Admission) -> dict[str, str]:
 
 
 def _record_options(source: FileSourceSpec) -> dict[str, str]:
+    """Spark's reader of JSON has no option `columnPruning`, and passes over it."""
     return {} if source.format == "parquet" else _EVERY_RECORD
 
 

@@ -9,16 +9,17 @@ it, text that is not UTF-8, an empty value. A record without a value (a tombston
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
-from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from mixedmode.config import KafkaSourceSpec
+from mixedmode.sources.json_records import JsonRecords
 from mixedmode.sources.kafka_avro import MARK, AvroSchemas
 from mixedmode.sources.source import parse_ddl
 
 __all__ = ["REASON", "KafkaValues"]
 
 #: names that no column of Kafka's has; one of the user's lies inside of _DECODED
-REASON, _DECODED, _CORRUPT, _RECORDS = "_reason", "_decoded", "_corrupt", "_records"
+REASON, _DECODED, _CORRUPT = "_reason", "_decoded", "_corrupt"
 _CONFLUENT_BYTES = 5  # 0, and the number of a schema as a big-endian int
 _LENIENT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
@@ -39,6 +40,7 @@ class KafkaValues:
         else:
             one: DataType = StringType() if self._value.format == "text" else BinaryType()
             self.fields = StructType([StructField("value", one)])
+        self._json = JsonRecords(self.fields, self._value.options)
 
     def with_reasons(self, frame: DataFrame) -> DataFrame:
         """Kafka's columns, and why a record cannot be decoded in REASON; for `columns`, what it was decoded to."""
@@ -57,9 +59,7 @@ class KafkaValues:
         payload, options = self._payload(), {**self._value.options, **_LENIENT}
         match self._value.format:
             case "json":
-                # Spark reads the first value of a text and passes over the rest; inside of something, it cannot
-                wrapped = F.concat(F.lit(f'{{"{_RECORDS}":['), payload.cast("string"), F.lit("]}"))
-                return F.from_json(wrapped, _with_corrupt(StructField(_RECORDS, ArrayType(self.fields))), options)
+                return self._json.decoded(payload.cast("string"), takes_arrays=False)
             case "csv":
                 return F.from_csv(payload.cast("string"), _with_corrupt(*self.fields).toDDL(), options)
             case "avro":
@@ -72,7 +72,7 @@ class KafkaValues:
 
     def _record(self) -> Column:
         decoded = F.col(_DECODED)
-        return F.get(decoded.getField(_RECORDS), F.lit(0)) if self._value.format == "json" else decoded
+        return F.get(self._json.records(decoded), F.lit(0)) if self._value.format == "json" else decoded
 
     def _reason(self) -> Column:
         """The first thing that is wrong."""
@@ -96,9 +96,8 @@ class KafkaValues:
         decoded = F.col(_DECODED)
         match self._value.format:
             case "json":
-                # a text that is no JSON at all has NULL for all of it
-                is_one = F.coalesce(F.size(decoded.getField(_RECORDS)) == 1, F.lit(False))
-                fault = ~is_one | self._record().isNull() | decoded.getField(_CORRUPT).isNotNull()
+                is_one = self._json.is_whole(decoded) & (F.size(self._json.records(decoded)) == 1)
+                fault = ~is_one | self._record().isNull()
                 return [(fault, "its value is not one JSON object that fits the schema")]
             case "csv":
                 is_empty = F.trim(self._payload().cast("string")) == ""

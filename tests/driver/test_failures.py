@@ -20,6 +20,10 @@ RECORD = (
     "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
     "correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields become NULL. "
 )
+JSON = (
+    "A line of JSON (with the option multiLine, a file) holds one object or one array of objects, and nothing behind "
+    "it. "
+)
 FILE = (
     "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove the file, "
     "or correct `schema`. "
@@ -61,9 +65,10 @@ def log_of(base: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "record"),
     [
-        ('{"k": "a", "v": 1}\n{"k": "b", "v":\n', "[null,null]"),
-        ('{"k": "a", "v": 1}\n{"k": "b", "v": "two"}\n', "[b,null]"),
-        ('{"k": "a", "v": 1}\n{"k": "b", "v": 9223372036854775808}\n', "[b,null]"),
+        ('{"k": "a", "v": 1}\n{"k": "b", "v":\n', '{"k": "b", "v":'),
+        ('{"k": "a", "v": 1}\n{"k": "b", "v": "two"}\n', '{"k": "b", "v": "two"}'),
+        ('{"k": "a", "v": 1}\n{"k": "b", "v": 9223372036854775808}\n', '{"k": "b", "v": 9223372036854775808}'),
+        ('{"k": "a", "v": 1}{"k": "b", "v": 2}\n', '{"k": "a", "v": 1}{"k": "b", "v": 2}'),
     ],
 )
 def test_a_malformed_json_record_is_one_message_with_its_file(
@@ -71,7 +76,7 @@ def test_a_malformed_json_record_is_one_message_with_its_file(
 ) -> None:
     file = write_text(tmp_path / "in", "a.json", text)
     message = failure(spark, tmp_path, counted(job(tmp_path, Source.json(tmp_path / "in", schema=DDL))))
-    assert message == f"{RECORD}file=file://{file}, record={record}, {log_of(tmp_path)}"
+    assert message == f"{RECORD}{JSON}file=file://{file}, record={record}, {log_of(tmp_path)}"
 
 
 def test_a_corrected_file_lets_the_job_start_again(spark: SparkSession, tmp_path: Path) -> None:

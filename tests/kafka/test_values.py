@@ -77,6 +77,9 @@ NO_TEXT = "its value is not UTF-8 text"
         (b'{"id": 1} x', NO_JSON),
         (b'{"id": 1}{"id": 2}', NO_JSON),
         (b'{"id": 1},{"id": 2}', NO_JSON),
+        (b'{"id": 1}]} x', NO_JSON),
+        (b'{"id": 1}]]} x', NO_JSON),
+        (b'{"id": 1}]],"x":[[{"id": 2}', NO_JSON),
         (b'{"name": "\xff"}', NO_TEXT),
     ],
 )

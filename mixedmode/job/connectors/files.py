@@ -60,7 +60,7 @@ class FileSources:
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
     ) -> FileSourceSpec:
-        """Files of one JSON object a line."""
+        """Files of one JSON object, or one array of objects, a line."""
         values = {
             ("path",): path,
             ("schema",): schema,

@@ -1,0 +1,161 @@
+"""Text files of a source: every byte is a part of a record, or the source refuses the file."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+
+from mixedmode.job import Source
+from mixedmode.sources.files import FileSource
+from mixedmode.sources.json_records import JsonRecords
+from mixedmode.sources.source import Admission, parse_ddl
+
+pytestmark = pytest.mark.spark
+
+DDL = "id long, name string, item struct<tags: array<string>>"
+FAILED = (PySparkException, Py4JJavaError)  # as a failure within a reader is not translated
+DRIFT = {"schema_drift": {"new-column": "ignore"}}
+
+
+def read(spark: SparkSession, folder: Path, *columns: str, **settings: Any) -> list[Any]:
+    source = Source.json(folder, schema=DDL, **settings)
+    return [tuple(row) for row in FileSource(spark, source, where="here").batch().select(*columns).collect()]
+
+
+def in_folder(folder: Path, data: bytes, name: str = "a.json") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+    return folder
+
+
+NOT_ONE_VALUE = [
+    '{"id":1}{"id":2}',
+    '{"id":1} {"id":2}',
+    '{"id":1} GARBAGE',
+    '{"id":1},',
+    '{"id":1},{"id":2}',
+    '{"id":1}}',
+    '{"id":1}]} x',
+    '{"id":1}]]} x',
+    '{"id":1}],[{"id":2}',
+    '{"id":1}]],"x":[[{"id":2}',
+    '{"id":1,"item":{"tags":["}"]}} 2',
+    '[{"id":1}] x',
+    '[{"id":1}],[{"id":2}]',
+    "1",
+    '"text"',
+    "[1]",
+]
+
+
+def test_a_text_that_is_not_one_value_is_told_from_one_that_is(spark: SparkSession) -> None:
+    one = [
+        '{"id":1}',
+        ' {"id":1} ',
+        '[{"id":1},{"id":2}]',
+        "[]",
+        "",
+        '{"name":"}]]} {"}',
+        '{"item":{"tags":["]","}"]}}',
+    ]
+    records = JsonRecords(parse_ddl(DDL, where="here"), {})
+    texts = spark.createDataFrame([(text,) for text in NOT_ONE_VALUE + one], "text string")
+    decoded = records.decoded(F.col("text"), takes_arrays=True)
+    found = texts.select("text", records.is_whole(decoded) & records.is_single(F.col("text"), decoded)).collect()
+    assert [row[0] for row in found if row[1]] == one
+
+
+@pytest.mark.parametrize("settings", [{}, DRIFT], ids=["plain", "drift"])
+@pytest.mark.parametrize("line", ['{"id":1}{"id":2}', '{"id":1} GARBAGE', '[{"id":1},null]', "null"])
+def test_a_file_with_a_line_that_is_not_one_value_is_refused(
+    spark: SparkSession, tmp_path: Path, line: str, settings: dict[str, Any]
+) -> None:
+    folder = in_folder(tmp_path / "in", b'{"id":0}\n' + line.encode() + b"\n")
+    with pytest.raises(FAILED, match=r"a\.json"):
+        read(spark, folder, **settings)
+
+
+def test_a_line_may_be_blank_or_hold_what_looks_like_an_end(spark: SparkSession, tmp_path: Path) -> None:
+    lines = ['\ufeff{"id":1,"name":"}]]} {"}', "", "  \t", ' {"id":2} \r', '{"id":3,"item":{"tags":["]","}"]}}']
+    folder = in_folder(tmp_path / "in", "\n".join(lines).encode())
+    assert read(spark, folder, "id", "name") == [(1, "}]]} {"), (2, None), (3, None)]
+
+
+def test_an_array_of_objects_is_a_row_for_each(spark: SparkSession, tmp_path: Path) -> None:
+    folder = in_folder(tmp_path / "in", b'[{"id":1},{"id":2}]\n[]\n {"id":3}\n')
+    assert read(spark, folder, "id") == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('\ufeff[\n{"id":1},\n{"id":2}\n]\n', [1, 2]),
+        ('{\n"id":1\n}\n', [1]),
+        ('{"id":1}\n{"id":2}\n', None),
+        ('{"id":1}\n]\n', None),
+    ],
+)
+def test_a_file_of_several_lines_is_one_value(
+    spark: SparkSession, tmp_path: Path, text: str, expected: list[int] | None
+) -> None:
+    folder = in_folder(tmp_path / "in", text.encode())
+    options = {"options": {"multiLine": True}}
+    if expected is None:
+        with pytest.raises(FAILED, match=r"a\.json"):
+            read(spark, folder, "id", **options)
+    else:
+        assert [number for (number,) in read(spark, folder, "id", **options)] == expected
+
+
+def test_bytes_that_are_not_text_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder = in_folder(tmp_path / "in", b'{"id":1,"name":"\xff"}\n')
+    with pytest.raises(FAILED, match=r"a\.json"):
+        read(spark, folder, "id")
+
+
+def test_another_encoding_and_line_end_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    folder = in_folder(tmp_path / "in", '{"id":1,"name":"ü"}|{"id":2}'.encode("latin-1"))
+    options = {"options": {"encoding": "ISO-8859-1", "lineSep": "|"}}
+    assert read(spark, folder, "id", "name", **options) == [(1, "ü"), (2, None)]
+
+
+def test_columns_may_be_in_the_names_of_folders(spark: SparkSession, tmp_path: Path) -> None:
+    in_folder(tmp_path / "in" / "name=x", b'{"id":1}\n')
+    in_folder(tmp_path / "in" / "name=01", b'{"id":2}\n')
+    assert sorted(read(spark, tmp_path / "in", "id", "name")) == [(1, "x"), (2, "01")]
+    source = FileSource(spark, Source.json(tmp_path / "in", schema=DDL), where="here")
+    assert source.stream(Admission()).schema.simpleString() == source.schema.simpleString()
+
+
+def test_a_value_that_no_step_reads_is_checked_too(spark: SparkSession, tmp_path: Path) -> None:
+    folder = in_folder(tmp_path / "in", b'{"id":"one","name":"a"}\n')
+    with pytest.raises(FAILED, match=r"a\.json.*one"):
+        read(spark, folder, "name")
+
+
+@pytest.mark.parametrize("data", [b"x", b"\0" * 20], ids=["garbage", "zeros"])
+def test_a_compressed_file_with_something_behind_it_is_refused(
+    spark: SparkSession, tmp_path: Path, data: bytes
+) -> None:
+    line = gzip.compress(json.dumps({"id": 1}).encode() + b"\n")
+    assert read(spark, in_folder(tmp_path / "whole", line, "a.json.gz"), "id") == [(1,)]
+    for number, wrong in enumerate((line + data, line[:-4])):
+        with pytest.raises(FAILED):
+            read(spark, in_folder(tmp_path / str(number), wrong, "a.json.gz"), "id")
+
+
+@pytest.mark.parametrize("columns", [["a"], ["b"], []], ids=str)
+@pytest.mark.parametrize("line", ["2,x,3", "2"], ids=["more", "fewer"])
+def test_a_line_of_csv_has_a_value_for_each_column_whatever_is_read(
+    spark: SparkSession, tmp_path: Path, line: str, columns: list[str]
+) -> None:
+    folder = in_folder(tmp_path / "in", f"1,x\n{line}\n".encode(), "a.csv")
+    source = FileSource(spark, Source.csv(folder, schema="a long, b string"), where="here")
+    with pytest.raises(FAILED, match="MALFORMED"):
+        source.batch().select(*columns).collect()
