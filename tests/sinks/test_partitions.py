@@ -176,7 +176,7 @@ def test_without_settings_a_file_has_the_name_that_it_always_had(tmp_path: Path)
     writer.write(pa.table({"n": [1]}))
     (file,) = writer.finish("a")
     assert (file.staged_path, file.final_path) == (
-        "_staging/0000000007-0000000001-a.json",
+        "_staging/0000000007-0000000001-a.json.staged",
         "part-0000000007-0000000001.json",
     )
 
