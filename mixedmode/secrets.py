@@ -12,6 +12,7 @@ from mixedmode.errors import InvalidJobError
 
 SECRET_LENGTH_MIN = 4  # a shorter value is no secret, and stands in many texts by chance
 _REFERENCE = re.compile(r"\$\{env:([^}]*)\}")
+_NOT_A_REFERENCE = re.compile(r"\$\{env:(?![^{}$\s]+\})")
 #: values that were asked for, and what stands for them
 _known: dict[str, str] = {}
 
@@ -40,6 +41,16 @@ def resolve(text: str, *, where: str = "") -> str:
 def resolve_all(texts: Mapping[str, str], *, where: str = "") -> dict[str, str]:
     """The same texts by name, each resolved."""
     return {name: resolve(text, where=where) for name, text in texts.items()}
+
+
+def unreadable_reference(text: str) -> str | None:
+    """Return what is wrong with a text in which `${env:` begins no reference; None for any other text.
+
+    The text itself is not shown: the rest of it may be a secret.
+    """
+    if _NOT_A_REFERENCE.search(text) is None:
+        return None
+    return " begins a variable of the environment and does not end it. Write ${env:NAME}, with the closing brace."
 
 
 def has_secrets(text: str) -> bool:

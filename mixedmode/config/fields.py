@@ -6,6 +6,7 @@ path in a job file or as an argument in Python.
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, available_timezones
@@ -20,12 +21,15 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
+from mixedmode.secrets import unreadable_reference
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any window or lateness can be meant, and short enough that no event time leaves 64 bits with it
 _SPAN_MS_MAX = 36_500 * 86_400_000
+_SQL_FIELDS = {"sql", "aggregate"}
+_ARGUMENT_DEPTH_MAX = 50  # lists and sections in each other; deeper ones would exhaust Python's stack somewhere else
 
 
 def key_of(field_name: str) -> str:
@@ -54,7 +58,7 @@ class Section(BaseModel):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
-        findings = list(self._findings())
+        findings = [*self._findings(), *self._reference_findings()]
         if findings:
             raise refusal(*findings)
         return self
@@ -67,6 +71,12 @@ class Section(BaseModel):
     def _findings(self) -> Iterator[tuple[Path, str]]:
         """What is wrong with the fields taken together, each of which is right: see `refusal`. Nothing by default."""
         yield from ()
+
+    def _reference_findings(self) -> Iterator[tuple[Path, str]]:
+        """Texts in which `${env:` begins a reference that nothing reads. In SQL it is for Spark to say."""
+        for name, value in self:
+            if name not in _SQL_FIELDS:
+                yield from _unreadable_references(value, (key_of(name),))
 
 
 def refusal(*findings: tuple[Path, str]) -> PydanticCustomError:
@@ -92,6 +102,30 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _one_line(text: str) -> str:
+    """The same text. Files, databases and brokers refuse control characters late, and in words of their own."""
+    for char in _not_blank(text):
+        if unicodedata.category(char) in {"Cc", "Cs"}:
+            # the text itself is not shown: a URL may hold a password
+            found = " holds a line break" if char in "\n\r" else " holds a control character"
+            text = f"{found}, which no name, path or address can hold. Remove it. character=U+{ord(char):04X}"
+            raise refusal(((), text))
+    return text
+
+
+def _unreadable_references(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        text = unreadable_reference(value)
+        if text is not None:
+            yield path, text
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _unreadable_references(one, (*path, key))
+    elif isinstance(value, list | tuple):
+        for index, one in enumerate(value):
+            yield from _unreadable_references(one, (*path, index))
+
+
 def _table(name: str) -> str:
     if not _NAME.fullmatch(name):
         text = (
@@ -114,7 +148,7 @@ def _output(name: str) -> str:
         raise refusal(((), ": the name of an output cannot contain a dot. Choose one without it."))
     if name.startswith("_"):
         raise refusal(((), ": names that start with _ are kept for columns such as _op and _epoch. Choose another."))
-    return _not_blank(name)
+    return _one_line(name)
 
 
 def _one_or_more(value: Any) -> Any:
@@ -122,7 +156,12 @@ def _one_or_more(value: Any) -> Any:
 
 
 def _call(value: Any) -> Any:
-    return AggregateCall.parse(value) if isinstance(value, str) else value
+    if isinstance(value, AggregateCall):
+        return value
+    if not isinstance(value, str):
+        kind = "dataclass_type"
+        raise PydanticCustomError(kind, kind)
+    return AggregateCall.parse(value)
 
 
 def _flat_texts(value: Any) -> Any:
@@ -203,6 +242,9 @@ def _plain(value: Any, path: Path) -> Any:
     """The value as lists, dicts and single values, so that it is the same when it has been written and read."""
     if value is None or type(value) in {bool, int, str} or (type(value) is float and math.isfinite(value)):
         return value
+    if len(path) > _ARGUMENT_DEPTH_MAX:
+        text = f" nests lists and sections more than {_ARGUMENT_DEPTH_MAX} deep. Make it flatter."
+        raise refusal((path[:1], text))
     if isinstance(value, list | tuple):
         return [_plain(one, (*path, index)) for index, one in enumerate(value)]
     if isinstance(value, Mapping) and all(type(key) is str and key for key in value):
@@ -214,7 +256,9 @@ def _plain(value: Any, path: Path) -> Any:
     raise refusal((path, text))
 
 
-Text = Annotated[str, AfterValidator(_not_blank)]
+Text = Annotated[str, AfterValidator(_one_line)]
+#: SQL, a schema: text of several lines, which may hold any character
+Lines = Annotated[str, AfterValidator(_not_blank)]
 TableName = Annotated[str, AfterValidator(_table)]
 TagName = Annotated[str, AfterValidator(_tag)]
 OutputName = Annotated[str, AfterValidator(_output)]
@@ -229,7 +273,7 @@ SpanMs = Annotated[PositiveDurationMs, AfterValidator(_span)]
 LatenessMs = Annotated[DurationMs, AfterValidator(_span)]
 TimeZone = Annotated[Text, AfterValidator(_time_zone)]
 ClassReference = Annotated[str, AfterValidator(_class)]
-Arguments = Annotated[Mapping[Text, Any], BeforeValidator(_arguments)]
+Arguments = Annotated[Mapping[Lines, Any], BeforeValidator(_arguments)]
 PositiveBytes = Annotated[int, _parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
 Columns = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more)]
 Call = Annotated[AggregateCall, _parsed_by(_call), PlainSerializer(str)]

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from mixedmode.config.document import Path
 from mixedmode.config.drift import Drift
-from mixedmode.config.fields import Columns, Count, Flag, Options, PositiveBytes, Section, Text
+from mixedmode.config.fields import Columns, Count, Flag, Lines, Options, PositiveBytes, Section, Text
 from mixedmode.config.partitions import Partition, parse_partition
 from mixedmode.config.reader_options import option_findings
 from mixedmode.config.sinks import SinkSpec, WithSchema
@@ -41,7 +41,7 @@ class FileSourceSpec(SourceSpec):
 
     format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
     path: Text = Field(description="a folder, a single file or a glob, local or a URL")
-    schema_ddl: Text | None = Field(
+    schema_ddl: Lines | None = Field(
         default=None, description="columns as Spark DDL, such as date timestamp, origin string; parquet brings its own"
     )
     options: Options = Field(default={}, description="options for Spark's reader of this format, such as header")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_serializer
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Columns, Count, Flag, Options, Section, Text, refusal
+from mixedmode.config.fields import Columns, Count, Flag, Lines, Options, Section, Text, refusal
 from mixedmode.config.kafka_sink import option_findings
 from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import SinkSpec
@@ -42,13 +42,14 @@ _ENDS = {"earliest": -2, "latest": -1}  # as Spark writes them
 def _instant(value: Any) -> Any:
     """A point in time, in UTC. Without an offset it would be another one in another time zone."""
     try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        given = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        found = None if given.tzinfo is None else given.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):  # the last one: in UTC it is before the year 1, or after 9999
         found = None
-    if found is None or found.tzinfo is None:
+    if found is None:
         text = f" must be a point in time with its offset from UTC, such as 2024-06-01T00:00:00Z. found={value}"
         raise refusal(((), text))
-    return found.astimezone(UTC)
+    return found
 
 
 def _offset(value: Any) -> Any:
@@ -107,7 +108,7 @@ class KafkaValueSpec(Section):
     format: Literal["json", "csv", "avro", "text", "binary"] = Field(
         description="json, csv, avro; or text or binary, which give one column named value"
     )
-    schema_ddl: Text | None = Field(
+    schema_ddl: Lines | None = Field(
         default=None,
         description="json and csv: columns as Spark DDL, such as id long, at timestamp; avro: its schema, JSON",
     )

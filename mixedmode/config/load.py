@@ -69,6 +69,9 @@ def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
         found = error.args[-1]
         msg = f"a job is made of text, numbers, lists and mappings. Convert what is something else. found={found!r}"
         raise InvalidJobError(msg) from error
+    except RecursionError as error:
+        msg = "lists and mappings of the job are nested too deep, or contain themselves. Make them flatter."
+        raise InvalidJobError(msg) from error
     return _validated(read_document(text, ""), FilePath())
 
 

@@ -32,6 +32,8 @@ SAME_SETTING: dict[Path, Path] = {
 }
 
 _TAG = "tag:yaml.org,2002:"
+#: more than any job needs; deeper nesting would exhaust Python's stack, and aliases of aliases its memory
+_DEPTH_MAX, _VALUES_MAX = 60, 100_000
 _TYPED_TAGS = {_TAG + name for name in ("null", "bool", "int", "float")}
 _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}  # a job file has no date values
 
@@ -49,6 +51,46 @@ def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Docum
     for override in overrides:
         tree.override(override)
     return Document(tree.values, tree.marks, tree.problems)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML within limits: nested at most _DEPTH_MAX deep, at most _VALUES_MAX values once aliases are written out."""
+
+    def __init__(self, text: str, place: str) -> None:
+        super().__init__(text)
+        self._place = place
+        self._depth = 0
+        self._values = 0  # so far, with those of each alias
+        self._values_of: dict[int, int] = {}  # {id of a node that is complete: values in it}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose one node. Raises InvalidJobError beyond a limit."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
+        if self._depth > _DEPTH_MAX:
+            self._refuse(line, f"lists and sections are nested more than {_DEPTH_MAX} deep. Make them flatter.")
+        before = self._values
+        self._depth += 1
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        self._values += self._values_of.get(id(node), 1) if isinstance(event, yaml.AliasEvent) else 1
+        if self._values > _VALUES_MAX:
+            self._refuse(line, f"with its aliases written out, this has more than {_VALUES_MAX:,} values. Shorten it.")
+        if not isinstance(event, yaml.AliasEvent):
+            self._values_of[id(node)] = self._values - before
+        return node
+
+    def _refuse(self, line: int, text: str) -> None:
+        raise InvalidJobError(f"{Mark(self._place, line if self._place else 0)}: {text}".removeprefix(": "))
+
+
+def _composed(text: str, place: str) -> yaml.Node | None:
+    loader = _Loader(text, place)
+    try:
+        node: yaml.Node | None = loader.get_single_node()
+    finally:
+        loader.dispose()
+    return node
 
 
 class _Keys(Enum):
@@ -234,7 +276,7 @@ class _Tree:
 
 def _compose(text: str, place: str) -> yaml.MappingNode:
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _composed(text, place)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         detail = ", ".join(part for part in (error.problem, error.context) if part)
@@ -265,8 +307,8 @@ def _scalar_node(text: str) -> yaml.Node:
     """What YAML makes of one value on the command line. Text that is no single value in YAML stands as it is."""
     if text[:1] in {"'", '"'}:
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.YAMLError:
+            node = _composed(text, "")
+        except (yaml.YAMLError, InvalidJobError):
             node = None
         if isinstance(node, yaml.ScalarNode):
             return node

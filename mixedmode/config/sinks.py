@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mixedmode.config.fields import Section, Text
+from mixedmode.config.fields import Lines, Section
 
 
 class SinkSpec(Section):
@@ -24,7 +24,7 @@ class SinkSpec(Section):
 class WithSchema(Section):
     """What a side output has beside what its kind of sink has."""
 
-    schema_ddl: Text = Field(description="columns as Spark DDL, such as customer string, at timestamp")
+    schema_ddl: Lines = Field(description="columns as Spark DDL, such as customer string, at timestamp")
 
 
 class ConsoleSinkSpec(SinkSpec):

@@ -13,6 +13,7 @@ from mixedmode.config.fields import (
     Columns,
     Count,
     LatenessMs,
+    Lines,
     OutputName,
     PositiveDurationMs,
     Section,
@@ -29,7 +30,7 @@ class SqlStep(Section):
     """Any stateless Spark SQL over the sources, or over what the step before gives."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
-    sql: Text = Field(description="a SELECT")
+    sql: Lines = Field(description="a SELECT")
     clock: Literal["refused", "allowed"] = Field(
         default="refused",
         description="allowed: the SQL may ask for the current time, and the modes then give other rows",
@@ -45,7 +46,7 @@ class MapStep(Section):
         default=None, description="the folder that the class is imported from; not given: the one of the job file"
     )
     args: Arguments = Field(default={}, description="arguments for the class, by name")
-    output: Text = Field(description="columns of the result as Spark DDL, such as id long, text string")
+    output: Lines = Field(description="columns of the result as Spark DDL, such as id long, text string")
     parallelism: Count | None = Field(
         default=None, description="subtasks of this step; not given: as many as the job has"
     )
@@ -127,7 +128,7 @@ class ProcessStep(Section):
         default=None, description="the folder that the class is imported from; not given: the one of the job file"
     )
     args: Arguments = Field(default={}, description="arguments for the class, by name")
-    output: Text = Field(description="columns of the result as Spark DDL, such as customer string, orders long")
+    output: Lines = Field(description="columns of the result as Spark DDL, such as customer string, orders long")
     outputs: Mapping[TagName, AnySideOutput] = Field(
         default={}, description="where the rows of each side output go, by tag"
     )

@@ -350,6 +350,7 @@ def test_an_argument_that_windows_do_not_have_is_refused_as_python_does() -> Non
 _durations_ms = st.integers(1, 10**9)
 _single = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 _text = st.text(st.characters(codec="utf-8"))
+_line = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]))
 _plain = st.recursive(
     _single | _text, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text.filter(bool), inner, max_size=3)
 )
@@ -360,7 +361,7 @@ def keyed_jobs(draw: st.DrawFn) -> Job:
     """A job with a windowed step, or a process step, of any kind."""
     job = events().key_by("k", "l")
     if draw(st.booleans()):
-        outputs = {"t": SideOutput.json("/t" + draw(_text), schema="k string")} if draw(st.booleans()) else None
+        outputs = {"t": SideOutput.json("/t" + draw(_line), schema="k string")} if draw(st.booleans()) else None
         return job.process(
             "a.b:C",
             output="k string",
