@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -43,6 +43,7 @@ from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings, run_
 from mixedmode.plan.stages import JobPlan
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.runtime.backlogs import SourceBacklogs
+from mixedmode.runtime.jvm import has_ended
 from mixedmode.sinks import Sinks
 from mixedmode.spark.deadline import deadline
 from mixedmode.spark.errors import explained
@@ -173,7 +174,7 @@ class EpochRunner:
             except (MixedmodeError, PySparkException, Py4JError) as error:
                 failures += 1
                 found = explained(error, log_file=self._context.log_file)
-                is_worth_a_repeat = isinstance(found, RetryableError) and not isinstance(error, Py4JNetworkError)
+                is_worth_a_repeat = isinstance(found, RetryableError) and not has_ended(error)
                 if not is_worth_a_repeat or failures > checkpointing.tolerable_failed_checkpoints:
                     raise
                 tolerable = checkpointing.tolerable_failed_checkpoints

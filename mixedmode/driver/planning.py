@@ -10,6 +10,7 @@ from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import MAIN, JobPlan
 from mixedmode.sinks.file_sink import columns_problem, file_layout
 from mixedmode.sinks.files import SinkTask
+from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.session import cores, open_session
 
 
@@ -23,10 +24,11 @@ class PlannedJob:
 
 def plan_job(spec: JobSpec, where: Where) -> PlannedJob:
     """Checks everything that can be checked before data is read. Raises InvalidJobError with the place."""
-    session = open_session(spec)
-    plan = analyse(session, spec, where).plan
-    _check_files(spec, plan, where)
-    return PlannedJob(plan, cores(session))
+    with errors_explained("not kept"):
+        session = open_session(spec)
+        plan = analyse(session, spec, where).plan
+        _check_files(spec, plan, where)
+        return PlannedJob(plan, cores(session))
 
 
 def _check_files(spec: JobSpec, plan: JobPlan, where: Where) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import Analysis, analyse
@@ -31,14 +29,14 @@ from mixedmode.driver.events import EpochCommitted, EpochStarted, Observer, Publ
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
-from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError
+from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.spark import EpochTask, run_stages
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import LATE, MAIN, JobPlan, dead_letter_output
 from mixedmode.runtime.backlogs import SourceBacklogs
-from mixedmode.secrets import has_secrets
+from mixedmode.runtime.workers import check_workers
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
-from mixedmode.spark.errors import explained
+from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.session import LOG_FILE, open_session
 from mixedmode.tasks.timing import timing_at
@@ -68,9 +66,10 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     arm()
     log_folder = _log_folder(spec)
     options.observer.on_phase("starting")
-    try:
+    with errors_explained(log_folder / LOG_FILE):
         _keep_private(spec)
         session = options.session or open_session(spec, log_folder=log_folder)
+        check_workers(session)
         analysis = analyse(session, spec, where)
         run = _Run(session, spec, analysis, options)
         if run.policy.mode == "batch":
@@ -78,11 +77,6 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         else:
             run.run_with_checkpoints()
         options.observer.on_phase("ended")
-    except (PySparkException, Py4JError, MixedmodeError) as error:
-        found = explained(error, log_file=str(log_folder / LOG_FILE))
-        if found is error:
-            raise
-        raise found from (None if has_secrets(str(error)) else error)
 
 
 class _Run:

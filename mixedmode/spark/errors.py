@@ -1,12 +1,15 @@
 """The one place that reads Spark's exceptions and says what they mean for the person at the screen."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from py4j.protocol import Py4JNetworkError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.runtime.jvm import ended_message, has_ended
 from mixedmode.secrets import has_secrets, hidden
 from mixedmode.spark.custom_errors import custom_problem
 from mixedmode.spark.kafka_errors import kafka_problem
@@ -24,11 +27,21 @@ _DAMAGED_LOG = re.compile(
     r"|the metadata file is missing|terminated with exception: [^\n]*\n at \[Source: |Error reading stream metadata"
 )
 _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
+# how readers of compressed files and of Parquet complain of bytes
+_DAMAGED_FILE = re.compile(
+    r"java\.io\.EOFException: Unexpected end[^\n]*|java\.util\.zip\.\w*Exception[^\n]*|incorrect header check"
+    r"|\[CANNOT_READ_FILE_FOOTER\][^\n]*|not a gzip file|ParquetDecodingException[^\n]*"
+)
 _OTHER_SOURCES = re.compile(
     r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
 )
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ((?:(?!\n\tat ).)*?) SQLSTATE: P0001", re.DOTALL)
-_FILE = re.compile(r"Encountered error while reading file (\S+?)\.? ")
+_SETTING = re.compile(r'\[(?:INVALID_CONF_VALUE|CANNOT_MODIFY_CONFIG)\b|The value \S* in the config "')
+_OTHER_PYTHON = re.compile(
+    r"(\[PYTHON_VERSION_MISMATCH\][^\n]*"
+    r"|No module named '?(?:mixedmode|operators|pyspark|pyarrow|rocksdict|msgspec)\b[^\n]*)"
+)
+_FILE = re.compile(r"(?:Encountered error while reading file|Could not read footer for file:?) (\S+?)\.? ")
 
 
 def spark_text(error: BaseException) -> str:
@@ -44,6 +57,20 @@ def condition(error: BaseException) -> str:
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
 
 
+@contextmanager
+def errors_explained(log_file: Path | str) -> Iterator[None]:
+    """Turn what Spark raises in this block into one of our kinds, and what any call raises once the JVM is dead."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, MixedmodeError | PySparkException | Py4JError) and not has_ended(error):
+            raise  # a defect, which keeps its stack trace
+        found = explained(error, log_file=str(log_file))
+        if found is error:
+            raise
+        raise found from (None if has_secrets(str(error)) else error)
+
+
 def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
     """What a failure of a Spark job or query means, as one of our kinds, without secrets. Details are in the log."""
     found = error if isinstance(error, MixedmodeError) else _meaning(error, log_file)
@@ -52,12 +79,11 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
 
 def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     text = str(error)
-    if isinstance(error, Py4JNetworkError):
-        msg = (
-            "Spark's process is gone: it was killed, or ran out of memory. Nothing of its epoch was committed. "
-            "Give it more with `spark: {driver.memory: 4g}` if that was it, and start the job again: it resumes."
-        )
-        return RetryableError(f"{msg} log={log_file}")
+    if has_ended(error):
+        return ended_message(log_file)
+    if isinstance(error, IllegalArgumentException) or _SETTING.search(text):
+        msg = "Spark refuses a setting: one under `spark`, or an option of a source or sink. Correct or remove it."
+        return InvalidJobError(f"{msg} cause={spark_text(error)[:400]}, log={log_file}")
     of_kafka = kafka_problem(text)
     if of_kafka is not None:
         return type(of_kafka)(f"{of_kafka}, log={log_file}")
@@ -80,6 +106,15 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
         return CorruptStateError(f"{msg}cause={spark_text(error)[:300]}, log={log_file}")
     if isinstance(error, ParseException | AnalysisException):
         return InvalidJobError(f"Spark refuses the plan of this job. cause={spark_text(error)}")
+    if _OTHER_PYTHON.search(text):
+        msg = (
+            "the Python of Spark's tasks is not this program's: another version, or without our packages. Install the "
+            "same environment there, and name it in `spark: {pyspark.python: ...}` or PYSPARK_PYTHON."
+        )
+        return InvalidJobError(f"{msg} cause={_found(_OTHER_PYTHON, text)}, log={log_file}")
+    if "Too many open files" in text:
+        msg = "this process may not open more files. Raise the limit (`ulimit -n 4096`), and start the job again."
+        return RetryableError(f"{msg} It resumes. log={log_file}")
     if "No space left on device" in text:
         msg = (
             "the disk is full, so the epoch could not be written. Free some space and start the job again; it resumes."
@@ -105,6 +140,13 @@ def _wrong_input(text: str) -> str | None:
     raised = _RAISED.search(text)
     if raised is not None:  # by raise_error: our own words, or the job's
         return re.sub(r"\s+", " ", raised[1]).strip()
+    cut = _DAMAGED_FILE.search(text)
+    if cut is not None and "/_mixedmode" not in file:
+        return (
+            "a file of a source cannot be read: it is damaged or cut short (still being written?), and nothing was "
+            "committed. Replace or remove it; move a file into the folder only when it is complete. "
+            f"file={file}, cause={cut[0].strip()[:200]}"
+        )
     wrong_file = _WRONG_FILE.search(text)
     if wrong_file is not None:
         return (

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from pyspark.errors import PySparkRuntimeError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -20,7 +21,8 @@ from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
-from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.errors import InvalidJobError
+from mixedmode.runtime.jvm import did_not_start, ended_message, has_ended, start_jvm
 from mixedmode.spark.packages import connector_settings
 
 #: defaults; the job's own `spark` section goes over them
@@ -66,7 +68,8 @@ _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSession:
     """A session for the job, or the one that this process has already (Spark allows one).
 
-    Spark's own log goes to `log_folder`/spark.log, so that the screen shows what a person needs.
+    Spark's own log goes to `log_folder`/spark.log and what its JVM prints to spark.out, so that the screen shows what a
+    person needs. Raises InvalidJobError for settings with which Spark does not start.
     """
     master = spec.spark["spark.master"]
     # workers would otherwise start whatever python3 is on their PATH
@@ -83,11 +86,16 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     own = {**_DEFAULTS, **_java_options(log_folder), **_retention(spec), **_of_tasks(), **connector_settings(spec)}
     for key, value in {**own, **spec.spark}.items():
         builder = builder.config(key, value)
+    settings = {**own, **spec.spark}
     with _own_interrupt_handler():
         try:
+            start_jvm(settings, log_folder)
             return builder.getOrCreate()
-        except PySparkRuntimeError as error:
-            raise _did_not_start({**own, **spec.spark}, error) from error
+        except (PySparkException, Py4JError) as error:
+            log = None if log_folder is None else log_folder / LOG_FILE
+            raise (
+                ended_message(log or "not kept") if has_ended(error) else did_not_start(settings, str(error))
+            ) from error
 
 
 def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
@@ -102,20 +110,6 @@ def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
         if problem is not None:
             msg = f"the Spark session of this process: {setting}{problem}"
             raise InvalidJobError(msg)
-
-
-def _did_not_start(settings: Mapping[str, str], error: PySparkRuntimeError) -> MixedmodeError:
-    """Spark has printed why: mostly, that packages of the job cannot be had."""
-    packages = settings.get("spark.jars.packages")
-    if error.getCondition() != "JAVA_GATEWAY_EXITED" or not packages:
-        return RetryableError(f"Spark does not start. What it printed says why. cause={error}")
-    msg = (
-        "Spark does not start; what it printed says why. If it could not get its packages: see whether this machine "
-        "reaches a Maven repository that has them (spark.jars.repositories names more), set spark.jars.packages to a "
-        "version that is there, or name jars on this machine in spark.jars; docs/kafka.md says how to get them. "
-        f"spark.jars.packages={packages}"
-    )
-    return InvalidJobError(msg)
 
 
 def _of_tasks() -> dict[str, str]:

@@ -1,0 +1,135 @@
+"""Spark's JVM as a process: its start, what it prints, whether it has ended.
+
+PySpark starts it with our standard output and error, where its warnings and stack traces would come between our own
+lines. Here it prints to a file, and a start that fails is one message with the cause from that file.
+"""
+
+import logging
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+
+OUTPUT_FILE = "spark.out"  # what the JVM, and functions in an embedded Spark, print; begun anew at each start
+_REAP_SECONDS = 5.0  # a process that was killed closes its connections a moment before it has ended
+#: how an error looks that a dead JVM leaves behind, whichever call meets it
+LOST_CONNECTION = (Py4JNetworkError, ConnectionError, EOFError)
+
+_EXCEPTION = re.compile(
+    r'^(?:Exception in thread "[^"]*" |Caused by: |: )?((?:\w+\.)+\w*(?:Exception|Error): .*)$', re.MULTILINE
+)
+_COMPLAINT = re.compile(
+    r"^(?:Error:? |Invalid |Unrecognized |Could not |Conflicting |Too small ).*$", re.MULTILINE | re.IGNORECASE
+)
+_PACKAGES = re.compile(
+    r"unresolved dependency|UNRESOLVED DEPENDENCIES|download failed|Provided Maven Coordinates", re.IGNORECASE
+)
+_MACHINE = re.compile(
+    r"OutOfMemory|insufficient memory|Could not reserve|Too many open files|No space left|BindException"
+)
+
+
+def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
+    """Start the JVM if this process has none; its output goes to `log_folder`, or nowhere that outlives it.
+
+    Raises InvalidJobError or RetryableError with the cause if it does not start.
+    """
+    # what py4j has to say of a lost connection, with stack traces, comes as an exception too
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001  # PySpark's own test
+        return
+    configuration = SparkConf()
+    for key, value in settings.items():
+        configuration.set(key, value)
+    with _output(log_folder) as output:
+        try:
+            launch: Any = launch_gateway
+            gateway = launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
+        except PySparkRuntimeError as error:
+            output.seek(0)
+            raise did_not_start(settings, output.read().decode(errors="replace") or str(error)) from error
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # takes the place of PySpark's own start
+
+
+def has_ended(error: BaseException | None = None) -> bool:
+    """Whether the JVM has ended; where `error` is a lost connection, the process gets a moment for it."""
+    is_lost = isinstance(error, LOST_CONNECTION)
+    process = _process()
+    if process is None:  # another program has started it
+        return isinstance(error, Py4JNetworkError)
+    try:
+        process.wait(timeout=_REAP_SECONDS if is_lost else 0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def ended_message(log_file: Path | str) -> RetryableError:
+    """What to do when it has ended."""
+    log = Path(log_file)
+    output = log.with_name(OUTPUT_FILE)
+    cause = _printed_cause(_text_of(output))
+    msg = (
+        "Spark's JVM has ended: it was killed, or ran out of memory. Nothing of the epoch under way was committed. "
+        "Start the job again: it resumes. If memory was short, give it more with `spark: {driver.memory: 4g}`, or "
+        f"lower `parallelism`. {f'cause={cause}, ' if cause else ''}log={log}, output={output}"
+    )
+    return RetryableError(msg)
+
+
+def did_not_start(settings: Mapping[str, str], printed: str) -> MixedmodeError:
+    """What a start that failed means, from the text that Spark printed or raised. Pure."""
+    cause = _printed_cause(printed) or printed.strip().split("\n")[0][:300] or "Spark printed nothing"
+    packages = settings.get("spark.jars.packages")
+    if packages and _PACKAGES.search(printed):
+        msg = (
+            "Spark does not start, because it cannot get its packages. See whether this machine "
+            "reaches a Maven repository that has them (spark.jars.repositories names more), set spark.jars.packages to "
+            "a version that is there, or name jars on this machine in spark.jars; docs/kafka.md says how to get them. "
+            f"spark.jars.packages={packages}, cause={cause}"
+        )
+        return InvalidJobError(msg)
+    if _MACHINE.search(printed):
+        msg = "Spark does not start, because this machine lacks something. Repair the cause, and start again."
+        return RetryableError(f"{msg} cause={cause}")
+    if _EXCEPTION.search(printed) or _COMPLAINT.search(printed):
+        msg = (
+            "Spark does not start with the settings of this job. Correct the one that the cause is about, under "
+            "`spark`, or remove it."
+        )
+        return InvalidJobError(f"{msg} cause={cause}")
+    return RetryableError(f"Spark does not start. `mixedmode doctor` looks at this machine. cause={cause}")
+
+
+def _printed_cause(text: str) -> str:
+    """The line of an output that says why: the innermost exception of the last stack trace, or a complaint."""
+    found = [match[1] for match in _EXCEPTION.finditer(text)] or [match[0] for match in _COMPLAINT.finditer(text)][:1]
+    return re.sub(r"\s+", " ", found[-1]).strip()[:400] if found else ""
+
+
+def _process() -> "subprocess.Popen[bytes] | None":
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    return getattr(gateway, "proc", None)
+
+
+def _output(log_folder: Path | None) -> IO[bytes]:
+    return tempfile.TemporaryFile() if log_folder is None else (log_folder / OUTPUT_FILE).open("w+b")
+
+
+def _text_of(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            opened.seek(max(0, file.stat().st_size - 65_536))
+            return opened.read().decode(errors="replace")
+    except OSError:
+        return ""

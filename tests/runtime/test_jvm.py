@@ -1,0 +1,210 @@
+"""Spark's JVM as a process: what a start that fails, and a process that has ended, look like. Without Spark."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException, PySparkRuntimeError
+
+from mixedmode.config import JobSpec
+from mixedmode.driver.run import RunOptions, run_job
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.runtime import jvm, plan, run
+from mixedmode.runtime.jvm import did_not_start
+from mixedmode.runtime.workers import Interpreter, check_workers, python_problem
+from mixedmode.spark.errors import errors_explained
+from tests.config.refusals import SMALLEST_JOB
+
+#: what calls have raised when their JVM was killed under them
+OF_A_DEAD_JVM = [
+    Py4JNetworkError("Answer from Java side is empty"),
+    Py4JError("An error occurred while calling o23.awaitTermination"),
+    ConnectionRefusedError(111, "Connection refused"),
+    ConnectionResetError(104, "Connection reset by peer"),
+    BrokenPipeError(32, "Broken pipe"),
+    EOFError(),
+    PySparkException("[STREAM_FAILED] Query terminated with exception: py4j.Py4JException: Error while sending"),
+    PySparkRuntimeError("SparkContext is stopped"),
+    TypeError("'JavaPackage' object is not callable"),
+    AttributeError("'NoneType' object has no attribute 'sc'"),
+]
+ENDED = "Spark's JVM has ended: it was killed, or ran out of memory. Nothing of the epoch under way was committed. "
+
+
+def process(*, has_ended: bool) -> Any:
+    def wait(timeout: float) -> int:
+        if not has_ended:
+            raise subprocess.TimeoutExpired([], timeout)
+        return -9
+
+    return SimpleNamespace(wait=wait)
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def call(*_arguments: object, **_named: object) -> Any:
+        raise error
+
+    return call
+
+
+@pytest.fixture
+def dead_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvm, "_process", lambda: process(has_ended=True))
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> JobSpec:
+    return JobSpec.model_validate({**SMALLEST_JOB, "execution": {"checkpointing": {"dir": str(tmp_path)}}})
+
+
+@pytest.mark.usefixtures("dead_jvm")
+@pytest.mark.parametrize("error", OF_A_DEAD_JVM, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("call", ["open_session", "check_workers", "analyse", "_Run"])
+def test_whatever_a_call_of_a_run_raises_of_a_dead_jvm_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, spec: JobSpec, call: str, error: BaseException
+) -> None:
+    for name in ("open_session", "check_workers", "analyse"):
+        monkeypatch.setattr(run, name, lambda *_arguments, **_named: SimpleNamespace())
+    monkeypatch.setattr(run, call, raising(error))
+
+    with pytest.raises(RetryableError) as caught:
+        run_job(spec, lambda *_path: "", RunOptions())
+
+    logs = Path(str(spec.execution.checkpointing.dir)) / "logs"
+    assert str(caught.value).startswith(ENDED)
+    assert str(caught.value).endswith(f" log={logs}/spark.log, output={logs}/spark.out")
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.usefixtures("dead_jvm")
+@pytest.mark.parametrize("error", OF_A_DEAD_JVM, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("call", ["open_session", "analyse", "cores"])
+def test_whatever_a_call_of_a_validation_raises_of_a_dead_jvm_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, spec: JobSpec, call: str, error: BaseException
+) -> None:
+    for name in ("open_session", "analyse", "_check_files"):
+        monkeypatch.setattr(plan, name, lambda *_arguments, **_named: SimpleNamespace(plan=None))
+    monkeypatch.setattr(plan, call, raising(error))
+
+    with pytest.raises(RetryableError) as caught:
+        plan.plan_job(spec, lambda *_path: "")
+
+    assert str(caught.value).startswith(ENDED)
+
+
+@pytest.mark.usefixtures("dead_jvm")
+def test_the_message_names_what_the_process_said_last(tmp_path: Path) -> None:
+    (tmp_path / "spark.out").write_text(
+        'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n\tat java.base/x.y(z:1)\n'
+    )
+
+    with pytest.raises(RetryableError) as caught, errors_explained(tmp_path / "spark.log"):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    assert "cause=java.lang.OutOfMemoryError: Java heap space, log=" in str(caught.value)
+
+
+def test_an_error_that_is_not_of_the_jvm_keeps_its_kind_while_the_jvm_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvm, "_process", lambda: process(has_ended=False))
+
+    with pytest.raises(ConnectionRefusedError), errors_explained("spark.log"):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+@pytest.mark.usefixtures("dead_jvm")
+def test_an_error_of_ours_stays_what_it_is_whatever_became_of_the_jvm() -> None:
+    with pytest.raises(InvalidJobError, match="no such column"), errors_explained("spark.log"):
+        raise InvalidJobError("no such column")  # noqa: EM101, TRY003
+
+
+@pytest.mark.parametrize(
+    ("printed", "kind", "cause"),
+    [
+        (
+            "NOTE: Picked up JDK_JAVA_OPTIONS: x\nInvalid maximum heap size: -Xmxabc\nError: Could not create the VM\n",
+            InvalidJobError,
+            "cause=Invalid maximum heap size: -Xmxabc",
+        ),
+        (
+            'Exception in thread "main" org.apache.spark.SparkException: Master must be local\n\tat a.b(c:1)\n',
+            InvalidJobError,
+            "cause=org.apache.spark.SparkException: Master must be local",
+        ),
+        (
+            "An error occurred.\n: java.lang.IllegalArgumentException: System memory is 3\n\tat a.b(c)\n",
+            InvalidJobError,
+            "cause=java.lang.IllegalArgumentException: System memory is 3",
+        ),
+        ("Error: Could not reserve enough space for object heap\n", RetryableError, "Could not reserve enough space"),
+        (
+            'Exception in thread "main" java.net.BindException: none\n',
+            RetryableError,
+            "BindException: none",
+        ),
+        ("", RetryableError, "cause=Spark printed nothing"),
+    ],
+)
+def test_a_start_that_fails_is_one_line_with_its_cause(printed: str, kind: type[MixedmodeError], cause: str) -> None:
+    error = did_not_start({}, printed)
+    assert type(error) is kind
+    assert cause in str(error)
+    assert "\n" not in str(error)
+
+
+def test_packages_that_cannot_be_had_are_named() -> None:
+    settings = {"spark.jars.packages": "a:b:1"}
+    error = did_not_start(
+        settings, "\t\t::          UNRESOLVED DEPENDENCIES         ::\njava.lang.RuntimeException: x\n"
+    )
+    assert isinstance(error, InvalidJobError)
+    assert "because it cannot get its packages" in str(error)
+    assert "spark.jars.packages=a:b:1" in str(error)
+
+
+OURS = Interpreter((3, 11), {"mixedmode": "1", "pyspark": "4.3.0", "numpy": "2.4"})
+
+
+@pytest.mark.parametrize(
+    ("theirs", "problem"),
+    [
+        (OURS, None),
+        (Interpreter((3, 11), {**OURS.packages, "numpy": "2.5"}), None),
+        (None, "it does not run"),
+        (Interpreter((3, 12), OURS.packages), "Spark needs the same version for both: 3.12 there, 3.11 here"),
+        (Interpreter((3, 11), {"pyspark": "4.3.0"}), "it lacks packages: mixedmode, numpy"),
+        (
+            Interpreter((3, 11), {**OURS.packages, "pyspark": "4.1.0"}),
+            "it has other versions of packages: pyspark 4.1.0 there, 4.3.0 here",
+        ),
+    ],
+)
+def test_the_python_of_the_tasks_is_compared_with_ours(theirs: Interpreter | None, problem: str | None) -> None:
+    assert python_problem(OURS, theirs) == problem
+
+
+def session_with(python: str, master: str = "local[2]") -> Any:
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec=python))
+
+
+def test_a_session_with_a_python_that_lacks_our_packages_is_refused_in_one_line(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys._base_executable} -I -S "$@"\n')  # type: ignore[attr-defined]
+    python.chmod(0o755)
+
+    with pytest.raises(InvalidJobError) as caught:
+        check_workers(session_with(str(python)))
+
+    assert "it lacks packages: mixedmode, pyspark, " in str(caught.value)
+    assert f"Set PYSPARK_PYTHON to {sys.executable} before the session is opened" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_session_with_our_own_python_and_one_on_a_cluster_are_not_asked() -> None:
+    check_workers(session_with(sys.executable))
+    check_workers(session_with("/nowhere/python", master="spark://head:7077"))
