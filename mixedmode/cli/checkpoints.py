@@ -4,7 +4,6 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -19,9 +18,10 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.checkpoint.verify import Verifier
 from mixedmode.cli.display import human_bytes
+from mixedmode.cli.display import watermark_text as time_text
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.state.lists import list_bytes
-from mixedmode.time import MAX_TIME_US, MIN_TIME_US
+from mixedmode.time import MIN_TIME_US
 
 _NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
 
@@ -165,11 +165,7 @@ def list_table(manifest: Manifest) -> Table:
 def watermark_text(manifest: Manifest) -> str:
     """The job's watermark as a time."""
     watermark_us = manifest.watermark_us
-    if watermark_us is None or watermark_us == MIN_TIME_US:
-        return "none"
-    if watermark_us == MAX_TIME_US:
-        return "end of input"
-    return str(np.datetime64(watermark_us // 1_000_000, "s")).replace("T", " ")  # datetime ends with the year 9999
+    return time_text(MIN_TIME_US if watermark_us is None else watermark_us).removesuffix(" UTC")
 
 
 def _offsets(text: str) -> str:

@@ -1,19 +1,23 @@
 """What a person sees while a job runs, and the summary at its end.
 
-On a terminal: a line for the epoch under way that keeps moving, and a line per committed epoch. Elsewhere (a log, CI):
-the lines per epoch only.
+On a terminal: a line for the epoch under way that keeps moving, with the time since it began, and a line per committed
+epoch. Elsewhere (a log, CI): the lines per epoch, and those of status_lines.py.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
+from mixedmode.cli.status_lines import StatusLines, ticking
+from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.events import (
     EpochCommitted,
@@ -26,7 +30,9 @@ from mixedmode.driver.events import (
     SparkLogRepaired,
     WentBack,
 )
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
+_WAITING = "waiting for new records"
 _DAMAGES_SHOWN = 5  # of one checkpoint; where one folder is gone, all of its files are
 _QUIET_EPOCHS = 200  # after so many live epochs only every tenth has a line of its own
 
@@ -89,10 +95,15 @@ class Totals:
 
 @dataclass
 class Display:
-    """An Observer that prints. `totals` are by (is_backlog), `flip` is set once a mixed job is live."""
+    """An Observer that prints. `totals` are by (is_backlog), `flip` is set once a mixed job is live.
+
+    `lines` are there where the console is no terminal.
+    """
 
     console: Console
     progress: Progress
+    lines: StatusLines | None = None
+    clock: Clock = field(default_factory=SystemClock)
     totals: dict[bool, Totals] = field(default_factory=lambda: {True: Totals(), False: Totals()})
     flip: Flipped | None = None
     went_back: WentBack | None = None
@@ -101,6 +112,7 @@ class Display:
 
     def __post_init__(self) -> None:
         self._is_over = False
+        self._starting_since: float | None = None
         self._task = self.progress.add_task("starting Spark", total=None)
 
     def on_phase(self, phase: Phase) -> None:
@@ -108,17 +120,22 @@ class Display:
         text = {
             "starting": "starting Spark",
             "catching up": "looking for what is there",
-            "live": "waiting for new records",
+            "live": _WAITING,
             "ended": "done",
             "over": "the input of this job has ended",
         }[phase]
         self._is_over = self._is_over or phase == "over"
-        self.progress.update(self._task, description=text)
+        if phase == "starting":
+            self._starting_since = self.clock.seconds()
+        elif self._starting_since is not None:
+            seconds, self._starting_since = self.clock.seconds() - self._starting_since, None
+            self.console.print(f"[bold]started[/]  Spark and the plan are ready after {seconds:.1f} s", highlight=False)
+        self._status(text, is_waiting=phase == "live")
 
     def on_epoch_started(self, event: EpochStarted) -> None:
         """See Observer."""
         kind = "backlog" if event.is_backlog else "live"
-        self.progress.update(self._task, description=f"epoch {event.epoch} ({kind}, {event.path} path)")
+        self._status(f"epoch {event.epoch} ({kind}, {event.path} path)", is_quiet=not event.is_backlog)
 
     def on_epoch_committed(self, event: EpochCommitted) -> None:
         """See Observer."""
@@ -126,13 +143,16 @@ class Display:
         self.last = event
         if event.epoch < _QUIET_EPOCHS or event.epoch % 10 == 0:
             self.console.print(_epoch_line(event), highlight=False)
-        self.progress.update(self._task, description="waiting for new records")
+        epochs = sum(total.epochs for total in self.totals.values())
+        records = sum(total.records for total in self.totals.values())
+        count = "1 epoch" if epochs == 1 else f"{epochs:,} epochs"
+        self._status(f"{_WAITING} ({count}, {records:,} records in this run)", is_waiting=True, is_quiet=True)
 
     def on_epoch_failed(self, event: EpochFailed) -> None:
         """See Observer."""
         times = f"{event.failures} of {event.tolerable} tolerable failures in a row"
-        self.console.print(f"[bold]failed[/]   epoch {event.epoch} is run again ({times})", highlight=False)
-        self.console.print(event.reason, highlight=False, markup=False, soft_wrap=True)
+        self._say("[bold]failed[/]   ", f"epoch {event.epoch} is run again ({times})")
+        self._say("", event.reason)
 
     def on_went_back(self, event: WentBack) -> None:
         """See Observer."""
@@ -168,8 +188,13 @@ class Display:
 
     def _say(self, heading: str, text: str) -> None:
         """A line that is not cut; its text may hold anything."""
-        self.console.print(heading, end="", highlight=False)
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(Text.from_markup(heading).append(text), highlight=False, soft_wrap=True)
+
+    def _status(self, text: str, *, is_waiting: bool = False, is_quiet: bool = False) -> None:
+        """What the job does now; the clock beside it begins anew."""
+        self.progress.reset(self._task, description=text)
+        if self.lines is not None:
+            self.lines.change(text, is_waiting=is_waiting, is_quiet=is_quiet)
 
     def on_flip(self, event: Flipped) -> None:
         """See Observer."""
@@ -180,13 +205,11 @@ class Display:
     def on_rescaled(self, event: Rescaled) -> None:
         """See Observer."""
         steps = ", ".join(f"{step.operator_id} {step.before} -> {step.now}" for step in event.steps)
-        self.console.print(f"[bold]rescale[/]  epoch {event.epoch:<5} subtasks of {steps}: ", highlight=False, end="")
-        self.console.print(event.reason, highlight=False, markup=False, soft_wrap=True)
+        self._say("[bold]rescale[/]  ", f"epoch {event.epoch:<5} subtasks of {steps}: {event.reason}")
 
     def on_rescale_ignored(self, reason: str) -> None:
         """See Observer."""
-        self.console.print("[bold]rescale[/]  ", highlight=False, end="")
-        self.console.print(reason, highlight=False, markup=False, soft_wrap=True)
+        self._say("[bold]rescale[/]  ", reason)
 
     def on_notice(self, text: str) -> None:
         """See Observer."""
@@ -215,7 +238,7 @@ class Display:
                 highlight=False,
             )
         self._print_misfits()
-        watermark = "none" if self.last.watermark_us is None else _instant(self.last.watermark_us)
+        watermark = watermark_text(self.last.watermark_us)
         state = human_bytes(self.last.state_bytes)
         self.console.print(
             f"last checkpoint {self.last.epoch}: state {state} in runs, watermark {watermark}", highlight=False
@@ -256,11 +279,32 @@ class Display:
 @contextmanager
 def screen(spec: JobSpec) -> Iterator[Display]:
     """A display for one run; the moving line goes away at the end."""
-    console = output_console()
+    console, clock = output_console(), SystemClock()
     console.print(f"[bold]{escape(spec.name)}[/]  {resolve_mode(spec).mode} mode", highlight=False)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield Display(console, progress)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with ExitStack() as stack:
+        progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        stack.enter_context(progress)
+        lines = None
+        if not console.is_terminal:
+            lines = StatusLines(lambda text: _say_now(console, text), clock)
+            stack.enter_context(ticking(lines))
+        yield Display(console, progress, lines, clock)
+
+
+def watermark_text(watermark_us: int | None) -> str:
+    """A watermark for reading. Python's datetime ends with the year 9999; event times do not."""
+    if watermark_us is None or watermark_us == MIN_TIME_US:
+        return "none"
+    if watermark_us == MAX_TIME_US:
+        return "end of input"
+    return str(np.datetime64(watermark_us // 1_000_000, "s")).replace("T", " ") + " UTC"
+
+
+def _say_now(console: Console, text: str) -> None:
+    """A line that is read while the job runs, so it does not wait in a buffer."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.file.flush()
 
 
 def _epoch_line(event: EpochCommitted) -> str:
@@ -277,7 +321,3 @@ def _epoch_line(event: EpochCommitted) -> str:
 
 def _clock(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S UTC")
-
-
-def _instant(at_us: int) -> str:
-    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

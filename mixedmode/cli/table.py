@@ -6,6 +6,7 @@ import pyarrow as pa
 from rich.console import Group
 from rich.table import Table
 
+from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.table import output_files, read_output
 
 _CELL_CHARACTERS = 40
@@ -31,7 +32,7 @@ def _shown(rows: pa.Table, total: int) -> Group:
             pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
         )
         table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
-    for row in rows.to_pylist():
+    for row in shown_rows(rows):
         table.add_row(*(_cell(value) for value in row.values()))
     return Group(table, count)
 

@@ -10,6 +10,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.sink import Show
 
 CONSOLE_ROWS = 20  # of one epoch; a person reads no more
@@ -84,5 +85,5 @@ def print_rows(rows: pa.Table, total: int, name: str) -> None:
     """Rows as lines of name=value on standard output, below the epoch and the name of the output ("": the main one)."""
     heading = f"epoch {rows.column(EPOCH_COLUMN)[0].as_py()}" + (f", {name}" if name else "")
     print(f"{heading}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else ""))  # noqa: T201
-    for row in rows.drop_columns([EPOCH_COLUMN]).to_pylist():
+    for row in shown_rows(rows.drop_columns([EPOCH_COLUMN])):
         print("  " + "  ".join(f"{name}={value}" for name, value in row.items()))  # noqa: T201

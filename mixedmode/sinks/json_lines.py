@@ -16,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.sinks.shown import only_times_of_python
+
 #: all that JSON wants escaped but quotation mark and backslash, and what `str.splitlines` takes for the end of a line
 _ESCAPED = {chr(code): f"\\u{code:04x}" for code in (*range(0x20), 0x85, 0x2028, 0x2029)}
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f\\x{85}\\x{2028}\\x{2029}]'
@@ -60,7 +62,8 @@ def _valid_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
         texts = column.cast(pa.string())
         if not pc.any(pc.match_substring(texts, "E")).as_py():  # a small number of many digits: 1E-10
             return _quoted(texts)
-    return pa.chunked_array([pa.array([_text(value) for value in column.to_pylist(maps_as_pydicts="strict")])])
+    with only_times_of_python("a nested value of the output"):
+        return pa.chunked_array([pa.array([_text(value) for value in column.to_pylist(maps_as_pydicts="strict")])])
 
 
 def _float_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from mixedmode.config.partitions import Partition
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
+from mixedmode.sinks.shown import only_times_of_python
 
 BUFFER_BYTES = 64 * 1024 * 1024  # of rows that wait for their file, per output of a subtask
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
@@ -114,7 +115,8 @@ class FolderRows:
         ends = np.cumsum(np.bincount(groups.codes, minlength=len(groups.first_row)))
         rows = table.drop_columns(self._left_out)
         for code, first in enumerate(groups.first_row):
-            folder = self._folder(tuple(column[int(first)].as_py() for column in cut))
+            with only_times_of_python("a column in partition-by"):
+                folder = self._folder(tuple(column[int(first)].as_py() for column in cut))
             # taken, not sliced: a slice would keep the whole table in memory for as long as the folder waits
             taken = rows.take(pa.array(order[0 if code == 0 else ends[code - 1] : ends[code]]))
             self._waiting.setdefault(folder, []).append(taken)

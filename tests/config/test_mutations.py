@@ -128,7 +128,7 @@ def places(value: Any, at: Place = ()) -> Iterator[Place]:
 @st.composite
 def mutated(draw: st.DrawFn) -> dict[str, Any]:
     """A valid job in which one to three things were changed."""
-    job = copy.deepcopy(draw(st.sampled_from(VALID)))
+    job: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(VALID)))
     for _ in range(draw(st.integers(1, 3))):
         *above, last = draw(st.sampled_from([place for place in places(job) if place]))
         around: Any = job

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +35,7 @@ from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.secrets import hidden
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.tables.batches import batches_of
 from mixedmode.sinks.tables.database import (
@@ -365,7 +366,7 @@ def _first_refused(
 
 
 def _shown(row: pa.Table) -> str:
-    values: dict[str, Any] = row.drop_columns([n for n in ("_op",) if n in row.column_names]).to_pylist()[0]
+    values = shown_rows(row.drop_columns([n for n in ("_op",) if n in row.column_names]))[0]
     texts = {name: str(value) if isinstance(value, int | float) else repr(value) for name, value in values.items()}
     return "{" + ", ".join(f"{name}: {text[:_SHOWN_MAX]}" for name, text in texts.items()) + "}"
 

@@ -1,0 +1,71 @@
+"""What a run says of its progress where standard output is no terminal: in a log, in CI.
+
+A line with the time for each change of phase, and further ones while nothing changes: every 10 s while an epoch is
+under way; while the job waits, at intervals that double up to 10 minutes, so that a quiet job does not fill its log.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from mixedmode.clock import Clock
+
+_FIRST_SECONDS = 10.0
+_WAITING_SECONDS_MAX = 600.0
+_TICK_SECONDS = 1.0
+
+
+class StatusLines:
+    """Prints with `say`. `change` is called by the job's thread, `tick` by one that does nothing else."""
+
+    def __init__(self, say: Callable[[str], None], clock: Clock) -> None:
+        self._say = say
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._text = ""
+        self._is_waiting = False
+        self._began = self._last = clock.seconds()
+        self._interval = _FIRST_SECONDS
+
+    def change(self, text: str, *, is_waiting: bool = False, is_quiet: bool = False) -> None:
+        """Begin something. A quiet one, such as an epoch of a second, has a line only once it takes long."""
+        with self._lock:
+            self._text, self._is_waiting = text, is_waiting
+            self._began = self._last = self._clock.seconds()
+            self._interval = _FIRST_SECONDS
+            if not is_quiet:
+                self._print(text)
+
+    def tick(self) -> None:
+        """Print a line if it is time for one."""
+        with self._lock:
+            now = self._clock.seconds()
+            if not self._text or now - self._last < self._interval:
+                return
+            self._last = now
+            if self._is_waiting:
+                self._interval = min(2 * self._interval, _WAITING_SECONDS_MAX)
+            self._print(f"{self._text}, for {now - self._began:.0f} s")
+
+    def _print(self, text: str) -> None:
+        at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+        self._say(f"{at:%Y-%m-%d %H:%M:%S} UTC  {text}")
+
+
+@contextmanager
+def ticking(lines: StatusLines) -> Iterator[None]:
+    """Call `tick` about once a second in this block, from a thread of its own."""
+    is_over = threading.Event()
+
+    def tick() -> None:
+        while not is_over.wait(_TICK_SECONDS):
+            lines.tick()
+
+    thread = threading.Thread(target=tick, name="status-lines", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

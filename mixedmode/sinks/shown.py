@@ -1,0 +1,50 @@
+"""Rows as Python values for a person, and what becomes of times that Python's datetime cannot hold.
+
+Spark's and Arrow's timestamps reach some 290,000 years either way, Python's datetime the years 1 to 9999.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from mixedmode.errors import InvalidJobError
+
+_NOT_SHOWN = "(a time beyond the years 1 to 9999)"
+
+
+def shown_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """`to_pylist`; times beyond Python's are text, as Arrow writes them."""
+    try:
+        return rows.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        columns = [_shown(column) for column in rows.columns]
+        return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+@contextmanager
+def only_times_of_python(what: str) -> Iterator[None]:
+    """Turn Arrow's refusal of such a time, in a place where the value has to be a datetime, into an InvalidJobError."""
+    try:
+        yield
+    except (OverflowError, ValueError) as error:
+        msg = (
+            f"{what} has a date or a time before the year 1 or after 9999, which cannot be written there. Filter such "
+            f"rows out in a sql step, or cast the column to bigint. cause={error}"
+        )
+        raise InvalidJobError(msg) from error
+
+
+def _shown(column: pa.ChunkedArray) -> list[Any]:
+    if pat.is_timestamp(column.type) or pat.is_date(column.type):
+        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+    return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return _NOT_SHOWN

@@ -1,0 +1,153 @@
+"""Progress on a terminal, and where standard output is none."""
+
+import io
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.cli.display import Display, watermark_text
+from mixedmode.cli.status_lines import StatusLines
+from mixedmode.driver.events import EpochCommitted, EpochStarted, Rescaled, StepRescaled
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
+
+
+@dataclass
+class HandClock:
+    """A clock that a test moves; it begins at 2026-01-01 00:00:00 UTC."""
+
+    at: float = 0.0
+    said: list[str] = field(default_factory=list)
+
+    def now_ms(self) -> int:
+        return 1_767_225_600_000 + int(self.at * 1000)
+
+    def seconds(self) -> float:
+        return self.at
+
+    def lines(self) -> StatusLines:
+        return StatusLines(self.said.append, self)
+
+    def pass_seconds(self, lines: StatusLines, seconds: int) -> None:
+        for _ in range(seconds):
+            self.at += 1
+            lines.tick()
+
+
+def committed(epoch: int, *, is_backlog: bool) -> EpochCommitted:
+    return EpochCommitted(
+        epoch=Epoch(epoch),
+        is_backlog=is_backlog,
+        path="sorted",
+        records=500,
+        rows_out=5,
+        pairs=5,
+        state_bytes=100,
+        spilled_runs=0,
+        migration_seconds=0.1,
+        watermark_us=None,
+        records_late=0,
+        records_ahead=0,
+        records_skipped=0,
+        seconds=2.0,
+    )
+
+
+def test_an_epoch_that_goes_on_has_a_line_every_ten_seconds() -> None:
+    clock = HandClock()
+    lines = clock.lines()
+    lines.change("epoch 0 (backlog, sorted path)")
+    clock.pass_seconds(lines, 25)
+    assert clock.said == [
+        "2026-01-01 00:00:00 UTC  epoch 0 (backlog, sorted path)",
+        "2026-01-01 00:00:10 UTC  epoch 0 (backlog, sorted path), for 10 s",
+        "2026-01-01 00:00:20 UTC  epoch 0 (backlog, sorted path), for 20 s",
+    ]
+
+
+def test_a_job_that_waits_for_a_day_has_lines_ever_further_apart_up_to_ten_minutes() -> None:
+    clock = HandClock()
+    lines = clock.lines()
+    lines.change("waiting", is_waiting=True)
+    clock.pass_seconds(lines, 86_400)
+    seconds = [int(line.rpartition("for ")[2].removesuffix(" s")) for line in clock.said[1:]]
+    gaps = [after - before for before, after in zip([0, *seconds], seconds, strict=False)]
+    assert gaps[:7] == [10, 20, 40, 80, 160, 320, 600]
+    assert set(gaps[6:]) == {600}
+
+
+def test_a_quiet_change_has_a_line_only_once_it_takes_long() -> None:
+    clock = HandClock()
+    lines = clock.lines()
+    for epoch in range(100):
+        lines.change(f"epoch {epoch}", is_quiet=True)
+        clock.pass_seconds(lines, 1)
+    assert clock.said == []
+    clock.pass_seconds(lines, 9)
+    assert clock.said == ["2026-01-01 00:01:49 UTC  epoch 99, for 10 s"]
+
+
+def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_epochs_are_not() -> None:
+    clock = HandClock()
+    console = Console(width=200, file=io.StringIO())
+    display = Display(console, Progress(console=console, disable=True), clock.lines(), clock)
+    display.on_phase("starting")
+    clock.at = 12.34
+    display.on_phase("catching up")
+    display.on_epoch_started(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+    clock.at = 14
+    display.on_epoch_committed(committed(0, is_backlog=True))
+    display.on_phase("live")
+    display.on_epoch_started(EpochStarted(Epoch(1), is_backlog=False, path="streaming"))
+    display.on_epoch_committed(committed(1, is_backlog=False))
+    clock.pass_seconds(display.lines, 10) if display.lines else None
+    assert clock.said == [
+        "2026-01-01 00:00:00 UTC  starting Spark",
+        "2026-01-01 00:00:12 UTC  looking for what is there",
+        "2026-01-01 00:00:12 UTC  epoch 0 (backlog, sorted path)",
+        "2026-01-01 00:00:14 UTC  waiting for new records",
+        "2026-01-01 00:00:24 UTC  waiting for new records (2 epochs, 1,000 records in this run), for 10 s",
+    ]
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().startswith("started  Spark and the plan are ready after 12.3 s\n")
+
+
+def test_on_a_terminal_the_clock_counts_what_is_under_way_and_not_the_program() -> None:
+    now = [0.0]
+    console = Console(width=100, file=io.StringIO(), force_terminal=True, _environ={"TERM": "xterm"})
+    columns = (TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    progress = Progress(*columns, console=console, transient=True, auto_refresh=False, get_time=lambda: now[0])
+    display = Display(console, progress)
+    display.on_phase("starting")
+    now[0] = 100.0
+    display.on_epoch_started(EpochStarted(Epoch(7), is_backlog=True, path="sorted"))
+    now[0] = 103.0
+    (task,) = progress.tasks
+    assert (task.description, task.elapsed) == ("epoch 7 (backlog, sorted path)", 3.0)
+
+
+def test_lines_made_of_two_parts_stay_whole_while_a_moving_line_is_drawn() -> None:
+    file = io.StringIO()
+    console = Console(width=120, file=file, force_terminal=True, color_system=None, _environ={"TERM": "xterm"})
+    with Progress(console=console, transient=True, auto_refresh=False) as progress:
+        display = Display(console, progress)
+        progress.refresh()
+        steps = (StepRescaled("by_key", 2, 4),)
+        display.on_rescaled(Rescaled(Epoch(7), steps, "asked for with `mixedmode rescale` [now]"))
+        display.on_rescale_ignored("it is [old]")
+    said = file.getvalue()
+    assert "rescale  epoch 7     subtasks of by_key 2 -> 4: asked for with `mixedmode rescale` [now]\n" in said
+    assert "rescale  it is [old]\n" in said
+
+
+def test_watermarks_beyond_pythons_years_are_shown() -> None:
+    shown = {
+        None: "none",
+        MIN_TIME_US: "none",
+        MAX_TIME_US: "end of input",
+        1_000_000: "1970-01-01 00:00:01 UTC",
+        253_402_300_800_000_000: "10000-01-01 00:00:00 UTC",
+        -62_135_596_800_000_001: "0000-12-31 23:59:59 UTC",
+    }
+    assert {watermark: watermark_text(watermark) for watermark in shown} == shown

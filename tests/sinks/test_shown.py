@@ -1,0 +1,56 @@
+"""Times that Arrow can hold and Python's datetime cannot, wherever rows become Python values."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mixedmode.cli.table import _shown as table_shown
+from mixedmode.config.partitions import parse_partition
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.console import print_rows
+from mixedmode.sinks.files import EPOCH_COLUMN
+from mixedmode.sinks.json_lines import json_lines
+from mixedmode.sinks.partitions import FolderRows
+from mixedmode.sinks.shown import shown_rows
+
+YEAR_10000_US = 253_402_300_800_000_000
+TYPES: dict[str, tuple[pa.DataType, Any]] = {
+    "instant": (pa.timestamp("us", "UTC"), YEAR_10000_US),
+    "local": (pa.timestamp("us"), -2 * YEAR_10000_US),
+    "date": (pa.date32(), 3_000_000),
+}
+
+
+def rows(name: str, *, nested: bool = False) -> pa.Table:
+    kind, value = TYPES[name]
+    column = pa.array([value, None, 0], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    if nested:
+        column = pa.StructArray.from_arrays([column], names=["inner"])
+    return pa.table({"at": column, EPOCH_COLUMN: pa.array([7, 7, 7])})
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("name", TYPES)
+def test_rows_are_shown_to_a_person(name: str, nested: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(rows(name, nested=nested), 3, "")
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 4
+    years = {"instant": "10000-01-01", "local": "-", "date": "10183-"}
+    assert ("(a time beyond" if nested else years[name]) in printed[1]
+    assert [row[EPOCH_COLUMN] for row in shown_rows(rows(name, nested=nested))] == [7, 7, 7]
+    assert table_shown(rows(name, nested=nested), 3) is not None
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_json_writes_a_time_as_text_and_refuses_one_in_a_nested_value(name: str) -> None:
+    assert b"".join(map(bytes, json_lines(rows(name)))).count(b"\n") == 3
+    with pytest.raises(InvalidJobError, match="before the year 1 or after 9999, which cannot be written there"):
+        json_lines(rows(name, nested=True))
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_folder_is_not_named_by_such_a_time(name: str) -> None:
+    folders = FolderRows([parse_partition("at")])
+    with pytest.raises(InvalidJobError, match="a column in partition-by has a date or a time before the year 1"):
+        list(folders.add(rows(name)))
