@@ -1,21 +1,44 @@
-"""What an installation brings: one top-level package, whose operators are the folder at the top of the repository."""
+"""The command that adds an extra, by how mixedmode was installed."""
 
-import subprocess
-import sys
-from pathlib import Path
+import importlib.metadata
+import json
+from typing import Any
 
-import mixedmode.operators
+import pytest
 
-ROOT = Path(__file__).parents[1]
+from mixedmode.installed import command_for, install_command
 
-
-def test_the_operators_of_the_package_are_those_at_the_top_of_the_repository() -> None:
-    assert Path(mixedmode.operators.__file__).resolve() == ROOT / "operators" / "__init__.py"
+COMMIT = "0123abcd"
 
 
-def test_modules_of_a_user_do_not_stand_in_for_ours(tmp_path: Path) -> None:
-    for name in ("operators", "bench", "tests", "config", "state", "job"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('the module of the user was imported')\n")
-    code = "import mixedmode.cli.app, mixedmode.operators.aggregate, mixedmode.driver.run, mixedmode.job"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize(
+    ("noted", "command"),
+    [
+        (None, "py -m pip install 'mixedmode[postgres]'"),
+        (
+            {"url": "file:///src/mixed%20mode", "dir_info": {"editable": True}},
+            "py -m pip install -e '/src/mixed mode[postgres]'",
+        ),
+        ({"url": "file:///src/mixedmode", "dir_info": {}}, "py -m pip install '/src/mixedmode[postgres]'"),
+        (
+            {"url": "file:///wheels/mixedmode-0.1-py3-none-any.whl", "archive_info": {}},
+            "py -m pip install 'mixedmode[postgres] @ file:///wheels/mixedmode-0.1-py3-none-any.whl'",
+        ),
+        (
+            {"url": "https://host/mixedmode.git", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
+            f"py -m pip install 'mixedmode[postgres] @ git+https://host/mixedmode.git@{COMMIT}'",
+        ),
+    ],
+)
+def test_the_command_names_what_was_installed(noted: dict[str, Any] | None, command: str) -> None:
+    assert command_for("postgres", None if noted is None else json.dumps(noted), "py") == command
+
+
+def test_a_program_that_runs_from_its_sources_names_their_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    command = install_command("postgres")
+    assert " -m pip install -e " in command
+    assert "[postgres]" in command
