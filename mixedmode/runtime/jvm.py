@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,6 +60,20 @@ def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
             output.seek(0)
             raise did_not_start(settings, output.read().decode(errors="replace") or str(error)) from error
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # takes the place of PySpark's own start
+
+
+def hush_accumulators(context: SparkContext) -> None:
+    """Keep PySpark's server for counters from printing a stack trace when the JVM hangs up on it."""
+    server: Any = context._accumulatorServer  # noqa: SLF001  # it has no setting for this
+    if "handle_error" in vars(server):  # done, for this session
+        return
+    tell = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), LOST_CONNECTION):
+            tell(request, address)
+
+    server.handle_error = handle_error
 
 
 def has_ended(error: BaseException | None = None) -> bool:

@@ -22,7 +22,7 @@ from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.jvm import did_not_start, ended_message, has_ended, start_jvm
+from mixedmode.runtime.jvm import did_not_start, ended_message, has_ended, hush_accumulators, start_jvm
 from mixedmode.spark.packages import connector_settings
 
 #: defaults; the job's own `spark` section goes over them
@@ -90,12 +90,14 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     with _own_interrupt_handler():
         try:
             start_jvm(settings, log_folder)
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
             log = None if log_folder is None else log_folder / LOG_FILE
             raise (
                 ended_message(log or "not kept") if has_ended(error) else did_not_start(settings, str(error))
             ) from error
+    hush_accumulators(session.sparkContext)
+    return session
 
 
 def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Spark's JVM as a process: what a start that fails, and a process that has ended, look like. Without Spark."""
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException, PySparkRuntimeError
 
+from mixedmode.cli.messages import errors_as_messages
 from mixedmode.config import JobSpec
 from mixedmode.driver.run import RunOptions, run_job
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
@@ -89,7 +91,7 @@ def test_whatever_a_call_of_a_validation_raises_of_a_dead_jvm_is_one_message(
     monkeypatch: pytest.MonkeyPatch, spec: JobSpec, call: str, error: BaseException
 ) -> None:
     for name in ("open_session", "analyse", "_check_files"):
-        monkeypatch.setattr(plan, name, lambda *_arguments, **_named: SimpleNamespace(plan=None))
+        monkeypatch.setattr(plan, name, lambda *_arguments, **_named: SimpleNamespace(plan=SimpleNamespace()))
     monkeypatch.setattr(plan, call, raising(error))
 
     with pytest.raises(RetryableError) as caught:
@@ -208,3 +210,30 @@ def test_a_session_with_a_python_that_lacks_our_packages_is_refused_in_one_line(
 def test_a_session_with_our_own_python_and_one_on_a_cluster_are_not_asked() -> None:
     check_workers(session_with(sys.executable))
     check_workers(session_with("/nowhere/python", master="spark://head:7077"))
+
+
+def test_the_server_for_counters_says_nothing_of_a_jvm_that_hangs_up_and_tells_of_the_rest() -> None:
+    told: list[str] = []
+    server_type = type("Server", (), {"handle_error": lambda _self, *_given: told.append(str(sys.exception()))})
+    server = server_type()
+    context: Any = SimpleNamespace(_accumulatorServer=server)
+    jvm.hush_accumulators(context)
+    jvm.hush_accumulators(context)
+    for error in (ConnectionResetError("hung up"), EOFError("cut"), ValueError("a defect")):
+        try:
+            raise error
+        except (OSError, EOFError, ValueError):
+            server.handle_error("request", "address")
+    assert told == ["a defect"]
+
+
+def test_what_py4j_logs_stays_out_of_the_screen_and_other_warnings_do_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    with errors_as_messages():
+        (handler,) = root.handlers
+        for place in ("/lib/py4j/java_gateway.py", "/job/functions.py"):
+            handler.handle(logging.LogRecord("root", logging.ERROR, place, 1, f"said in {place}", None, None))
+    assert capsys.readouterr().err == "said in /job/functions.py\n"

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException
 
-from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError
+from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.spark.errors import explained
 
 QUERY = "\n=== Streaming Query ===\nIdentifier: [id = 03865627, runId = e56be0ff]\nCurrent Available Offsets: {}"
@@ -41,3 +41,40 @@ def test_a_record_that_does_not_parse_is_still_the_inputs_fault() -> None:
         "Malformed records are detected in record parsing: [null]\n at [Source: x\n MALFORMED_RECORD_IN_PARSING"
     )
     assert isinstance(error, InvalidJobError)
+
+
+READING = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a%20b.json.gz.  SQLSTATE: KD001\n"
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.io.EOFException: Unexpected end of input stream",
+        "java.util.zip.ZipException: invalid stored block lengths",
+        "java.io.IOException: incorrect header check",
+        "java.io.IOException: not a gzip file",
+        "org.apache.parquet.io.ParquetDecodingException: could not read page",
+    ],
+)
+def test_a_damaged_file_of_a_source_is_named_and_is_for_a_person_to_replace(cause: str) -> None:
+    error = told(f"Job aborted.\n{READING}\tat a.b(c:1)\nCaused by: {cause}\n\tat d.e(f:2)\n")
+    assert isinstance(error, InvalidJobError)
+    assert "a file of a source cannot be read: it is damaged or cut short" in str(error)
+    assert "file=file:///in/a%20b.json.gz, cause=" in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("java.io.FileNotFoundException: /x (Too many open files)", RetryableError, "`ulimit -n 4096`"),
+        ("[PYTHON_VERSION_MISMATCH] Python 3.12 in worker, 3.11 in driver", InvalidJobError, "another version"),
+        ("ModuleNotFoundError: No module named 'mixedmode'", InvalidJobError, "without our packages"),
+        ("[INVALID_CONF_VALUE.X] The value 'abc' in the config \"x\" SQLSTATE: 22022", InvalidJobError, "a setting"),
+    ],
+)
+def test_what_is_wrong_around_a_job_is_one_line(text: str, kind: type[MixedmodeError], said: str) -> None:
+    error = explained(PySparkException(text), log_file="/c/logs/spark.log")
+    assert type(error) is kind
+    assert said in str(error)
+    assert "\n" not in str(error)
