@@ -32,7 +32,7 @@ from mixedmode.config.calls import is_column
 from mixedmode.config.drift import Drift
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.job.fingerprint import step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator, argument_name
@@ -51,6 +51,7 @@ from mixedmode.plan.stages import (
     dead_letter_output,
 )
 from mixedmode.runtime.source_rows import columns_of_source
+from mixedmode.runtime.reach import collecting, raise_all
 from mixedmode.sources import Admission, OpenSource, open_source
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.errors import refused
@@ -71,13 +72,27 @@ class Analysis:
 
 
 def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
-    """The plan of a job. Raises InvalidJobError with the place and what Spark says about it."""
+    """The plan of a job. Raises InvalidJobError with every place that is wrong, as far as they do not follow from each
+    other, and what Spark says about it.
+    """
     check_session(session, spec.spark)
-    sources = {
-        name: open_source(session, source, where=where("sources", name)) for name, source in spec.sources.items()
-    }
-    event_times = _event_times(spec, {name: source.schema for name, source in sources.items()}, where)
-    return Analysis(_Chain(session, spec, sources, event_times, where).plan(), sources)
+    found: list[MixedmodeError] = []
+    sources: dict[str, OpenSource] = {}
+    event_times: dict[str, str] = {}
+    for name, source in spec.sources.items():
+        with collecting(found):
+            sources[name] = open_source(session, source, where=where("sources", name))
+            event_times |= _event_times(spec, {name: sources[name].schema}, where)
+    analysis = None
+    if len(sources) == len(spec.sources):
+        of_steps: list[MixedmodeError] = []
+        with collecting(of_steps):
+            analysis = Analysis(_Chain(session, spec, sources, event_times, where).plan(), sources)
+        # without its event time, what a keyed step says may only follow from that
+        found += [error for error in of_steps if not found or "].sql: " in str(error)]
+    raise_all(found)
+    assert analysis is not None, spec.name
+    return analysis
 
 
 class _Chain:
@@ -287,7 +302,8 @@ def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
 
 def _event_times(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:
     found = {}
-    for name, source in spec.sources.items():
+    for name in schemas:
+        source = spec.sources[name]
         if source.event_time is None:
             continue
         place = where("sources", name, "event-time")

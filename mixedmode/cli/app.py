@@ -37,6 +37,24 @@ Overrides = Annotated[
 ABORTED = 130
 
 
+def _print_version(is_wanted: bool) -> None:  # noqa: FBT001  # typer calls it
+    if is_wanted:
+        from importlib.metadata import version
+
+        screen_print(f"mixedmode {version('mixedmode')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version, and exit.")
+    ] = False,
+) -> None:
+    """Backfill, then live: one stateful job over history and live data, on Spark."""
+    del version
+
+
 @app.command()
 def run(
     job: JobFile,
@@ -65,7 +83,13 @@ def run(
 
 
 @app.command()
-def validate(job: JobFile, overrides: Overrides = None) -> None:
+def validate(
+    job: JobFile,
+    overrides: Overrides = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also ask Kafka for its topics, and databases for a login.")
+    ] = False,
+) -> None:
     """Check a job file, its SQL and its columns, without running anything."""
     with errors_as_messages():
         from mixedmode.config import load_job
@@ -74,7 +98,7 @@ def validate(job: JobFile, overrides: Overrides = None) -> None:
         require_environment([])
         from mixedmode.driver.planning import plan_job
 
-        planned = plan_job(loaded.spec, loaded.where)
+        planned = plan_job(loaded.spec, loaded.where, connects=connect)
         columns = ", ".join(f"{field.name} {field.type}" for field in planned.plan.output_fields)
         screen_print(f"{job} is valid. Result: {columns}")
 

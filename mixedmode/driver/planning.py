@@ -8,6 +8,7 @@ from mixedmode.driver.run import output_schemas
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import MAIN, JobPlan
+from mixedmode.runtime.reach import collecting, connection_problems, library_problems, raise_all
 from mixedmode.sinks.file_sink import columns_problem, file_layout
 from mixedmode.sinks.files import SinkTask
 from mixedmode.spark.errors import errors_explained
@@ -22,12 +23,22 @@ class PlannedJob:
     cores: int
 
 
-def plan_job(spec: JobSpec, where: Where) -> PlannedJob:
-    """Checks everything that can be checked before data is read. Raises InvalidJobError with the place."""
+def plan_job(spec: JobSpec, where: Where, *, connects: bool = False) -> PlannedJob:
+    """Check everything that can be checked before data is read; `connects`: also topics and databases.
+
+    Raises an error with the place of each problem.
+    """
     with errors_explained("not kept"):
         session = open_session(spec)
-        plan = analyse(session, spec, where).plan
-        _check_files(spec, plan, where)
+        found = library_problems(spec, where)
+        plan = None
+        with collecting(found):
+            plan = analyse(session, spec, where).plan
+            _check_files(spec, plan, where)
+        if connects:
+            found += connection_problems(session, spec, where)
+        raise_all(found)
+        assert plan is not None, spec.name
         return PlannedJob(plan, cores(session))
 
 

@@ -34,6 +34,7 @@ from mixedmode.executor.spark import EpochTask, run_stages
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import LATE, MAIN, JobPlan, dead_letter_output
 from mixedmode.runtime.backlogs import SourceBacklogs
+from mixedmode.runtime.reach import connection_problems, library_problems, raise_all
 from mixedmode.runtime.workers import check_workers
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 from mixedmode.spark.errors import errors_explained
@@ -71,6 +72,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         session = options.session or open_session(spec, log_folder=log_folder)
         check_workers(session)
         analysis = analyse(session, spec, where)
+        raise_all(library_problems(spec, where) or connection_problems(session, spec, where))
         run = _Run(session, spec, analysis, options)
         if run.policy.mode == "batch":
             run.run_batch()

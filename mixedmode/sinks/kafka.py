@@ -36,7 +36,7 @@ from mixedmode.spark.kafka_errors import kafka_problem, without_connector
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
 _NONE = Epoch(-1)
 #: how long a topic is looked for at the start; a client's default is a minute, several times
-_PATIENCE = {
+TOPIC_PATIENCE = {
     "kafka.default.api.timeout.ms": "15000",
     "kafka.request.timeout.ms": "10000",
     "fetchOffset.numRetries": "1",
@@ -151,8 +151,8 @@ class KafkaSink:
 
     def _check_topic(self) -> None:
         options = {**self._options(), "subscribe": self._sink.topic}
-        if not options.keys() & _PATIENCE.keys():  # they depend on each other
-            options |= _PATIENCE
+        if not options.keys() & TOPIC_PATIENCE.keys():  # they depend on each other
+            options |= TOPIC_PATIENCE
         try:
             # planning asks the broker for the topic's partitions; no record is read
             self._context.session.read.format("kafka").options(**options).load().rdd.getNumPartitions()

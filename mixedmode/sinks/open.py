@@ -11,6 +11,7 @@ from mixedmode.config import (
     TableSinkSpec,
 )
 from mixedmode.errors import InvalidJobError
+from mixedmode.installed import install_command
 from mixedmode.sinks.console import ConsoleSink
 from mixedmode.sinks.custom import CustomSinkWriter
 from mixedmode.sinks.file_sink import FileSink, file_layout
@@ -44,13 +45,14 @@ def open_sink(sink: SinkSpec, context: SinkContext) -> Sink:
 
             return KafkaSink(sink, context)
         case PostgresSinkSpec():
-            return TableSink(_postgres_table(sink), context, create=sink.create)
+            return TableSink(postgres_table(sink), context, create=sink.create)
         case SqliteSinkSpec():
             return TableSink(SqliteTable(sink.path, sink.table, sink.place), context, create=sink.create)
     raise AssertionError(sink)
 
 
-def _postgres_table(sink: PostgresSinkSpec) -> Database:
+def postgres_table(sink: PostgresSinkSpec) -> Database:
+    """The table of an output. Raises InvalidJobError if the library for it is not installed."""
     try:
         from mixedmode.sinks.tables.postgres import PostgresTable  # noqa: PLC0415 - only a job that writes to it needs it
     except ModuleNotFoundError as error:
@@ -58,7 +60,7 @@ def _postgres_table(sink: PostgresSinkSpec) -> Database:
             raise
         msg = (
             "a job that writes to PostgreSQL needs the library psycopg, which is not installed. Install it: "
-            f"pip install 'mixedmode[postgres]'. sink={sink.place}"
+            f"{install_command('postgres')}. sink={sink.place}"
         )
         raise InvalidJobError(msg) from error
     return PostgresTable(sink.url, sink.table_schema, sink.table, sink.place)

@@ -465,3 +465,17 @@ def test_a_refused_query_is_not_printed_by_spark_itself(
 ) -> None:
     refusal(spark, job(folder).sql("SELECT kk FROM t"))
     assert capfd.readouterr().err == ""
+
+
+def test_mistakes_that_do_not_follow_from_each_other_are_one_report(spark: SparkSession, folder: Path) -> None:
+    typo = Source.json(folder / "in", schema="a strng")
+    time_typo = Source.parquet(folder / "in", schema=DDL, event_time="att")
+    elsewhere = Source.parquet(folder / "in", schema=DDL, event_time="v")
+    lines = refusal(spark, job(folder, typo, u=time_typo, w=elsewhere).sql("SELECT * FROM t")).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "sources.t",
+        "sources.u.event-time",
+        "sources.w.event-time",
+    ]
+    lines = refusal(spark, job(folder, time_typo).sql("SELECT nothing FROM t")).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["sources.t.event-time", "steps[0].sql"]

@@ -1,0 +1,118 @@
+"""Whether what a job names outside is there: topics of Kafka, databases of PostgreSQL, and the library for them.
+
+Asked before anything is claimed or committed, and of all of them, so that one report has every problem.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from mixedmode.config import JobSpec, KafkaSinkSpec, KafkaSourceSpec, PostgresSinkSpec
+from mixedmode.config.document import Path
+from mixedmode.config.history import HistoryAndLiveSpec
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.secrets import hidden, resolve, resolve_all
+from mixedmode.sinks.kafka import TOPIC_PATIENCE
+from mixedmode.sinks.open import postgres_table
+from mixedmode.sinks.tables.database import Database, LostConnectionError
+from mixedmode.spark.kafka_errors import kafka_problem, without_connector
+
+#: how PostgreSQL refuses a login; the server answers, so repeating would not help
+_REFUSED_LOGIN = re.compile(
+    r"password authentication failed|no password supplied|role \S+ does not exist|database \S+ does not exist"
+    r"|no pg_hba\.conf entry|is not permitted to log in|permission denied for database"
+)
+
+
+@contextmanager
+def collecting(found: list[MixedmodeError], *, where: str = "") -> Iterator[None]:
+    """Put an error of ours into `found` instead of raising it, its text after `where`."""
+    try:
+        yield
+    except MixedmodeError as error:
+        text = str(error)
+        found.append(type(error)(f"{where}: {text}") if where and not text.startswith(where) else error)
+
+
+def raise_all(found: Sequence[MixedmodeError]) -> None:
+    """Raise one error with all texts, a line each; what has to be corrected counts before what may be repeated."""
+    if not found:
+        return
+    if len(found) == 1:
+        raise found[0]
+    kind = next((type(error) for error in found if isinstance(error, InvalidJobError)), type(found[0]))
+    raise kind("\n".join(dict.fromkeys(map(str, found)))) from found[0]
+
+
+def library_problems(spec: JobSpec, where: Where) -> list[MixedmodeError]:
+    """A problem for each output whose library is not installed."""
+    found: list[MixedmodeError] = []
+    for path, sink in spec.sinks.items():
+        if isinstance(sink, PostgresSinkSpec):
+            with collecting(found, where=where(*path)):
+                postgres_table(sink)
+    return found
+
+
+def connection_problems(session: SparkSession, spec: JobSpec, where: Where) -> list[MixedmodeError]:
+    """A problem for each topic and database that is not there, cannot be reached, or refuses the job's user."""
+    found: list[MixedmodeError] = []
+    for path, source in _kafka_sources(spec):
+        topics = {"subscribePattern": source.topic_pattern} if source.topic_pattern else None
+        topics = topics or {"subscribe": ",".join(source.topics)}
+        with collecting(found, where=where(*path)):
+            _ask_kafka(session, source.bootstrap_servers, source.options, topics)
+    for path, sink in spec.sinks.items():
+        if isinstance(sink, KafkaSinkSpec):
+            with collecting(found, where=where(*path)):
+                _ask_kafka(session, sink.bootstrap_servers, sink.options, {"subscribe": sink.topic})
+        if isinstance(sink, PostgresSinkSpec):
+            with collecting(found, where=where(*path)):
+                ask_database(postgres_table(sink))
+    return found
+
+
+def ask_database(database: Database) -> None:
+    """Log in, and out again. Raises InvalidJobError if the login is refused, RetryableError if nobody answers."""
+    try:
+        with database.transaction():
+            pass
+    except LostConnectionError as error:
+        cause = hidden(str(error))
+        if _REFUSED_LOGIN.search(cause):
+            msg = (
+                "the database refuses this login. Correct user, password or database in `url`. "
+                f"cause={cause}, table={database.place}"
+            )
+            raise InvalidJobError(msg) from error
+        msg = (
+            "the database cannot be reached. See that it runs, and that host and port in `url` are right; then start "
+            f"again. cause={cause}, table={database.place}"
+        )
+        raise RetryableError(msg) from error
+
+
+def _kafka_sources(spec: JobSpec) -> Iterator[tuple[Path, KafkaSourceSpec]]:
+    for name, source in spec.sources.items():
+        if isinstance(source, KafkaSourceSpec):
+            yield ("sources", name), source
+        if isinstance(source, HistoryAndLiveSpec) and isinstance(source.live, KafkaSourceSpec):
+            yield ("sources", name, "live"), source.live
+
+
+def _ask_kafka(session: SparkSession, servers: str, given: Mapping[str, str], topics: Mapping[str, str]) -> None:
+    options = {"kafka.bootstrap.servers": resolve(servers), **resolve_all(given), **topics}
+    if not options.keys() & TOPIC_PATIENCE.keys():  # they depend on each other
+        options |= TOPIC_PATIENCE
+    try:
+        # planning asks the brokers for the partitions; no record is read
+        session.read.format("kafka").options(**options).load().rdd.getNumPartitions()
+    except PySparkException as error:
+        named = ", ".join(topics.values())
+        found = kafka_problem(str(error)) or without_connector(f"topic {named}", error)
+        text = str(found)
+        raise type(found)(hidden(text if named in text else f"{text}, topic={named}")) from error

@@ -1,0 +1,43 @@
+"""Spark's JVM is killed under a run, at several moments: one message, 1, and the next start goes on."""
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.faults.jobs import FaultJob
+from tests.faults.processes import Driver, finished, running
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+
+def kill_jvm(driver: Driver) -> None:
+    """Kill the JVM that the driver has started."""
+    children = psutil.Process(driver.process.pid).children()
+    (jvm,) = [child for child in children if "java" in child.name()]
+    jvm.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "moment", ["looking for what is there", "epoch 0 (backlog, sorted path)", "waiting for new records"]
+)
+def test_a_jvm_that_is_killed_is_one_message_and_the_next_start_goes_on(
+    scratch_folder: Path, tmp_path: Path, moment: str
+) -> None:
+    del scratch_folder
+    job = FaultJob(tmp_path / "a folder")
+    job.add("history", 400)
+    with running("run", job.file) as driver:
+        driver.read_until(moment)
+        kill_jvm(driver)
+        code, _, errors = driver.wait()
+    logs = job.checkpoints / "logs"
+    lines = errors.splitlines()
+    assert (code, lines[0]) == (1, "error RetryableError"), errors
+    assert lines[1].startswith("Spark's JVM has ended: it was killed, or ran out of memory. ")
+    assert lines[1].endswith(f"log={logs}/spark.log, output={logs}/spark.out")
+    assert len(lines) == 2, "one message"
+
+    assert finished("run", job.file, "--until-idle")[0] == 0
+    job.check()
