@@ -35,7 +35,7 @@ ONLY_FROM = {
 # The layers, lowest first: a module imports from its own layer and from those below. What shares a line is one layer.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("clock", "durations", "secrets", "profile", "crash_points"),
+    ("changes", "clock", "crash_points", "durations", "installed", "profile", "secrets"),
     ("keys",),
     ("sort", "time"),
     ("checkpoint",),

@@ -17,6 +17,8 @@ from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
 from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.plan import Node
+from mixedmode.analysis.problems import collecting, raise_all
+from mixedmode.analysis.source_rows import columns_of_source
 from mixedmode.analysis.sql_checks import check_keys_kept, check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
     FileSourceSpec,
@@ -33,11 +35,11 @@ from mixedmode.config.drift import Drift
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.job.fingerprint import step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator, argument_name
 from mixedmode.operators.interface import TIME_COLUMN
 from mixedmode.plan.explain_steps import goes_by_time
+from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import (
     DEAD_LETTER,
@@ -50,8 +52,6 @@ from mixedmode.plan.stages import (
     SqlText,
     dead_letter_output,
 )
-from mixedmode.runtime.source_rows import columns_of_source
-from mixedmode.runtime.reach import collecting, raise_all
 from mixedmode.sources import Admission, OpenSource, open_source
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.errors import refused

@@ -14,10 +14,10 @@ from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
 from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
 from mixedmode.plan.stages import KeyedStage, SqlText
 from mixedmode.sinks import EPOCH_COLUMN

@@ -29,8 +29,8 @@ from mixedmode.checkpoint.gc import Collected
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import decode_as, decode_manifest, encode_as
-from mixedmode.checkpoint.source_log import ends_of
 from mixedmode.checkpoint.private_folder import is_private, keep_private
+from mixedmode.checkpoint.source_log import ends_of
 from mixedmode.checkpoint.spark_log import entry_problem, files_up_to, source_entries_read
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, JobIdentity, Manifest, RunFile

@@ -48,7 +48,7 @@ Redistribution = Literal["split", "union"] | None
 class JobIdentity:
     """What must stay the same for stored state to be readable.
 
-    `operators` is {operator id: fingerprint}; a fingerprint is JSON (mixedmode/job/fingerprint.py).
+    `operators` is {operator id: fingerprint}; a fingerprint is JSON (mixedmode/plan/fingerprint.py).
     """
 
     name: str

@@ -24,7 +24,8 @@ from mixedmode.config.document import Path, path_text
 from mixedmode.config.files import FileSourceSpec
 from mixedmode.config.globs import InputPath, alternatives, input_path
 from mixedmode.config.history import HistoryAndLiveSpec
-from mixedmode.config.kafka import KafkaSinkSpec, KafkaSourceSpec
+from mixedmode.config.kafka import KafkaSourceSpec
+from mixedmode.config.kafka_sink import KafkaSinkSpec
 from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec

@@ -3,7 +3,7 @@
 Spark passes over an option that it does not know, and reads an unknown `mode` as PERMISSIVE, which turns records that
 do not parse into NULLs. So a typing error in an option would change data without a message. Here it is refused.
 
-Invariants (tests/config/test_reader_options.py, tests/runtime/test_reader_options.py):
+Invariants (tests/config/test_reader_options.py, tests/sources/test_reader_options.py):
   I1  every option that Spark's readers of CSV, JSON and Parquet list is known, or refused with a reason
   I2  no option and no setting of Spark lets a job lose records, unless the job file says `mode: PERMISSIVE`
 """

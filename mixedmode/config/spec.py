@@ -29,8 +29,8 @@ from mixedmode.config.execution import (
     StateSpec,
 )
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text, refusal
-from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
+from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
 

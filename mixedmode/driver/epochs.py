@@ -36,18 +36,18 @@ from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceLog, S
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
+from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings, run_stages
 from mixedmode.plan.stages import JobPlan
 from mixedmode.profile import Profile, add_seconds
-from mixedmode.runtime.backlogs import SourceBacklogs
-from mixedmode.runtime.jvm import has_ended
 from mixedmode.sinks import Sinks
 from mixedmode.spark.deadline import deadline
 from mixedmode.spark.errors import explained
 from mixedmode.spark.folder import SparkFolder
+from mixedmode.spark.jvm import has_ended
 from mixedmode.tasks.timing import Timing, source_progress, timing_at
 from mixedmode.time import MIN_TIME_US
 

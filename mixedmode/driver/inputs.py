@@ -7,11 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint.rescale import Subtasks
 from mixedmode.checkpoint.types import Generation
 from mixedmode.config import JobSpec, SourceSpec
+from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources, missing_files
 from mixedmode.driver.rescale_requests import configured_subtasks
+from mixedmode.executor.input_frames import input_frame, with_nothing_of
 from mixedmode.executor.spark import StageSettings
 from mixedmode.plan.stages import JobPlan
-from mixedmode.runtime.input_frames import input_frame, with_nothing_of
-from mixedmode.runtime.input_files import ignores_missing, inputs_gone, line_sources, missing_files
 from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.files import FileSource

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from mixedmode.analysis.job import analyse
+from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.config import FileSinkSpec, JobSpec
+from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.run import output_schemas
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import MAIN, JobPlan
-from mixedmode.runtime.reach import collecting, connection_problems, library_problems, raise_all
 from mixedmode.sinks.file_sink import columns_problem, file_layout
 from mixedmode.sinks.files import SinkTask
 from mixedmode.spark.errors import errors_explained

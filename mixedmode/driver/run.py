@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import Analysis, analyse
 from mixedmode.analysis.map_steps import check_items, check_subtasks
+from mixedmode.analysis.problems import raise_all
 from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
 from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
 from mixedmode.checkpoint.log import CheckpointLog
@@ -23,23 +24,23 @@ from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.crash_points import arm
+from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Observer, PublishedLate, Silent
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.phases import Phases, Until
+from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.spark import EpochTask, run_stages
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import LATE, MAIN, JobPlan, dead_letter_output
-from mixedmode.runtime.backlogs import SourceBacklogs
-from mixedmode.runtime.reach import connection_problems, library_problems, raise_all
-from mixedmode.runtime.workers import check_workers
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.session import LOG_FILE, open_session
+from mixedmode.spark.workers import check_workers
 from mixedmode.tasks.timing import timing_at
 
 __all__ = ["RunOptions", "Until", "run_job"]

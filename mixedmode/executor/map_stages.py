@@ -17,7 +17,6 @@ from mixedmode.checkpoint.types import Epoch, ListState
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.plan.stages import MapStage
-from mixedmode.runtime.watching import Watch
 from mixedmode.spark.frames import apply_sql, spark_schema
 from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_problem
 from mixedmode.tasks.map_task import MapTask
@@ -25,6 +24,7 @@ from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.rebalance import DEALT_DDL, ORDER, Rebalance
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.timing import Timing
+from mixedmode.tasks.watching import Watch
 
 __all__ = ["MapEpoch", "Mapped", "run_maps"]
 

@@ -20,13 +20,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import Epoch, Generation, ListState, OperatorState, PathTaken, RunFile, StagedFile
+from mixedmode.executor.input_frames import stage_columns
 from mixedmode.executor.map_stages import MapEpoch, release, run_maps
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.stages import MAIN, JobPlan, KeyedStage
 from mixedmode.profile import add_seconds
-from mixedmode.runtime.input_frames import stage_columns
-from mixedmode.runtime.watching import Watch, Watched
 from mixedmode.sinks.files import SinkTask
 from mixedmode.sources.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
 from mixedmode.spark.frames import apply_sql, spark_schema
@@ -46,6 +45,7 @@ from mixedmode.tasks.single_stage import SingleStage, is_single_stage
 from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.tasks.task_state import StateTask
 from mixedmode.tasks.timing import Timing
+from mixedmode.tasks.watching import Watch, Watched
 
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
 _REPEATS = 3  # of an epoch's stages, when rows between them were computed twice

@@ -12,11 +12,11 @@ import pyarrow as pa
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
-from mixedmode.job.fingerprint import Fingerprint, of_list, of_sources
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
+from mixedmode.plan.fingerprint import Fingerprint, of_list, of_sources
 from mixedmode.time import Strategy
 
 #: names of outputs: the main one; late records; records on which a function raised. Others are named by their tags

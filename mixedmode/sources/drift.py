@@ -21,8 +21,8 @@ from mixedmode.config.drift import MISSING_IN_RECORD, NEW_IN_RECORD, NO_RECORD, 
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
 from mixedmode.sources.csv_values import CsvDialect, read_values
-from mixedmode.sources.parquet_files import path_of_text, read_files
 from mixedmode.sources.json_records import JsonRecords
+from mixedmode.sources.parquet_files import path_of_text, read_files
 from mixedmode.spark.frames import arrow_fields, quoted
 
 _PROBLEM, _FILE, _CORRUPT, _LINE, _VALUE = "_problem", "_file", "_corrupt", "_line", "_value"

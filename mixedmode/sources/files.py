@@ -19,7 +19,10 @@ from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.globs import has_magic
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.local_inputs import (
+from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
+from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
+from mixedmode.sources.json_files import Reader, is_checked, json_file_rows, text_options, text_schema
+from mixedmode.sources.local_inputs import (
     files_depth,
     has_magic_names,
     is_hidden,
@@ -28,12 +31,9 @@ from mixedmode.runtime.local_inputs import (
     spark_path,
     visible_files,
 )
-from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
-from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
-from mixedmode.sources.json_files import Reader, is_checked, json_file_rows, text_options, text_schema
+from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.errors import spark_text
-from mixedmode.sources.parquet_files import is_plain_folder
 
 #: with pruning, Spark's reader of CSV does not see that a line has more or fewer values than the schema has columns
 _EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}

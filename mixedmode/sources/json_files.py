@@ -16,8 +16,8 @@ from pyspark.sql.types import StringType, StructType
 from mixedmode.config import FileSourceSpec
 from mixedmode.sources.drift_checks import listing_options, value_options
 from mixedmode.sources.json_records import JsonRecords
-from mixedmode.spark.frames import quoted
 from mixedmode.sources.parquet_files import is_plain_folder
+from mixedmode.spark.frames import quoted
 
 __all__ = ["Reader", "is_checked", "json_file_rows", "text_options", "text_schema"]
 

@@ -8,7 +8,7 @@ read the whole text:
 
 A text that closes a bracket of ours either hides the second mark or adds a list. The mark is random, so no text has it.
 
-Invariants (tests/runtime/test_json_files.py):
+Invariants (tests/sources/test_json_files.py):
   I1  a text that is not exactly one JSON value is not whole
 """
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from mixedmode.config.drift import WRONG_TYPE, Drift
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
-from mixedmode.runtime.local_inputs import matched
+from mixedmode.sources.local_inputs import matched
 
 SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
 BATCH_ROWS = 1_000_000

@@ -9,9 +9,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
-from mixedmode.runtime.jvm import ended_message, has_ended
 from mixedmode.secrets import has_secrets, hidden
 from mixedmode.spark.custom_errors import custom_problem
+from mixedmode.spark.jvm import ended_message, has_ended
 from mixedmode.spark.kafka_errors import kafka_problem
 from mixedmode.spark.lakehouse_errors import lakehouse_problem
 

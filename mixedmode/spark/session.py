@@ -22,7 +22,7 @@ from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
 from mixedmode.errors import InvalidJobError
-from mixedmode.runtime.jvm import did_not_start, ended_message, has_ended, hush_accumulators, start_jvm
+from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, start_jvm
 from mixedmode.spark.packages import connector_settings
 
 #: defaults; the job's own `spark` section goes over them

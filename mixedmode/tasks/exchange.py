@@ -21,13 +21,13 @@ from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch
 from mixedmode.operators.running import checked_event_times, pieces_by_subtask
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
-from mixedmode.runtime.watching import Watch, Watched
 from mixedmode.sort import joined, slices
 from mixedmode.tasks.blocks import blocks_of, cell_of
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
+from mixedmode.tasks.watching import Watch, Watched
 
 KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
 ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...

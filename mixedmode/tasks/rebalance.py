@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.operators.map.dealing import dealt
-from mixedmode.runtime.watching import Watch
 from mixedmode.tasks.blocks import BLOCK_BYTES, blocks_of, cell_of
 from mixedmode.tasks.exchange import gathered
 from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.watching import Watch
 
 __all__ = ["DEALT_DDL", "ORDER", "PROGRESS", "Rebalance", "deal"]
 

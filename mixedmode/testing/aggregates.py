@@ -9,9 +9,9 @@ from mixedmode.config import AggregateCall, KeyedAggregateStep
 from mixedmode.config.calls import is_column
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
-from mixedmode.job.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.job.keyed import WindowArguments
 from mixedmode.operators.interface import WEIGHT_COLUMN, KeyedOperator
+from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of

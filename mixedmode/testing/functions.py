@@ -8,10 +8,10 @@ from typing import Any, Unpack, get_args
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.fingerprint import step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.operators.process import FunctionReference, FunctionSource, LocalFunction, OnError, ProcessOperator
+from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.fingerprint import Fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, KeyedOperator
 from mixedmode.operators.running import checked_event_times
+from mixedmode.plan.fingerprint import Fingerprint
 
 #: records: {column: value} each, a column that is left out being NULL; or a table with the columns of the schema
 Rows: TypeAlias = "Iterable[Mapping[str, Any]] | pa.Table"

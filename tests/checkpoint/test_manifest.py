@@ -230,8 +230,10 @@ def test_a_whole_document_with_other_fields_is_refused(change: dict[str, object]
 
 @pytest.mark.parametrize(
     "name",
-    ["watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states", "source_logs"]
-    + ["backlog_sources", "output_contents"],
+    [
+        *("watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states", "source_logs"),
+        *("backlog_sources", "output_contents"),
+    ],
 )
 def test_a_field_that_has_a_default_is_still_one_that_its_format_must_have(name: str) -> None:
     content = json.loads(encode_manifest(example()))["content"]

@@ -11,7 +11,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.rescale import RescaleRequest, Subtasks
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import ListState, Manifest
+from mixedmode.checkpoint.types import ListState, Manifest, SourceProgress
 from mixedmode.cli.checkpoints import checkpoint_report, verification_report
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.checkpoint.examples import IDENTITY, a_manifest

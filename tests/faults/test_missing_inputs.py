@@ -10,9 +10,9 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.go_back import spark_listing
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.checkpoint.verify import Verifier
+from mixedmode.driver.input_files import missing_files
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.input_files import missing_files
 from tests.checkpoint.folders import damage
 from tests.faults.jobs import FaultJob
 from tests.faults.processes import killed_at

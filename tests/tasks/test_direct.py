@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
-from mixedmode.checkpoint.types import SourceLog
 from mixedmode.checkpoint.moved_inputs import spark_url
+from mixedmode.checkpoint.types import SourceLog
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sinks.table import current_table

@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from mixedmode.analysis.job import Analysis
 from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
-from mixedmode.job.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.keys import KeySchema
 from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
 from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.testing.schemas import schema_of

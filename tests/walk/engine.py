@@ -31,7 +31,6 @@ from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan, KeyedStage
-from mixedmode.runtime import epochs, inputs, restore, run, stages
 from mixedmode.tasks.exchange import KEY_PREFIX
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from tests.harness import ManualClock, Recording

@@ -5,7 +5,7 @@ Where each row of the first step is one record of the source, unchanged in its e
 Elsewhere the sources are read once more, for these columns alone, in the same Spark job: those rows have a number in
 SOURCE_COLUMN, and the rows of the step have NULL there.
 
-Invariants (tests/runtime/test_watching.py):
+Invariants (tests/tasks/test_watching.py):
   I1  every row is either the step's or a source's, and the step's keep their order
   I2  what is seen does not depend on how the records are cut into batches
 """

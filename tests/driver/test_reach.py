@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.config import JobSpec
+from mixedmode.driver import reach
+from mixedmode.driver.reach import ask_database, connection_problems, library_problems
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
-from mixedmode.runtime import reach
-from mixedmode.runtime.reach import ask_database, collecting, connection_problems, library_problems, raise_all
 from mixedmode.sinks.tables.database import LostConnectionError
 
 KAFKA = {"format": "kafka", "bootstrap-servers": "b:9092"}

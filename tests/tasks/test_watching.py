@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.operators.interface import TIME_COLUMN
-from mixedmode.runtime.watching import PARTITION_COLUMN, SOURCE_COLUMN, Watch, Watched
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
+from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN, Watch, Watched
 from mixedmode.time import Seen, Strategy, WatermarkState
 
 #: (None: a row of the step, else the number of the source; its partition; its event time; the step's own column)

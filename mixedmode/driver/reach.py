@@ -4,12 +4,12 @@ Asked before anything is claimed or committed, and of all of them, so that one r
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.problems import collecting
 from mixedmode.config import JobSpec, KafkaSinkSpec, KafkaSourceSpec, PostgresSinkSpec
 from mixedmode.config.document import Path
 from mixedmode.config.history import HistoryAndLiveSpec
@@ -26,26 +26,6 @@ _REFUSED_LOGIN = re.compile(
     r"password authentication failed|no password supplied|role \S+ does not exist|database \S+ does not exist"
     r"|no pg_hba\.conf entry|is not permitted to log in|permission denied for database"
 )
-
-
-@contextmanager
-def collecting(found: list[MixedmodeError], *, where: str = "") -> Iterator[None]:
-    """Put an error of ours into `found` instead of raising it, its text after `where`."""
-    try:
-        yield
-    except MixedmodeError as error:
-        text = str(error)
-        found.append(type(error)(f"{where}: {text}") if where and not text.startswith(where) else error)
-
-
-def raise_all(found: Sequence[MixedmodeError]) -> None:
-    """Raise one error with all texts, a line each; what has to be corrected counts before what may be repeated."""
-    if not found:
-        return
-    if len(found) == 1:
-        raise found[0]
-    kind = next((type(error) for error in found if isinstance(error, InvalidJobError)), type(found[0]))
-    raise kind("\n".join(dict.fromkeys(map(str, found)))) from found[0]
 
 
 def library_problems(spec: JobSpec, where: Where) -> list[MixedmodeError]:

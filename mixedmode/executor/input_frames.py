@@ -14,9 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows, SqlText
-from mixedmode.runtime.watching import PARTITION_COLUMN, SOURCE_COLUMN
 from mixedmode.spark.frames import apply_sql, quoted, views
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
+from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
 __all__ = ["input_frame", "stage_columns", "with_nothing_of"]
 

@@ -22,7 +22,7 @@ from tests.harness import Row, manifests, output_rows, write_parquet
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests.runtime.test_watermark_sources"
+HERE = "tests.driver.test_watermark_sources"
 #: epochs of records; of the live ones, none passes the steps below, which take v > 0
 EPOCHS: list[list[Row]] = [
     [record("a", 1, 0.5), record("b", 2, 0.75), record("a", -1, 0.8)],

@@ -8,7 +8,7 @@ state, or Spark's numbering of sources, follows that order.
     {"version": 1, "step": "aggregate", "keys": [{"name": "origin", "type": "string"}],
      "window": {"kind": "tumbling", "size-ms": 3600000}, "registers": [{"register": "count"}]}
 
-Invariants (tests/job/test_fingerprint.py, with tests/golden/fingerprints.json):
+Invariants (tests/plan/test_fingerprint.py, with tests/golden/fingerprints.json):
   I1  the fingerprints of the golden steps do not change, or VERSION does
   I2  steps whose stored state has another layout or meaning have different fingerprints
 """
@@ -20,8 +20,11 @@ import pyarrow as pa
 from mixedmode.config import KeyedAggregateStep
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
 from mixedmode.operators.aggregate import MultisetAggregateOperator
+from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.collect import Collected, Distinct
+from mixedmode.operators.aggregate.counted import Counted
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import (
     Count,
     CountTrue,
@@ -29,6 +32,7 @@ from mixedmode.operators.aggregate.registers import (
     Extreme,
     Filtered,
     FloatSum,
+    IsPresent,
     Moments,
     Register,
 )
@@ -40,7 +44,14 @@ __all__ = ["VERSION", "Fingerprint", "aggregate_fingerprint", "of_list", "of_sou
 Fingerprint = Mapping[str, object]
 
 #: registers that an expression says all about
-_PLAIN: Mapping[type, str] = {Count: "count", CountTrue: "count-true", FloatSum: "float-sum", Moments: "moments"}
+_PLAIN: Mapping[type, str] = {
+    Count: "count",
+    CountTrue: "count-true",
+    FloatSum: "float-sum",
+    Moments: "moments",
+    ShapeMoments: "shape-moments",
+    BitParity: "bit-parity",
+}
 #: of all fingerprints; a change of what they say of the same step is a new version
 VERSION = 1
 
@@ -103,7 +114,9 @@ def _register(register: Register, arguments: Sequence[tuple[str, pa.DataType]]) 
     """One register, with the expressions that it is fed and what decides the layout or the meaning of its value."""
     if isinstance(register, Filtered):
         inner = _register(register.register, arguments)
-        return {"register": "filtered", "condition": arguments[register.condition][0], "of": inner}
+        condition = arguments[register.condition.argument][0]
+        said = {"present": condition} if isinstance(register.condition, IsPresent) else {"condition": condition}
+        return {"register": "filtered", **said, "of": inner}
     if isinstance(register, Count) and register.argument is None:
         return {"register": "count"}
     number: int = register.argument  # type: ignore[attr-defined]
@@ -129,15 +142,26 @@ def _own(
         case EdgeBy():
             own = {"type": str(data_type), "by": arguments[register.by][0], "by-type": str(arguments[register.by][1])}
             return ("max-by" if register.largest else "min-by"), own
+        case Bits():
+            return ("bits-of-any" if register.any_of else "bits-of-all"), {}
+        case PairMoments():
+            return "pair-moments", {"with": arguments[register.by][0]}
+    return _of_values(register, str(data_type))
+
+
+def _of_values(register: Register, kind: str) -> tuple[str, Fingerprint]:
+    """_own, of registers that keep values or a sketch of them."""
+    match register:
         case Distinct():
-            return "distinct", {"type": str(data_type), "limit": register.limit}
+            return "distinct", {"type": kind, "limit": register.limit}
         case Collected():
-            own = {"type": str(data_type), "limit": register.limit, "by-time": register.has_time}
-            return "list", own
+            return "list", {"type": kind, "limit": register.limit, "by-time": register.has_time}
         case DistinctSketch():
-            return "distinct-sketch", {"lg-k": register.lg_k, "type": str(data_type)}
+            return "distinct-sketch", {"lg-k": register.lg_k, "type": kind}
+        case Counted():
+            return "counted", {"type": kind}
         case QuantileSketch():
-            return "quantile-sketch", {"k": register.k, "type": str(data_type)}
+            return "quantile-sketch", {"k": register.k, "type": kind}
     msg = f"a register without a name in fingerprints: {register!r}"
     raise AssertionError(msg)
 

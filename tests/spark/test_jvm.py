@@ -14,12 +14,14 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from mixedmode.cli.messages import errors_as_messages
 from mixedmode.config import JobSpec
+from mixedmode.driver import planning as plan
+from mixedmode.driver import run
 from mixedmode.driver.run import RunOptions, run_job
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
-from mixedmode.runtime import jvm, plan, run
-from mixedmode.runtime.jvm import did_not_start
-from mixedmode.runtime.workers import Interpreter, check_workers, python_problem
+from mixedmode.spark import jvm
 from mixedmode.spark.errors import errors_explained
+from mixedmode.spark.jvm import did_not_start
+from mixedmode.spark.workers import Interpreter, check_workers, python_problem
 from tests.config.refusals import SMALLEST_JOB
 
 #: what calls have raised when their JVM was killed under them

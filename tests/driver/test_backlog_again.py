@@ -11,11 +11,11 @@ import pytest
 from typing_extensions import override
 
 from mixedmode.connectors import CustomSource
+from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.events import EpochStarted, Flipped
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.runtime.backlogs import SourceBacklogs
 from mixedmode.sources.custom import CustomSourceReader
 from mixedmode.sources.kafka_offsets import parse_offsets, records_between
 from tests.harness import SPARK, ManualClock, Recording, manifests, output_changes
@@ -23,7 +23,7 @@ from tests.walk.bank import DDL, SCHEMA
 from tests.walk.engine import World, local_session, without_spark
 from tests.walk.faults import Faults
 
-HERE = "tests.runtime.test_backlog_again"
+HERE = "tests.driver.test_backlog_again"
 
 
 class Numbers(CustomSource):

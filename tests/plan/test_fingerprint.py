@@ -1,7 +1,7 @@
 """Fingerprints as they are stored: pinned for every kind of step, window and aggregate.
 
 The golden file is what jobs have stored. If this test fails because a class, a field or a default was changed, the
-change has to leave the fingerprint as it is. A new kind of step gets a line: `python -m tests.job.test_fingerprint`.
+change has to leave the fingerprint as it is. A new kind of step gets a line: `python -m tests.plan.test_fingerprint`.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from mixedmode.changes import changes, fingerprint_text
 from mixedmode.config import KeyedAggregateStep
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS
 from mixedmode.job import Job, Sink, Source
-from mixedmode.job.fingerprint import Fingerprint, aggregate_fingerprint, of_list, of_sources, step_fingerprint
+from mixedmode.plan.fingerprint import Fingerprint, aggregate_fingerprint, of_list, of_sources, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.plan.stages import KeyedStage, SqlText
 
@@ -33,12 +33,20 @@ COLUMNS = {
     "n > 0": pa.bool_(),
 }
 KEYS = {"k": pa.string(), "g": pa.int32()}
+REGRESSIONS = ("avgx", "avgy", "count", "intercept", "r2", "slope", "sxx", "sxy", "syy")
 CALLS = {
     "count": ("count(*)", "count(n)", "count(distinct s)"),
     "sum": ("sum(n)", "sum(d)", "sum(x)"),
     "avg": ("avg(n)", "avg(d)", "avg(x)"),
     "min_by": ("min_by(s, n)",),
     "max_by": ("max_by(n, at)",),
+    "percentile": ("percentile(n, 0.5)",),
+    "count_if": ("count_if(b)",),
+    **{
+        f"regr_{name}": (f"regr_{name}(x, n)",)
+        for name in ["avgx", "avgy", "count", "intercept", "r2", "slope", "sxx", "sxy", "syy"]
+    },
+    **{name: (f"{name}(x, n)",) for name in ("corr", "covar_pop", "covar_samp")},
     "bool_and": ("bool_and(b)",),
     "bool_or": ("bool_or(b)",),
     "approx_percentile": ("approx_percentile(n, 0.5)", "approx_percentile(x, 0.5, 1000)"),
@@ -48,6 +56,13 @@ CALLS = {
 }
 #: they differ in what is read off the same registers
 SAME_STATE = {
+    ("aggregate approx_median(n)", "aggregate approx_percentile(n, 0.5)"),
+    ("aggregate kurtosis(n)", "aggregate skewness(n)"),
+    ("aggregate median(n)", "aggregate percentile(n, 0.5)"),
+    tuple(
+        f"aggregate {name}(x, n)"
+        for name in ("corr", "covar_pop", "covar_samp", "regr_intercept", "regr_r2", "regr_slope", "regr_sxy")
+    ),
     ("aggregate avg(d)", "aggregate sum(d)"),
     ("aggregate avg(n)", "aggregate sum(n)"),
     ("aggregate avg(x)", "aggregate sum(x)"),
