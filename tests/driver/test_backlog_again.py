@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from typing_extensions import override
 
 from mixedmode.connectors import CustomSource
@@ -18,7 +20,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.custom import CustomSourceReader
 from mixedmode.sources.kafka_offsets import parse_offsets, records_between
-from tests.harness import SPARK, ManualClock, Recording, manifests, output_changes
+from tests.harness import SPARK, ManualClock, Recording, manifests, output_changes, output_rows, run
 from tests.walk.bank import DDL, SCHEMA
 from tests.walk.engine import World, local_session, without_spark
 from tests.walk.faults import Faults
@@ -125,6 +127,42 @@ def postings(*amounts: int) -> pa.Table:
     """A file of one account's."""
     at = datetime(2001, 1, 1, tzinfo=UTC)
     return pa.Table.from_pylist([{"account": "a", "amount": amount, "at": at} for amount in amounts], SCHEMA)
+
+
+@pytest.mark.spark
+def test_a_source_says_itself_that_it_is_in_backlog_again(spark: SparkSession, tmp_path: Path) -> None:
+    file, other = tmp_path / "numbers", tmp_path / "other"
+    other.mkdir()
+    file.write_text("1")
+    job = Job(
+        "numbers",
+        sources={
+            "numbers": Source.custom(f"{HERE}:Numbers", args={"file": str(file)}),
+            "other": Source.json(other, schema="n long"),
+        },
+        mode="mixed",
+        parallelism=1,
+        backlog_parallelism=2,
+        max_parallelism=8,
+        checkpoint_dir=tmp_path / "checkpoints",
+        checkpoint_interval="50ms",
+        spark=SPARK,
+    )
+    job = job.sql("SELECT n FROM numbers UNION ALL SELECT n FROM other").key_by("n").aggregate(c="count(*)")
+    job = job.write(Sink.parquet(tmp_path / "out"))
+    observer = run(job, spark, feed=[partial(file.write_text, str(number)) for number in (2, 9, 10)])
+    found = [(one.is_backlog, one.path, one.parallelism) for one in manifests(tmp_path / "checkpoints")]
+    backlog, live = (True, "sorted", 2), (False, "streaming", 1)
+    assert found == [backlog, live, backlog, live]
+    names = [one.backlog_sources for one in manifests(tmp_path / "checkpoints")]
+    assert names == [("numbers", "other"), (), ("numbers",), ()]
+    assert [flip.after_epoch for flip in observer.flips] == [0], "a job flips once"
+    assert [event.reason for event in observer.rescaled] == [
+        "the backlog is over",
+        "the job is in backlog again",
+        "the backlog is over",
+    ]
+    assert {row["n"]: row["c"] for row in output_rows(tmp_path / "out")} == dict.fromkeys(range(10), 1)
 
 
 def test_a_custom_source_is_asked_with_the_offsets_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
