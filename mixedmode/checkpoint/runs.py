@@ -117,6 +117,7 @@ def _left(run: RunFile, taken: Sequence[KeyGroupRange]) -> list[RunFile]:
         replace(
             run,
             entries=_share(run, piece),
+            deletions=min(_share(run, piece), run.deletions * (piece.end - piece.start) // (own.end - own.start)),
             key_group_start=piece.start,
             key_group_end=piece.end,
             merged_from=(),  # of use only to a replica of the whole range

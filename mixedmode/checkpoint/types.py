@@ -60,7 +60,7 @@ class JobIdentity:
 class RunFile:
     """One immutable sorted run (an SST file) that holds state of the key groups [key_group_start, key_group_end).
 
-    `entries` counts values and tombstones of the operator's state `state_id`; `checksum` is of the whole file
+    `entries` counts values and tombstones of the operator's state `state_id`, `deletions` the tombstones; `checksum` is of the whole file
     (checkpoint/checksum.py). `merged_from` are the names of the runs, oldest first, whose place it took.
 
     `clipped_from` is the half-open range of key groups that the file itself covers, where that is more than the run's
@@ -76,6 +76,7 @@ class RunFile:
     checksum: str
     merged_from: tuple[str, ...] = ()
     clipped_from: tuple[int, int] | None = None
+    deletions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

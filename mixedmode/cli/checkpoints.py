@@ -131,7 +131,7 @@ def _rescale_line(request: RescaleRequest) -> str:
 def operator_table(manifest: Manifest) -> Table:
     """The state of each step after the epoch of a manifest."""
     table = Table(box=None, pad_edge=False, title=f"state after epoch {manifest.epoch}", title_justify="left")
-    for heading in ("operator", "subtasks", "runs", "entries", "bytes", "key groups"):
+    for heading in ("operator", "subtasks", "runs", "entries", "deletions", "bytes", "key groups"):
         table.add_column(heading, justify="left" if heading in {"operator", "key groups"} else "right")
     for operator in manifest.operators:
         ranges = sorted({(run.key_group_start, run.key_group_end) for run in operator.runs})
@@ -140,6 +140,7 @@ def operator_table(manifest: Manifest) -> Table:
             str(operator.parallelism),
             str(len(operator.runs)),
             f"{sum(run.entries for run in operator.runs):,}",
+            f"{sum(run.deletions for run in operator.runs):,}",
             human_bytes(state_bytes(operator.runs)),
             Text(" ".join(f"[{start}, {end})" for start, end in ranges)),
         )

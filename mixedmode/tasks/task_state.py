@@ -143,6 +143,7 @@ class TaskState:
             key_group_end=attempt.groups.end,
             checksum=file_checksum(run.path),
             merged_from=tuple(merged_from),
+            deletions=run.deletions,
         )
 
     def _merge(self, task: StateTask, seen: Sequence[SeenRun], fetching: "_Fetching") -> tuple[Replacement, ...]:

@@ -25,7 +25,8 @@ def test_a_run_holds_what_was_written_in_any_number_of_writes(
             some = keys[start : start + step]
             writer.write(0, some, [entries[key] for key in some])
         runs = writer.finish()
-    assert runs == [LocalRun(folder / "new" / "state-000.sst", 0, len(entries))], "deleted keys count as entries"
+    deletions = sum(value is None for value in entries.values())
+    assert runs == [LocalRun(folder / "new" / "state-000.sst", 0, len(entries), deletions)], "and deletions are entries"
     wanted = [WantedRun("a", HardLink(runs[0].path))]
     with open_replica(folder / "replica", wanted, attempt="a") as replica:
         assert contents(replica) == {key: entries[key] for key in keys if entries[key] is not None}

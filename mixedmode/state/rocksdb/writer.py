@@ -24,11 +24,15 @@ TOMBSTONE = b""
 
 @dataclass(frozen=True, slots=True)
 class LocalRun:
-    """A finished SST file: `entries` counts values and tombstones. `columns` is a file of the same, if there is one."""
+    """A finished SST file: `entries` counts values and tombstones, `deletions` the tombstones among them.
+
+    `columns` is a file of the same entries, if there is one.
+    """
 
     path: Path
     state_id: int
     entries: int
+    deletions: int = 0
     columns: Path | None = None
 
 
@@ -39,19 +43,25 @@ class _Files:
         self.path = path
         self.columns = columns
         self.entries = 0
+        self.deletions = 0
         self._sst = SstFileWriter(run_options())
         self._sst.open(str(path))
 
     def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        sst = self._sst
+        sst, deletions = self._sst, 0
         for key, value in zip(keys, values, strict=True):
-            sst[key] = TOMBSTONE if value is None else value
+            if value is None:
+                deletions += 1
+                sst[key] = TOMBSTONE
+            else:
+                sst[key] = value
+        self.deletions += deletions
         self.columns.write(keys, values)
         self.entries += len(keys)
 
     def finish(self, state_id: int) -> LocalRun:
         self._sst.finish()
-        return LocalRun(self.path, state_id, self.entries, self.columns.finish())
+        return LocalRun(self.path, state_id, self.entries, self.deletions, self.columns.finish())
 
     def discard(self) -> None:
         self.path.unlink(missing_ok=True)
