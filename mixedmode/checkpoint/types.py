@@ -61,8 +61,8 @@ class RunFile:
     """One immutable sorted run (an SST file) that holds state of the key groups [key_group_start, key_group_end).
 
     `entries` counts values and tombstones of the operator's state `state_id`, `deletions` the tombstones among them.
-    `checksum` is of the whole file (checkpoint/checksum.py). `merged_from` are the names of the runs, oldest first, that
-    it replaced.
+    `checksum` is of the whole file (checkpoint/checksum.py). `merged_from` are the names of the runs, oldest first,
+    that it replaced.
 
     `clipped_from` is the half-open range of key groups that the file itself covers, where that is more than the run's
     own: the rest of it was replaced by other runs. One file may then be several runs, of disjoint ranges.
