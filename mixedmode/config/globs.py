@@ -57,12 +57,12 @@ def input_path(path: str, exists: Callable[[str], bool]) -> InputPath:
     """
     scheme, _, rest = path.rpartition("://")
     root = f"{scheme}://" if scheme else "/"
-    parts = [part for part in _components(rest) if part]
+    names = [name for name in rest.split("/") if name]
     literal = root
-    for number, part in enumerate(parts):
-        longer = literal + ("" if literal == root else "/") + part
-        if has_magic(part) and not exists(longer):
-            return InputPath(literal, tuple(parts[number:]))
+    for number, name in enumerate(names):
+        longer = literal + ("" if literal == root else "/") + name
+        if has_magic(name) and not exists(longer):
+            return InputPath(literal, tuple(part for part in _components("/".join(names[number:])) if part))
         literal = longer
     return InputPath(literal)
 

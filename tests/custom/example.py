@@ -16,7 +16,7 @@ Reading = tuple[str, str, float]  # when, which sensor, degrees
 
 def python_block(with_text: str) -> str:
     """The Python block of the document that holds this text."""
-    return next(b.text for b in blocks("custom") if b.path.name == NAME and with_text in b.text)
+    return next(b.text for b in blocks("python") if b.path.name == NAME and with_text in b.text)
 
 
 @dataclass
