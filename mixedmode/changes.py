@@ -1,4 +1,4 @@
-"""How two fingerprints of a step differ, for a person: which value was what, and what it is now. Pure."""
+"""The differences between two fingerprints of a step, as text: each value as it was and as it is now. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ def changes(before: object, now: object) -> str:
 
 
 def fingerprint_text(fingerprint: object) -> str:
-    """Return a fingerprint as one line of JSON, whose names are in order."""
+    """Return a fingerprint as one line of JSON with sorted names."""
     return json.dumps(fingerprint, ensure_ascii=False, sort_keys=True)
 
 

@@ -1,9 +1,9 @@
-"""Connectors of your own: a class that reads, a class that writes. Name it in the job with `format: custom`, done.
+"""Custom connectors: write a class that reads or writes, and name it in the job with `format: custom`.
 
     from mixedmode.connectors import CustomSource
 
     class Pages(CustomSource):
-        \"\"\"The numbered pages of an API; each is complete once the next one is there.\"\"\"
+        \"\"\"The numbered pages of an API. A page is complete as soon as the next page exists.\"\"\"
 
         def __init__(self, url):
             self.url = url
@@ -12,10 +12,10 @@
             return "id long, at timestamp, city string"
 
         def latest(self):
-            return get(f"{self.url}/newest")                       # 17: the pages up to this one do not change any more
+            return get(f"{self.url}/newest")                       # 17: pages 1 to 17 no longer change
 
         def splits(self, start, end):
-            return list(range((start or 0) + 1, end + 1))          # one task each
+            return list(range((start or 0) + 1, end + 1))          # one page, and so one task, each
 
         def read(self, split):
             yield pa.RecordBatch.from_pylist(get(f"{self.url}/{split}"))
@@ -25,15 +25,16 @@ In a job file (`pages.py` lies next to it):
     sources:
       trips: {format: custom, class: pages:Pages, args: {url: "https://example.org/trips"}, event-time: at}
 
-What holds for both:
-  * The arguments of `__init__` are `args` of the job file. A text in them may hold `${env:NAME}`.
-  * An object is made wherever one is needed: in the driver, in a process of Spark's that looks for what is new, in each
-    task. So it must be cheap to make, and what it remembers is gone with it. Nothing of it is pickled.
-  * An exception ends the epoch, of which nothing is committed then, and is told with the method and the line. It counts
-    as one that a repeat may help (`execution.checkpointing.tolerable-failed-checkpoints`). Raise
-    `mixedmode.errors.InvalidJobError` where it does not help.
+Rules for both kinds of class:
+  * `__init__` receives the `args` of the job file. A text in `args` may contain `${env:NAME}`.
+  * The class is instantiated wherever it is needed: in the driver, in a Spark process that looks for new data, and in
+    each task. So `__init__` must be cheap, and attributes are lost with their instance. Instances are never pickled.
+  * An exception ends the epoch, and nothing of that epoch is committed. The error message names the method and the
+    line. By default the error counts as one that a retry may fix
+    (`execution.checkpointing.tolerable-failed-checkpoints`). Raise `mixedmode.errors.InvalidJobError` if a retry
+    cannot help.
 
-See docs/custom-connectors.md for an example of each that runs.
+docs/custom-connectors.md has a runnable example of a source and of a sink.
 """
 
 from abc import ABC, abstractmethod
@@ -44,91 +45,101 @@ import pyarrow as pa
 
 __all__ = ["CustomSink", "CustomSource", "Offset"]
 
-#: how far a source has been read, as the source counts: what JSON can hold, such as 17, "2024-06" or {"north": 3}
+#: a position in a source, in the source's own terms: any JSON value, such as 17, "2024-06" or {"north": 3}
 Offset = Any
 
 
 class CustomSource(ABC):
-    """Records from anywhere, bounded or growing.
+    """A bounded or growing source of records, implemented by a user.
 
-    Between two offsets there are the same records each time they are read: an epoch that failed is repeated over the
-    same range, perhaps days later, and the repeat must give what the first attempt gave.
+    The records between two offsets must be the same each time they are read. An epoch that failed is repeated over the
+    same range, perhaps days later, and the repeat must return the same records as the first attempt.
     """
 
     @abstractmethod
     def schema(self) -> str:
-        """The columns as Spark DDL, such as `id long, at timestamp`. The same for the life of the job."""
+        """Return the columns as Spark DDL, such as `id long, at timestamp`.
+        They must stay the same for the life of a job.
+        """
 
     @abstractmethod
     def latest(self) -> Offset | None:
-        """How far the source can be read now; None if there is nothing yet.
+        """Return the offset up to which the source can be read now, or None if it has no data yet.
 
-        Called whenever an epoch may begin, so it should answer fast. It never goes back. What lies behind it must not
-        change any more. A backlog is everything up to the first answer after the start of a job.
+        Called whenever an epoch may begin, so it should answer fast. The offset must never decrease, and records up to
+        it must not change any more. The backlog is everything up to the first answer after the job starts.
         """
 
     @abstractmethod
     def splits(self, start: Offset | None, end: Offset) -> Sequence[Any]:
-        """The parts of what is after `start` (None: from the beginning) up to and with `end`, each for one task.
+        """Divide the records after `start` up to and including `end` into splits; each split is read by one task.
 
-        The offsets are answers of `latest`, maybe of an earlier start of the job. Every record in between is in exactly
-        one split. A split is any value that can be pickled.
+        `start` is None for the beginning of the source. The offsets are earlier results of `latest`, possibly from a
+        former start of the job. Every record in the range must be in exactly one split. A split is any value that can
+        be pickled.
         """
 
     @abstractmethod
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a split: all columns of the schema by name, in any order. A type that can be converted to the
-        schema's without loss is. Called in a task, and again when the task is repeated.
+        """Yield the rows of a split. Each batch has all columns of the schema, matched by name, in any order.
+
+        A column may have any type that converts to the schema's type without loss. Called in a task, and called again
+        when the task is retried.
         """
 
     def is_backlog(self, start: Offset | None, end: Offset) -> bool:  # noqa: ARG002 - the default has no use for it
-        """Whether the records after `start` (None: from the beginning) up to and with `end` are backlog, such as those
-        of a snapshot that the source takes again. The epoch that reads them then is backlog as a whole.
+        """Return whether the records after `start` up to and including `end` are backlog. The default returns False.
 
-        Called in the driver before each epoch, so it should answer fast; `start` may equal `end`. For two offsets it
-        gives the same answer each time, as an epoch may be repeated. The default leaves it to the job's settings.
+        An example is a snapshot that the source takes again. The whole epoch that reads such records is processed as
+        backlog. If this method returns False, the settings of the job decide. `start` is None for the beginning of the
+        source.
+
+        Called in the driver before each epoch, so it should answer fast; `start` may equal `end`. The answer for the
+        same two offsets must always be the same, because an epoch may be repeated.
         """
         return False
 
 
 class CustomSink(ABC):
-    """A place that holds the rows of each epoch.
+    """A place that stores the rows of each epoch, implemented by a user.
 
-    Rows come once their epoch is committed, epoch by epoch, from one process. What is committed will be published, also
-    after a crash, so each epoch comes at least once; it may come again, when nobody could know that it had arrived. A
-    sink that replaces what it has of an epoch, or leaves it, holds each row exactly once.
+    Rows arrive after their epoch is committed, epoch by epoch, from one process. Every committed epoch is published at
+    least once, also after a crash. An epoch is published again if it is not known whether the first attempt succeeded.
+    A sink that replaces the rows it already has of an epoch, or skips an epoch it already has, stores each row exactly
+    once.
     """
 
     @abstractmethod
     def open(self, job: str, output: str, columns: pa.Schema, key_columns: Sequence[str]) -> None:
-        """Connect, and check or create the place. Called once per start, before anything else.
+        """Connect, and check or create the place. Called once per start, before every other method.
 
-        job: its name. output: "" for the main one, else the name of a side output. columns: of the output. key_columns:
-        those that tell rows apart; () if every row stands for itself. Raise InvalidJobError when the place holds
-        something else.
+        job: the name of the job. output: the name of the side output; "" for the main output. columns: the columns of
+        the output. key_columns: the columns that identify a row; () if the output has no key. Raise InvalidJobError if
+        the place already holds something else.
         """
 
     @abstractmethod
     def publish(self, epoch: int, batches: Iterator[pa.RecordBatch]) -> None:
-        """Take all rows of an epoch. When it returns, they are there, and durable.
+        """Store all rows of an epoch. When this method returns, the rows must be stored durably.
 
-        Afterwards the place has exactly these rows of this epoch, whatever it had of it before. Epochs come in order,
-        but for the latest one, which may come again; also those without rows. In batch mode there is one epoch, 0, and
-        each run replaces it.
+        Afterwards the place must hold exactly these rows of the epoch, whatever rows of the epoch it held before.
+        Epochs arrive in order, including epochs without rows; only the latest epoch may arrive again. In batch mode
+        there is one epoch, 0, and each run replaces it.
 
-        The batches have the columns of the output; with key columns, also `_op`: "insert", "update" or "delete". The
-        last row of a key in an epoch counts. What is not read of `batches` is lost.
+        The batches have the columns of the output. If the output has a key, they also have `_op`: "insert", "update"
+        or "delete"; the last row of a key in an epoch counts. Rows that are not read from `batches` are lost.
         """
 
     def published(self) -> int | None:
-        """The newest epoch whose rows are all there; None: there is none, or it cannot be told."""
+        """Return the newest epoch whose rows are all stored, or None if there is none or it is not known."""
         return None
 
     def take_back(self, after: int) -> None:  # noqa: ARG002 - the default has no use for it
-        """Forget the rows of all epochs later than `after`, since they will come again, maybe cut into other epochs.
+        """Delete the rows of all epochs later than `after`. The default keeps them.
 
-        Called when a job goes back to an older checkpoint. The default leaves them: where every row counts, there would
-        be duplicates; where rows go by key, keys that do not come again stay, and older values do not come back. The
-        job says on the screen that they stay. May be repeated.
+        Called when a job goes back to an older checkpoint; the call may be repeated. The rows will be published again,
+        perhaps divided into other epochs. If the rows are kept, the job prints a message that says so. Then a sink
+        without a key has duplicates. In a sink with a key, keys that do not occur again stay, and older values are not
+        restored.
         """
         return

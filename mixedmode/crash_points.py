@@ -1,17 +1,17 @@
-"""Named places where a test can have the whole job killed, as a power cut would, or a task fail or wait.
+"""Named places at which a test can kill the whole job, as a power cut would, or make a task fail or wait.
 
-`MIXEDMODE_CRASH_AT=<name>@<epoch>` kills the driver with SIGKILL when that place is reached in that epoch. Without the
+`MIXEDMODE_CRASH_AT=<name>@<epoch>` kills the driver with SIGKILL when it reaches that place in that epoch. Without the
 variable, `reach` does nothing.
 
-In tasks, `reach_in_task` is `reach`, and more:
+In tasks, `reach_in_task` does the same as `reach`, and more:
 
-* `MIXEDMODE_FAIL_TASKS=<probability>:<seed>` has tasks fail there, each attempt with that probability, so that Spark
-  runs them again. One seed fails the same attempts in every run.
-* `MIXEDMODE_HOLD_TASKS=<folder>` has a task wait there as long as the folder holds a file `<name>@<epoch>-<operator>`,
-  or the same with `-<subtask>-<attempt>` behind it, for that attempt alone. A task that waits leaves the file
+* `MIXEDMODE_FAIL_TASKS=<probability>:<seed>` makes each task attempt fail there with that probability, so that Spark
+  runs the task again. One seed fails the same attempts in every run.
+* `MIXEDMODE_HOLD_TASKS=<folder>` makes a task wait there while the folder holds a file `<name>@<epoch>-<operator>`.
+  A file `<name>@<epoch>-<operator>-<subtask>-<attempt>` holds that attempt alone. A waiting task writes the file
   `held-<name>@<epoch>-<operator>-<subtask>-<attempt>`, with its process id.
 
-The driver passes the variables on to the tasks, also to those on other machines, with its own process id.
+The driver passes the variables and its own process id to the tasks, also to those on other machines.
 """
 
 import os
@@ -28,39 +28,42 @@ CrashPoint = Literal[
     "merge",  # a subtask has merged older runs into one and stored it
     "runs-stored",  # a subtask's runs and outputs are stored, its report is not yet sent
     "before-manifest",  # all subtasks have reported; nothing is committed
-    "after-manifest",  # the epoch is committed, its outputs are not published, or about to be published again
-    "publish",  # the first output of a committed epoch is published, the others are not
+    "after-manifest",  # the epoch is committed; its outputs are not published, or about to be published again
+    "publish",  # of a committed epoch, only the first output is published
     "table-applied",  # the rows of a committed epoch are in their table's transaction, which is not committed
-    "table-committed",  # that is committed; the staged files are still there
-    "kafka-sent",  # rows of a committed epoch are in the topic, and not yet noted as sent
+    "table-committed",  # that transaction is committed; the staged files still exist
+    "kafka-sent",  # rows of a committed epoch are in the topic, and not yet recorded as sent
     "after-publish",  # outputs are published; Spark has not written its own commit
     "drop",  # an old checkpoint's manifest is deleted, its runs are not; the epoch is the latest committed one
     "collect",  # some of the garbage is deleted; the epoch is the latest committed one
-    "go-back",  # a damaged checkpoint is being left: later outputs are taken back, Spark's log is not yet
+    "go-back",  # going back: later outputs are rolled back, Spark's log is not yet cut
     "savepoint",  # a savepoint's files are stored, its document is not
     "restore",  # a savepoint's files are in the checkpoint folder, its manifest is not
-    "compact-planned",  # a compaction has put its plan; the epoch is the first one that it leaves alone
-    "compact-written",  # a merged file is written locally, and not yet in the output; as compact-planned
-    "compact-merged",  # a merged file is in the output, and so are those whose place it takes; as compact-planned
-    "compact-deleted",  # the files of the first merge are deleted; as compact-planned
+    "compact-planned",  # a compaction has stored its plan; the epoch is the first one that it leaves unchanged
+    "compact-written",  # a merged file is written locally, and not yet in the output; epoch as compact-planned
+    "compact-merged",  # a merged file and the files that it replaces are in the output; epoch as compact-planned
+    "compact-deleted",  # the files of the first merge are deleted; epoch as compact-planned
 ]
 
 CRASH_AT = "MIXEDMODE_CRASH_AT"
 DRIVER_PID = "MIXEDMODE_DRIVER_PID"
 FAIL_TASKS = "MIXEDMODE_FAIL_TASKS"
 HOLD_TASKS = "MIXEDMODE_HOLD_TASKS"
-#: what tasks have to find in their environment
+#: the variables that tasks need in their environment
 VARIABLES = (CRASH_AT, DRIVER_PID, FAIL_TASKS, HOLD_TASKS)
 _LOOK_AGAIN_SECONDS = 0.02
 
 
 class TaskFailedOnPurposeError(Exception):
-    """What MIXEDMODE_FAIL_TASKS asks for: none of our kinds, as Spark would not run the task again for those."""
+    """The failure that MIXEDMODE_FAIL_TASKS asks for.
+
+    It is not a MixedmodeError, since Spark would not run the task again for one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """Which attempt at which task is somewhere. `attempt` counts from 0 for each subtask, as Spark does."""
+    """An attempt at a task. `attempt` counts from 0 for each subtask, as in Spark."""
 
     epoch: int
     operator_id: str
@@ -69,18 +72,21 @@ class TaskPlace:
 
 
 def arm() -> None:
-    """Called by the driver before Spark starts, so that its tasks inherit the process to kill."""
+    """Store the driver's process id, so that tasks know which process to kill.
+
+    The driver calls it before Spark starts.
+    """
     os.environ[DRIVER_PID] = str(os.getpid())
 
 
 def reach(name: CrashPoint, epoch: int) -> None:
-    """Kill the driver if this is the place and the epoch that the environment names."""
+    """Kill the driver if the environment names this place and this epoch."""
     if os.environ.get(CRASH_AT) == f"{name}@{epoch}":
         os.kill(int(os.environ.get(DRIVER_PID, os.getpid())), signal.SIGKILL)
 
 
 def reach_in_task(name: CrashPoint, place: TaskPlace) -> None:
-    """As `reach`; and fail, or wait, if the environment says so."""
+    """Do the same as `reach`; also fail or wait if the environment says so."""
     reach(name, place.epoch)
     point = f"{name}@{place.epoch}-{place.operator_id}"
     attempt = f"{point}-{place.subtask}-{place.attempt}"

@@ -1,7 +1,7 @@
-"""Calls of the user's connector classes: objects made with their secrets, exceptions told with class, method and line.
+"""Calls of a user's connector classes: instantiation with secrets, and errors that name class, method and line.
 
-The one idea: whatever such a class raises becomes one of our kinds at the call, in one line, with the names of secrets
-in place of their values; so no stack trace of it reaches a screen, from whichever process it comes.
+Whatever such a class raises is converted at the call into one of our kinds of error. The message is one line, and it
+shows the names of secrets instead of their values. So no stack trace of user code reaches a screen, from any process.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class CustomSourceClass(NamedClass[CustomSource]):
-    """A source that a job names."""
+    """A custom source that a job names."""
 
     __slots__ = ()
     kind = ClassKind(
@@ -33,7 +33,7 @@ class CustomSourceClass(NamedClass[CustomSource]):
 
 
 class CustomSinkClass(NamedClass[CustomSink]):
-    """A sink that a job names."""
+    """A custom sink that a job names."""
 
     __slots__ = ()
     kind = ClassKind(
@@ -45,23 +45,26 @@ class CustomSinkClass(NamedClass[CustomSink]):
 
 
 def instantiate(named: NamedClass[T]) -> T:
-    """A new object of the class. Raises InvalidJobError, without secrets, when there is none to be had."""
+    """Return a new instance of the class.
+    Raises InvalidJobError, without secrets, if the class cannot be instantiated.
+    """
     try:
         return replace(named, args=_resolved(named.args)).create()
     except InvalidJobError as error:
-        raise InvalidJobError(hidden(str(error))) from None  # what it is chained to may hold a secret
+        raise InvalidJobError(hidden(str(error))) from None  # the chained exception may contain a secret
 
 
 def call_user_method(named: NamedClass[T], own: T, method: Callable[..., R], *arguments: Any) -> R:
-    """What a method of the object `own` gives. Raises as `calling`."""
+    """Return the result of a method of `own`, an instance of the class. Raises the errors that `calling` raises."""
     with calling(named, own, method.__name__):
         return method(*arguments)
 
 
 @contextmanager
 def calling(named: NamedClass[T], own: T, method: str) -> Iterator[None]:
-    """The block calls a method of `own`, an object of the class. Raises RetryableError for what the method raises, but
-    for errors of our own kinds, which it means.
+    """Convert errors of the block, which calls a method of `own`, an instance of the class.
+
+    Errors of our own kinds keep their kind, since the method chose it. All other exceptions become a RetryableError.
     """
     try:
         yield

@@ -1,17 +1,17 @@
-"""Durations: the text a person writes, in a job file or in Python, and the milliseconds that a program computes with.
+"""Durations: text in a job file or in Python, milliseconds in the program.
 
-The unit is part of the name of whatever holds them (`*_ms`).
+Names of variables and fields that hold a duration end in the unit (`*_ms`).
 
 Invariants (tests/config/test_values.py):
   I1  parse_duration_ms(format_duration_ms(x)) == x
-  I2  what is not one of the documented spellings is refused, never guessed
+  I2  any other spelling than the documented ones is refused, never guessed
 """
 
 import re
 
 from mixedmode.errors import InvalidJobError
 
-#: unit: milliseconds; largest first, the order in which a compound duration must give them
+#: {unit: milliseconds}, largest first; a compound duration must use this order
 DURATION_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 DURATION_MS_MAX = (2**63 - 1) // 1000  # event times are int64 microseconds, and a duration is added to them
 
@@ -19,7 +19,7 @@ _DURATION = re.compile("".join(f"(?:([0-9]+){unit})?" for unit in DURATION_UNITS
 
 
 def parse_duration_ms(value: object) -> int:
-    """Milliseconds of `500ms`, `1s`, `10m`, `1h`, `2d`, `1h30m` (largest unit first, each once) or a bare 0.
+    """Return the milliseconds of `500ms`, `1s`, `10m`, `1h`, `2d`, `1h30m` (largest unit first, each once) or a bare 0.
 
     A number without a unit is refused, because seconds and milliseconds are equally likely to be meant.
     Raises InvalidJobError with the accepted forms.
@@ -45,7 +45,7 @@ def parse_duration_ms(value: object) -> int:
 
 
 def format_duration_ms(duration_ms: int) -> str:
-    """The shortest text that parse_duration_ms reads back to the same number; `0s` for none."""
+    """Return the shortest text from which parse_duration_ms reads the same number; `0s` for 0."""
     parts = []
     rest = duration_ms
     for unit, unit_ms in DURATION_UNITS_MS.items():
@@ -56,8 +56,9 @@ def format_duration_ms(duration_ms: int) -> str:
 
 
 def count_of(digits: str | None) -> int:
-    """The number that digits write; 0 for none.
+    """Return the number that the digits write; 0 for no digits.
 
-    Python refuses to read integers of thousands of digits; 30 digits are past every limit here already.
+    Python refuses to read integers of thousands of digits. Only the first 30 digits are read: such a number exceeds
+    every limit here already.
     """
     return int((digits or "0").lstrip("0")[:30] or "0")

@@ -1,7 +1,7 @@
-"""The kinds of error, named by what the person who reads them does next.
+"""The kinds of error, by what the reader does next.
 
 A message says what happened, why, what to do next, and the values last (`name=value`). Errors carry the same
-values as attributes where a program needs them, and survive pickling, because Spark ships them between processes.
+values as attributes where a program needs them. They survive pickling, because Spark ships them between processes.
 A new kind is added only when it is handled differently.
 """
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class MixedmodeError(Exception):
-    """Base of every error that mixedmode raises on purpose. `exit_code` is what the command line returns for it."""
+    """The base of every error that mixedmode raises on purpose. `exit_code` is what the command line returns for it."""
 
     exit_code = 1
 
@@ -32,7 +32,7 @@ class RetryableError(MixedmodeError):
 
 
 class FencedError(MixedmodeError):
-    """A newer run of the same job has taken over: stop; the other one goes on."""
+    """A newer start of the same job has taken over: leave this one stopped, the newer one continues."""
 
 
 class CorruptStateError(MixedmodeError):

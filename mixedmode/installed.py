@@ -1,4 +1,4 @@
-"""How mixedmode was installed here, and so the command that adds one of its extras."""
+"""The way mixedmode was installed here, and the command that adds one of its extras accordingly."""
 
 import importlib.metadata
 import json
@@ -11,7 +11,7 @@ _NAME = "mixedmode"
 
 
 def install_command(extra: str) -> str:
-    """The command that installs the packages of an extra, such as `postgres`, beside this mixedmode."""
+    """Return the command that installs the packages of an extra, such as `postgres`, for this mixedmode."""
     try:
         direct_url = importlib.metadata.distribution(_NAME).read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:  # run from its sources, which lie beside the package
@@ -20,7 +20,9 @@ def install_command(extra: str) -> str:
 
 
 def command_for(extra: str, direct_url: str | None, python: str) -> str:
-    """The command, from what the installer noted (direct_url.json; None: it came from a package index). Pure.
+    """Return the install command for an extra. Pure.
+
+    direct_url: the installer's record (direct_url.json); None if the package came from a package index.
 
     >>> command_for("bench", None, "python3")
     "python3 -m pip install 'mixedmode[bench]'"

@@ -1,18 +1,18 @@
-"""Process functions: your own code per key, with state and timers. Write a class, name it in the job, done.
+"""Process functions: custom code per key, with state and timers. Write a class, and name it in the job.
 
     from mixedmode.process import KeyedProcessFunction, MapState, Ttl, ValueState
 
     HOUR = 3_600_000_000  # times are microseconds since 1970
 
     class Clicks(KeyedProcessFunction):
-        by_hour = MapState(int, int)                        # {end of the hour: clicks}; each key has its own
-        page = ValueState(str, default="?", ttl=Ttl("7d"))  # the latest one
+        by_hour = MapState(int, int)                        # {end of the hour: clicks}; one map per key
+        page = ValueState(str, default="?", ttl=Ttl("7d"))  # the latest page
 
         def process_element(self, record, context):         # record: {column: value}
             hour = context.timestamp // HOUR * HOUR + HOUR
             self.by_hour[hour] = self.by_hour.get(hour, 0) + 1
             self.page.value = record["page"]
-            context.timers.register_event_time_timer(hour)  # once per hour, however often
+            context.timers.register_event_time_timer(hour)  # one timer per hour, however often it is registered
 
         def on_timer(self, timestamp, context):             # the watermark has reached the hour
             clicks = self.by_hour.pop(timestamp)
@@ -27,23 +27,26 @@ In a job file (`clicks.py` lies next to it):
 
 and in Python: `job.key_by("user").process(Clicks, output="user string, hour timestamp, clicks bigint, page string")`.
 
-What holds, in backlog and live:
-  * A call sees the state of one key, `context.current_key`, and nobody else's. State is what it holds when the key's
-    turn ends; changing a list or a dataclass in place is enough.
-  * Within an epoch, a key's records come in event-time order, then its timers that are due, in time order. The backlog
-    is one epoch, and its timers fire, key by key, up to its greatest watermark. So when a timer fires, later records
-    may have been seen already: keep what belongs to a time under that time, as `by_hour` does, and all modes agree.
-  * There is one timer per key and time; registering it again changes nothing.
-  * A method gives rows of the step's output: with `yield`, or by returning one row, a list of rows, or nothing.
-    `context.output("tag", row)` gives one to a side output.
-  * An object serves one subtask in one epoch. What must last longer is state; `open` is for models and tables.
+Guarantees, in backlog and in live mode:
+  * A call sees the state of one key only, `context.current_key`. State is saved with the contents that it has when the
+    key's turn ends, so it is enough to change a list or a dataclass in place.
+  * Within an epoch, the records of a key arrive in event-time order; then the timers of the key that are due fire, in
+    time order. The backlog is one epoch, and its timers fire, key by key, up to the greatest watermark of the backlog.
+    So when a timer fires, the function may already have seen later records. To get the same result in all modes, store
+    data that belongs to a time under that time, as `by_hour` does.
+  * There is one timer per key and time. Registering it again has no effect.
+  * A method emits rows of the step's output: with `yield`, or by returning one row, a list of rows, or nothing.
+    `context.output("tag", row)` emits a row to a side output.
+  * An instance serves one subtask in one epoch. Keep data that must live longer in state; load models and tables in
+    `open`.
   * A state type may be int, float, str, bytes, bool, datetime, date, time, timedelta, Decimal, UUID, an enum, `| None`,
-    list, dict, tuple, set, a dataclass or a msgspec.Struct of these. Between versions of the program a new state, and a
-    new field with a default, are fine; what could not be read is refused at the start.
+    list, dict, tuple, set, a dataclass or a msgspec.Struct of these. A new version of the program may add a state, or
+    a field with a default. The job refuses to start if a change would make stored state unreadable.
 
-A `MapFunction` is for a step without a key: rows in, rows out, with a list per subtask. See docs/map-functions.md.
+A `MapFunction` is for a step without a key: it maps rows to rows, and keeps a list per subtask
+(docs/map-functions.md).
 
-To try a function without Spark, see `mixedmode.testing`.
+`mixedmode.testing` runs a function without Spark.
 """
 
 from mixedmode.operators.interface import OperatorAttributes
@@ -66,9 +69,9 @@ from mixedmode.operators.process import (
 )
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
-#: `context.current_watermark` before there is one
+#: the value of `context.current_watermark` while there is no watermark yet
 MIN_WATERMARK = MIN_TIME_US
-#: `context.current_watermark` in on_timer once the input has ended
+#: the value of `context.current_watermark` in `on_timer` after the input has ended
 MAX_WATERMARK = MAX_TIME_US
 
 __all__ = [

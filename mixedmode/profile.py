@@ -1,7 +1,9 @@
-"""Where the time of a task goes: seconds of work by stage.
+"""The profile of a task: seconds of work by stage.
 
-The one idea: one stage at a time is running. A stage that begins inside another one pauses it, so the seconds of all
-stages add up to the time that passed while any of them ran, and none is counted twice.
+One stage runs at a time. A stage that begins inside another one pauses it. So the seconds of all stages add up to the
+time during which any stage ran, and no time is counted twice.
+
+Example: stage A runs 3 s, of which an inner stage B takes 1 s. The profile is A: 2 s, B: 1 s.
 """
 
 import time
@@ -13,7 +15,7 @@ T = TypeVar("T")
 
 
 class Profile:
-    """Seconds by stage. For one thread."""
+    """Seconds by stage, for one thread."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -23,12 +25,15 @@ class Profile:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """By stage, in the order in which the stages began; what has ended or was paused."""
+        """The seconds by stage, in the order in which the stages began.
+
+        The running stage counts up to its last pause.
+        """
         return dict(self._seconds)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """The stage runs while the block does."""
+        """Run the stage for the duration of the `with` block."""
         self._pause()
         self._running.append(name)
         self._seconds.setdefault(name, 0.0)
@@ -39,7 +44,7 @@ class Profile:
             self._running.pop()
 
     def each(self, name: str, items: Iterator[T]) -> Iterator[T]:
-        """The items; the stage runs while the next one is made, and not while the caller has it."""
+        """Yield the items. The stage runs while the next item is made, and not while the caller has it."""
         while True:
             with self.stage(name):
                 item = next(items, _END)
@@ -49,7 +54,7 @@ class Profile:
             del item  # so that it is gone while the next one is made
 
     def _pause(self) -> None:
-        """Count what has passed for the stage that runs now, if one does."""
+        """Add the time since the last change to the running stage, if there is one."""
         now = self._clock()
         if self._running:
             self._seconds[self._running[-1]] += now - self._since
@@ -60,7 +65,7 @@ _END = object()
 
 
 def add_seconds(*profiles: Mapping[str, float]) -> dict[str, float]:
-    """Profiles of several tasks as one: the seconds of each stage added up."""
+    """Return the profiles of several tasks as one: the sum of the seconds of each stage."""
     total: dict[str, float] = {}
     for profile in profiles:
         for name, seconds in profile.items():

@@ -1,7 +1,7 @@
-"""Secrets of a job: `${env:NAME}` in its settings stands for a variable of the environment.
+"""Secrets of a job: `${env:NAME}` in a setting is replaced by the environment variable NAME.
 
-The one idea: a setting keeps the text with the name, wherever it is shown or stored, and only whoever hands it to a
-library asks for the value. What a library then says in an error goes through `hidden`, which puts the name back.
+A setting keeps the text with the name wherever it is shown or stored. The value is looked up only where the setting is
+passed to a library. Errors of that library go through `hidden`, which replaces each value by its name again.
 """
 
 import os
@@ -10,16 +10,17 @@ from collections.abc import Mapping
 
 from mixedmode.errors import InvalidJobError
 
-SECRET_LENGTH_MIN = 4  # a shorter value is no secret, and stands in many texts by chance
+SECRET_LENGTH_MIN = 4  # a shorter value is no secret, and occurs in many texts by chance
 _REFERENCE = re.compile(r"\$\{env:([^}]*)\}")
 _NOT_A_REFERENCE = re.compile(r"\$\{env:(?![^{}$\s]+\})")
-#: values that were asked for, and what stands for them
+#: {value that was looked up: its reference, such as ${env:NAME}}
 _known: dict[str, str] = {}
 
 
 def resolve(text: str, *, where: str = "") -> str:
-    """`text` with the values of the variables that it names. Raises InvalidJobError, beginning with `where`, if one
-    is not set.
+    """Return `text` with the values of the variables that it names.
+
+    Raises InvalidJobError, beginning with `where`, if a variable is not set.
     """
 
     def value_of(found: re.Match[str]) -> str:
@@ -39,14 +40,14 @@ def resolve(text: str, *, where: str = "") -> str:
 
 
 def resolve_all(texts: Mapping[str, str], *, where: str = "") -> dict[str, str]:
-    """The same texts by name, each resolved."""
+    """Return the same texts by name, each resolved."""
     return {name: resolve(text, where=where) for name, text in texts.items()}
 
 
 def unreadable_reference(text: str) -> str | None:
-    """Return what is wrong with a text in which `${env:` begins no reference; None for any other text.
+    """Return the problem of a text in which `${env:` does not begin a valid reference; None for any other text.
 
-    The text itself is not shown: the rest of it may be a secret.
+    The problem does not show the text: the rest of it may be a secret.
     """
     if _NOT_A_REFERENCE.search(text) is None:
         return None
@@ -54,12 +55,15 @@ def unreadable_reference(text: str) -> str | None:
 
 
 def has_secrets(text: str) -> bool:
-    """Whether a value that was asked for in this process stands in `text`."""
+    """Return whether `text` contains a value that was looked up in this process."""
     return any(value in text for value in _known)
 
 
 def hidden(text: str) -> str:
-    """`text` with the name in place of each value that was asked for in this process, longest first."""
+    """Return `text` with each value that was looked up in this process replaced by its reference.
+
+    Longer values are replaced first.
+    """
     for value in sorted(_known, key=len, reverse=True):
         text = text.replace(value, _known[value])
     return text

@@ -1,5 +1,5 @@
-"""Stateful operators: what a step does with the records and the state of one key, in any mode.
+"""Stateful operators: they process the records and the state of each key, in any execution mode.
 
-An operator sees sorted, keyed Arrow tables and a state backend. It knows neither Spark nor RocksDB, and cannot tell
-the backlog from live data by the way its state is stored.
+An operator sees sorted, keyed Arrow tables and a state backend. It knows neither Spark nor RocksDB. It
+cannot tell from its state whether it runs in the backlog or live.
 """

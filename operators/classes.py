@@ -1,7 +1,7 @@
-"""The user's classes: named in a job, imported where they are needed, made with the step's arguments.
+"""Custom classes: named in a job, imported where they are needed, and instantiated with the step's arguments.
 
-The one idea: every way in which a class cannot be had is an InvalidJobError that says what the class should have been,
-and it is raised the same for each kind of function. Nothing here is pickled but names: a task imports the class itself.
+A class that cannot be loaded is always an InvalidJobError that says what the class should have been. The error is the
+same for every kind of function. Only names are pickled: a task imports the class itself.
 """
 
 import importlib
@@ -19,13 +19,13 @@ __all__ = ["ClassKind", "GivenClass", "NamedClass", "file_of"]
 
 F = TypeVar("F")
 
-#: from which classes were imported in this process
+#: folders from which classes were imported in this process
 _FOLDERS: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class ClassKind(Generic[F]):
-    """What a class is for: what it is called in messages, the step's key that names it, what it derives from."""
+    """A kind of custom class: its noun in messages, the step's key that names the class, and its base classes."""
 
     noun: str
     key: str
@@ -35,9 +35,9 @@ class ClassKind(Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class NamedClass(Generic[F]):
-    """`module:name`, made with the keyword arguments `args`; `folder` goes on sys.path to import it. Picklable.
+    """`module:name`, instantiated with the keyword arguments `args`. Picklable.
 
-    A subclass says what kind of class it is.
+    `folder` is put on sys.path to import the module. A subclass sets `kind`.
     """
 
     kind: ClassVar[ClassKind[Any]]
@@ -49,7 +49,7 @@ class NamedClass(Generic[F]):
 
     @classmethod
     def parse(cls, text: str, args: Mapping[str, Any] | None = None, folder: str | None = None) -> Self:
-        """Of `package.module:Class`. Raises InvalidJobError when it is not of this form."""
+        """Parse `package.module:Class`. Raise InvalidJobError if `text` does not have this form."""
         return cls(*_split_reference(text, cls.kind), dict(args or {}), folder)
 
     @property
@@ -58,19 +58,19 @@ class NamedClass(Generic[F]):
         return f"{self.module}:{self.name}"
 
     def load(self) -> type[F]:
-        """The class; its module is imported, so what stands at its top level runs. Raises InvalidJobError."""
+        """Import the module, which runs its top-level code, and return the class. Raise InvalidJobError on failure."""
         found: type[F] = _class_named(self.module, self.name, self.folder, self.kind)
         return found
 
     def create(self) -> F:
-        """A new object of the class; see `load`. Raises InvalidJobError."""
+        """Return a new instance of the class; see `load`. Raise InvalidJobError on failure."""
         made: F = _made(self.load(), self.args, self.label, self.kind)
         return made
 
 
 @dataclass(frozen=True, slots=True)
 class GivenClass(Generic[F]):
-    """A class that need not be importable: for tests in one process. A subclass says what kind of class it is."""
+    """A class that need not be importable, for tests in one process. A subclass sets `kind`."""
 
     kind: ClassVar[ClassKind[Any]]
 
@@ -83,24 +83,24 @@ class GivenClass(Generic[F]):
         return f"{self.function_class.__module__}:{self.function_class.__qualname__}"
 
     def load(self) -> type[F]:
-        """The class. Raises InvalidJobError when it is none of its kind."""
+        """Return the class. Raise InvalidJobError if it is not of the right kind."""
         found: type[F] = _checked_class(self.function_class, self.label, self.kind)
         return found
 
     def create(self) -> F:
-        """A new object of the class. Raises InvalidJobError."""
+        """Return a new instance of the class. Raise InvalidJobError on failure."""
         made: F = _made(self.load(), self.args, self.label, self.kind)
         return made
 
 
 def file_of(function: object) -> str | None:
-    """The file that defines an object's class, as tracebacks name it."""
+    """Return the file that defines the class of `function`, as tracebacks name it."""
     module = sys.modules.get(type(function).__module__)
     return getattr(module, "__file__", None)
 
 
 def _split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
-    """(module, name) of `package.module:Class`. Raises InvalidJobError when it is not of this form."""
+    """Return (module, name) of `package.module:Class`. Raise InvalidJobError if `text` does not have this form."""
     module, colon, name = text.partition(":")
     parts = [*module.split("."), *name.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
@@ -110,9 +110,9 @@ def _split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
 
 
 def _class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) -> type[F]:
-    """The class. Its module is imported, with `folder` on sys.path, so what stands at its top level runs.
+    """Import the module, with `folder` on sys.path, and return the class. The module's top-level code runs.
 
-    Raises InvalidJobError when there is none to be had.
+    Raise InvalidJobError if the class cannot be loaded.
     """
     label = f"{module}:{name}"
     if folder is not None:
@@ -135,7 +135,7 @@ def _class_named(module: str, name: str, folder: str | None, kind: ClassKind[F])
 
 
 def _checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
-    """`found`, if it is a class of this kind. Raises InvalidJobError when it is not."""
+    """Return `found` if it is a class of this kind; otherwise raise InvalidJobError."""
     if not (isinstance(found, type) and issubclass(found, kind.bases)):
         msg = (
             f"this is no {kind.noun}. Name a class that derives from {kind.derives_from}. {kind.key}={label}, "
@@ -146,7 +146,7 @@ def _checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
 
 
 def _made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F]) -> F:
-    """An object of the class. Raises InvalidJobError when `args` do not fit, or its __init__ fails."""
+    """Return a new instance. Raise InvalidJobError if `args` do not fit __init__, or if __init__ fails."""
     try:
         inspect.signature(found).bind(**args)
     except TypeError as error:
@@ -166,22 +166,28 @@ def _made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F
 
 
 def _put_first_on_path(folder: str) -> None:
-    """It stays there, for what the function imports when it runs. Forgetting what was there is slow."""
+    """Move `folder` to the front of sys.path.
+
+    The folder stays there, because the function may import more modules when it runs. Clearing the import caches is
+    slow.
+    """
     if folder in sys.path:
         sys.path.remove(folder)
     sys.path.insert(0, folder)
-    importlib.invalidate_caches()  # a file may be newer than what Python remembers of its folder
+    importlib.invalidate_caches()  # Python caches folder listings, so it may not know a newer file
 
 
 def _is_loaded_from(module: str, folder: str) -> bool:
-    """Whether the module is there already, as a file in `folder` or in a package there."""
+    """Return whether the module is already loaded from a file in `folder`, or from a package in `folder`."""
     file = _file_of(module)
     return module in sys.modules and file is not None and _is_in(file, folder)
 
 
 def _forget_others(module: str, folder: str) -> None:
-    """A process serves several jobs, whose folders may have modules of one name: forget what is not `folder`'s, of this
-    module, and of all that it may import from its folder.
+    """Remove modules from sys.modules that hide modules of the same name in `folder`.
+
+    One process serves several jobs, and their folders may contain modules with equal names. So this forgets `module`
+    itself, and every module that it may import from `folder`, if it was loaded from another job's folder.
     """
     top = module.partition(".")[0]
     for beside in iter_modules([folder]):
@@ -195,7 +201,7 @@ def _forget_others(module: str, folder: str) -> None:
 
 
 def _file_of(module: str) -> str | None:
-    """Of a module that is loaded, or of the package that it is in."""
+    """Return the file of the top-level module or package of `module`; None if it is not loaded."""
     return getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
 
 

@@ -1,13 +1,13 @@
-"""What a keyed operator is to whatever runs it: Spark tasks in a job, `mixedmode.testing` in a test.
+"""The interface between a keyed operator and its runner: Spark tasks in a job, `mixedmode.testing` in a test.
 
-    map side     fold(batch)  rows of a slice -> keyed rows, folded as far as the operator can
-    exchange     rows move to the subtask of their key group; the sorter orders them by (key group, key, time)
-    subtask      due()        stored keys that this epoch has to look at although no record of theirs may have come;
-                              their rows go into the sorter like all others
-                 process()    sorted tables, whole keys -> what changes; reads and writes state
+    map side     fold(batch)  turns a slice of records into keyed rows, pre-aggregated as far as the operator can
+    exchange     moves the rows to the subtask of their key group; the sorter orders them by (key group, key, time)
+    subtask      due()        finds stored keys that this epoch must process even if they have no new record; their
+                              rows go through the sorter like all others
+                 process()    turns sorted tables of whole keys into changes; reads and writes state
 
-The one idea: an operator never asks which mode it runs in. The backend decides what there is to read, and the epoch's
-time decides what fires.
+An operator never asks in which mode it runs. The backend decides which state it can read, and the epoch's time decides
+which timers and windows fire.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,11 +35,12 @@ OP_TYPE = pa.string()
 
 @dataclass(frozen=True, slots=True)
 class OperatorAttributes:
-    """What an operator says about itself, for planning and for sharing out memory. Source: FLIP-327, FLIP-331.
+    """Properties of an operator, for planning and for dividing memory. Source: FLIP-327, FLIP-331.
 
-    internal_sorter_supported: in backlog it takes its input sorted by key. output_only_after_end_of_stream: it gives
-    nothing before its input has ended. uses_clock: something of it may be due when no record comes. rows_per_record:
-    how many rows `fold` may make of one record, which says how large a batch may be.
+    internal_sorter_supported: in the backlog the operator accepts input sorted by key.
+    output_only_after_end_of_stream: the operator emits nothing before its input has ended.
+    uses_clock: a timer or window of the operator may become due although no record arrives.
+    rows_per_record: the most rows that `fold` may make of one record; it limits the size of a batch.
     """
 
     internal_sorter_supported: bool = True
@@ -50,10 +51,10 @@ class OperatorAttributes:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A slice of the input of a keyed step; arrays are (n,), in the order of arrival.
+    """A slice of the input of a keyed step; arrays have shape (n,), in the order of arrival.
 
-    `keys` have the types of the operator's key schema, `arguments` those of its arguments. `times_us` is None where the
-    input has no event time; `weights` is None where rows are only added (no changelog).
+    `keys` have the types of the operator's key schema, and `arguments` have the types of its arguments. `times_us` is
+    None if the input has no event time. `weights` is None if the input only adds rows, so that it is not a changelog.
     """
 
     keys: list[pa.Array]
@@ -64,10 +65,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What the map side makes of a batch.
+    """The result of folding one batch on the map side.
 
     `table` has `_key_group` and `_key`, `_time` if the operator sorts by time, and the operator's `input_fields`; its
-    rows are in any order. `late_rows` are the positions (m,) of the batch's records that are too late for every window.
+    rows are in no particular order. `late_rows` (m,) are the positions in the batch of records that are too late for
+    every window.
     """
 
     table: pa.Table
@@ -76,7 +78,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskContext:
-    """Where a subtask runs in an epoch: its state, its time, its key groups."""
+    """The context of a subtask in one epoch: its state backend, the epoch's time, and its key groups."""
 
     backend: KeyedStateBackend
     time: EpochTime
@@ -84,13 +86,13 @@ class SubtaskContext:
 
 
 class Changes(Protocol):
-    """Rows of the main output, in the two shapes in which they are passed on."""
+    """Changes of the main output, available as upserts (for a sink) or as a changelog (for another keyed step)."""
 
     def upserts(self) -> pa.Table:
-        """For a sink: one row per change with `_op`; a deleted row has its key columns and NULL."""
+        """Return one row per change with `_op`, for a sink. A deleted row has its key columns; the others are NULL."""
 
     def changelog(self) -> pa.Table:
-        """For another step: previous rows with `_weight` -1, new rows with `_weight` +1."""
+        """Return a changelog for another step: update-before rows and deletes with `_weight` -1, new rows with +1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,48 +112,55 @@ class AppendedRows:
 
 @dataclass(frozen=True, slots=True)
 class SideRows:
-    """Rows for the output named `tag`, with the columns that the step declares for it."""
+    """Rows of the side output `tag`, with the columns that the step declares for this output."""
 
     tag: str
     rows: pa.Table
 
 
 class KeyedOperator(Protocol):
-    """A keyed step's operator: a frozen, picklable value that holds no data and no open thing."""
+    """The operator of a keyed step: a frozen, picklable value that holds no data and no open resource."""
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
-        """Every state it keeps; () for none."""
+        """All states that the operator keeps; () if it keeps none."""
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the sorted tables beside `_key_group`, `_key` and `_time`."""
+        """The columns of the sorted tables other than `_key_group`, `_key` and `_time`."""
 
     @property
     def output_key(self) -> tuple[pa.Field, ...]:
-        """Columns that tell the rows of the main output apart; () if every row stands for itself."""
+        """The columns that identify a row of the main output; () if the output is append-only."""
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """All columns of the main output, those of `output_key` first."""
+        """All columns of the main output; the columns of `output_key` come first."""
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """{tag: columns} of what it gives beside its main output."""
+        """The side outputs of the operator, as {tag: columns}."""
 
     @property
     def attributes(self) -> OperatorAttributes:
-        """What it says about itself."""
+        """The operator's properties, for planning."""
 
     @property
     def combine(self) -> Combine | None:
-        """What the sorter combines rows of one key with; None keeps every row."""
+        """The function with which the sorter merges rows of one key; None keeps every row."""
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """Map side. `late_us` is the job's watermark at the start of the epoch (EpochTime)."""
+        """Turn a batch into keyed rows, on the map side.
+
+        `late_us` is the job's watermark at the start of the epoch (EpochTime), in microseconds.
+        """
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Tables for the sorter (columns as `Folded.table`), each sorted."""
+        """Yield the rows of due stored keys as tables for the sorter: columns as `Folded.table`, each sorted."""
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[Changes | SideRows]:
-        """Sorted tables that cut no key in two. Per state, written keys are strictly increasing over the whole call."""
+        """Yield the changes that the sorted `tables` cause, and write the new state.
+
+        All rows of a key are in the same table. For each state, the keys that are written increase strictly over the
+        whole call.
+        """

@@ -1,7 +1,7 @@
-"""An epoch of a keyed operator, in the steps that do not depend on where it runs: Spark's tasks, or one process.
+"""The parts of an epoch that are the same wherever a keyed operator runs: in Spark tasks, or in one process.
 
-map side     fold, then `pieces_by_subtask` of what that gives
-subtask      `sorter_for` takes the pieces, `outputs_of` brings what is due, sorts, and processes
+map side     `fold` turns records into keyed rows; `pieces_by_subtask` divides them among the subtasks
+subtask      `sorter_for` makes the sorter for these pieces; `outputs_of` adds the rows that are due, sorts, processes
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from mixedmode.sort import ExternalSorter, take_rows
 
 
 def checked_event_times(times: pa.Array, *, column: str) -> npt.NDArray[np.int64]:
-    """Event times of records, (n,) int64 in microseconds. Raises InvalidJobError when a record has none."""
+    """Return event times (n,) as int64 microseconds. Raise InvalidJobError if a record has none."""
     if times.null_count:
         msg = (
             "a record has no event time, so it has no place in time. Set the column for every record, filter such "
@@ -33,9 +33,10 @@ def checked_event_times(times: pa.Array, *, column: str) -> npt.NDArray[np.int64
 
 
 def pieces_by_subtask(table: pa.Table, *, parallelism: int, max_parallelism: int) -> Iterator[pa.Table]:
-    """The rows of each subtask, in the order of the table: `parallelism` tables, some of them empty.
+    """Yield one table per subtask, `parallelism` tables in all; some may be empty.
 
-    They are not sorted: the subtask sorts what comes from all map tasks, and sorting it twice is no faster.
+    Rows keep the order of `table`. They are not sorted by key: the subtask sorts the rows of all map tasks, and
+    sorting them twice is no faster.
     """
     groups = table.column(KEY_GROUP_COLUMN).to_numpy()
     owners = subtask_of_group(groups, parallelism=parallelism, max_parallelism=max_parallelism)
@@ -46,7 +47,7 @@ def pieces_by_subtask(table: pa.Table, *, parallelism: int, max_parallelism: int
 
 
 def sorter_for(operator: KeyedOperator, *, budget_bytes: int, spill_dir: Path) -> ExternalSorter:
-    """The sorter of a subtask. Whatever the operator does not combine comes in tables of whole keys."""
+    """Return the sorter of a subtask. If the operator does not combine rows, each table holds whole keys."""
     combine = operator.combine
     return ExternalSorter(budget_bytes=budget_bytes, spill_dir=spill_dir, combine=combine, whole_keys=combine is None)
 
@@ -54,7 +55,7 @@ def sorter_for(operator: KeyedOperator, *, budget_bytes: int, spill_dir: Path) -
 def outputs_of(
     operator: KeyedOperator, sorter: ExternalSorter, context: SubtaskContext, profile: Profile
 ) -> Iterator[Changes | SideRows]:
-    """What a subtask gives once it has all of its input in `sorter`; state is written meanwhile."""
+    """Yield the outputs of a subtask whose input is all in `sorter`. Iterating also writes the state."""
     with profile.stage("look for what is due"):
         for table in operator.due(context):
             sorter.add_sorted(table)

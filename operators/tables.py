@@ -1,4 +1,4 @@
-"""Small things that every operator does with Arrow tables."""
+"""Helpers for Arrow tables that all operators share."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 
 
 def column_of(table: pa.Table, name: str) -> pa.Array:
-    """A column of a table as one array."""
+    """Return a column of a table as one array."""
     column = table.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -22,7 +22,7 @@ def keyed_table(
     *,
     max_parallelism: int,
 ) -> pa.Table:
-    """Key columns and payload columns (n,) each -> a table of `_key_group`, `_key` and `fields`, in the same order."""
+    """Return a table of `_key_group`, `_key` and `fields` from key and payload columns (n,), rows in the same order."""
     encoded = encode_keys(keys, key_schema)
     groups = pa.array(key_groups(encoded, max_parallelism=max_parallelism))
     return pa.table(

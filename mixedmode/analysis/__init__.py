@@ -1,1 +1,1 @@
-"""What a job's SQL means: Spark's analysed plan as values, and the judgement of them."""
+"""Analyses the SQL of a job: reads Spark's analysed plan as values, and checks them."""

@@ -1,8 +1,8 @@
 """Reads Spark's analysed logical plan into frozen values. This is the only module that touches Catalyst's objects.
 
-A kind is the simple name of Catalyst's class, so a plan of Spark 4.1 or 4.2 reads like one of 4.3. Spark analyses a SQL
-text for it, and runs nothing. Each look at an object of the JVM is a round trip, so expressions are read only as far as
-a check may look at them.
+A kind is the simple name of Catalyst's class, so plans of Spark 4.1, 4.2 and 4.3 read alike. Spark only analyses the
+SQL text, and runs nothing. Each access to an object of the JVM is a round trip, so only those expressions are read that
+a check needs.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,15 +17,15 @@ _Java = Any  # an object of the JVM
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
-_SCRIPT = "CompoundBody"  # BEGIN ... END, which Spark would begin to run in order to analyse it
-#: what makes an expression worth reading; one that is computed in another way may hide any of the others
+_SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order to analyse it
+#: patterns of expressions that are read; the replacement of a RUNTIME_REPLACEABLE may contain the others
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
 
 
 def read_query(session: SparkSession, sql: str, *, inputs: Collection[str]) -> Node | None:
     """Return the analysed plan of a query, down to the temporary views named `inputs`; None for a command or a script.
 
-    Raises what Spark raises, with positions in `sql`.
+    Raise the exceptions of Spark, with positions in `sql`.
     """
     state: _Java = session._jsparkSession.sessionState()
     reader = _Reader(session, inputs)
@@ -37,12 +37,12 @@ def read_query(session: SparkSession, sql: str, *, inputs: Collection[str]) -> N
 
 
 def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
-    """Return the analysed plan of a frame, down to that of the frame that it was made of."""
+    """Return the analysed plan of a frame, down to the plan of the frame `until` that it was made from."""
     return _Reader(frame.sparkSession, (), _analysed(until)).node(_analysed(frame))
 
 
 def column_ids(frame: DataFrame) -> dict[str, int]:
-    """Return the id of each column, by its name in lower case. A column that is passed on as it is keeps its id."""
+    """Return {name of a column in lower case: its id}. A column that is passed on unchanged keeps its id."""
     return {column.name().lower(): column.exprId().id() for column in _items(_analysed(frame).output())}
 
 
@@ -62,10 +62,10 @@ class _Reader:
         self.jvm = jvm.org.apache.spark.sql
         patterns = self.jvm.catalyst.trees.TreePattern
         self._marks = jvm.PythonUtils.toSeq([getattr(patterns, mark)() for mark in _MARKS])
-        self._families: dict[tuple[str, str], bool] = {}  # whether a kind extends a class
+        self._families: dict[tuple[str, str], bool] = {}  # {(kind, class): whether the kind extends the class}
 
     def node(self, plan: _Java) -> Node:
-        """Read a plan and what is below it."""
+        """Read a plan and all plans below it."""
         kind = _kind(plan)
         name = str(_NAMES[kind](plan)) if kind in _NAMES else ""
         is_input = kind == "View" and plan.isTempView() and name.lower() in self._inputs
@@ -80,11 +80,11 @@ class _Reader:
         )
 
     def is_a(self, found: _Java, name: str) -> bool:
-        """Tell whether an object is of a class."""
+        """Return whether an object is an instance of a class."""
         return bool(is_instance_of(self._gateway, found, name))
 
     def _read_of(self, kind: str, plan: _Java) -> Iterator[_Java]:
-        """The expressions of a node that are read."""
+        """Return the expressions of a node that have to be read."""
         if kind == "Generate":
             return iter([plan.generator()])
         return _items(plan.expressions()) if self._is_worth_reading(plan) else iter(())
@@ -95,7 +95,7 @@ class _Reader:
             return Expression(kind, name)
         parts = list(_items(found.children()))
         if self._extends(kind, found, f"{_EXPRESSIONS}.RuntimeReplaceable"):
-            parts.append(found.replacement())  # what Spark computes instead is a child of some kinds only
+            parts.append(found.replacement())  # not every kind has its replacement among its children
         is_subquery = self._extends(kind, found, f"{_EXPRESSIONS}.PlanExpression")
         return Expression(
             kind,
@@ -123,7 +123,7 @@ def _items(sequence: _Java) -> Iterator[_Java]:
 
 
 def _relation_name(node: _Java) -> str:
-    """The table, or the files."""
+    """Return the name of the table, or the paths of the files."""
     if node.catalogTable().isDefined():
         return str(node.catalogTable().get().identifier().unquotedString())
     relation = node.relation()
@@ -131,16 +131,16 @@ def _relation_name(node: _Java) -> str:
 
 
 def _lateral_name(node: _Java) -> str:
-    """The type, and whether there is a condition beside it."""
+    """Return the type of the join, with ON if it has a condition."""
     return f"{node.joinType().toString()}{' ON' if node.condition().isDefined() else ''}"
 
 
 def _draws_a_vector(kind: str, found: _Java) -> bool:
-    """Encryption draws an initial vector where none is given, and Spark calls it deterministic all the same."""
+    """Return whether an encryption draws a random initial vector, although Spark calls it deterministic."""
     return kind == "AesEncrypt" and found.mode().sql() != "'ECB'" and found.iv().sql() == "CAST('' AS BINARY)"
 
 
-#: how a node of a kind says what it is called
+#: {kind: function that returns the name of a node}
 _NAMES: Mapping[str, Callable[[_Java], str]] = {
     "Join": lambda node: node.joinType().toString(),
     "LateralJoin": _lateral_name,

@@ -1,7 +1,7 @@
-"""From a job spec to a plan, with Spark as the judge of SQL and types. Only reading a schema from files runs a job.
+"""Makes a plan of a job spec. Spark analyses SQL and types; a Spark job runs only to read a schema from files.
 
-Every sql step is analysed on streaming stand-ins of its input, in every mode, and its plan is judged: what would answer
-differently in batch and live is refused.
+In every mode, each sql step is analysed over streaming stand-ins of its input. Its plan is checked, and SQL that could
+return other rows live than in batch is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,20 +60,22 @@ from mixedmode.spark.session import check_session, cores
 from mixedmode.tasks.exchange import KEY_PREFIX
 from mixedmode.time import Strategy
 
-PREVIOUS = "previous"  # the name under which a sql step reads what the step before it gives
+PREVIOUS = "previous"  # the name by which a sql step reads the output of the previous step
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A plan, and each source."""
+    """A plan, and the opened sources by name."""
 
     plan: JobPlan
     sources: Mapping[str, OpenSource]
 
 
 def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
-    """The plan of a job. Raises InvalidJobError with every place that is wrong, as far as they do not follow from each
-    other, and what Spark says about it.
+    """Return the plan of a job, and its opened sources.
+
+    Raise InvalidJobError with every problem, its place and Spark's message. A problem that may only follow from another
+    one is left out.
     """
     check_session(session, spec.spark)
     found: list[MixedmodeError] = []
@@ -88,7 +90,7 @@ def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
         of_steps: list[MixedmodeError] = []
         with collecting(of_steps):
             analysis = Analysis(_Chain(session, spec, sources, event_times, where).plan(), sources)
-        # without its event time, what a keyed step says may only follow from that
+        # with an error in a source, only errors of sql are sure not to follow from it
         found += [error for error in of_steps if not found or "].sql: " in str(error)]
     raise_all(found)
     assert analysis is not None, spec.name
@@ -96,7 +98,7 @@ def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
 
 
 class _Chain:
-    """Walks the steps. Between two steps it holds a streaming stand-in of what the step before gives."""
+    """Walks the steps. Between two steps it holds a streaming stand-in of the previous step's output."""
 
     def __init__(
         self,
@@ -116,11 +118,11 @@ class _Chain:
         self._sql: list[SqlText] = []
         self._maps: list[MapStage] = []
         self._stages: list[KeyedStage] = []
-        self._first_input: DataFrame | None = None  # of the first map or keyed step
+        self._first_input: DataFrame | None = None  # the input of the first map or keyed step
         self._partitions = _partitions(spec, {name: source.schema for name, source in sources.items()}, where)
 
     def plan(self) -> JobPlan:
-        """The plan of all steps."""
+        """Return the plan of all steps."""
         for index, step in enumerate(self._spec.steps):
             if isinstance(step, SqlStep):
                 self._add_sql(index, step)
@@ -152,9 +154,9 @@ class _Chain:
         )
 
     def _watermarks(self) -> tuple[dict[str, Strategy], SourceRows | None]:
-        """How the watermark of each source goes, and which rows tell its event times (see JobPlan.source_rows).
+        """Return the watermark strategy of each source, and the rows with its event times (see JobPlan.source_rows).
 
-        Where nothing goes by the watermark, no source is read a second time for it, and there is none.
+        If no step depends on the watermark, there are no strategies, and no source is read a second time.
         """
         declared = [name for name in self._sources_read if name in self._event_times]
         rows = self._source_rows()
@@ -163,7 +165,7 @@ class _Chain:
         return {name: _strategy(self._spec.sources[name]) for name in declared}, rows
 
     def _source_rows(self) -> SourceRows | None:
-        """Columns of the first step's input with the event time and the partition, if its rows are the records."""
+        """Return the event-time and partition columns of the first step's input; None if its rows are no records."""
         name = self._sources_read[0]
         if len(self._sources_read) > 1 or self._first_input is None or name not in self._event_times:
             return None
@@ -175,12 +177,12 @@ class _Chain:
 
     def _goes_by_watermark(self) -> bool:
         if resolve_mode(self._spec).mode == "batch":
-            return False  # which knows one watermark only, the end of time
+            return False  # its only watermark is the end of time
         has_threshold = self._spec.pipeline.backlog.watermark_lag_threshold_ms is not None
         return has_threshold or bool(self._maps) or any(goes_by_time(stage) for stage in self._stages)
 
     def _reads(self) -> tuple[ReadColumn, ...]:
-        """The columns of the first keyed stage, if map tasks can read them from local Parquet files themselves."""
+        """Return the columns of the first keyed stage, () unless map tasks can read them from local Parquet files."""
         source = next(iter(self._spec.sources.values()))
         if len(self._sources) > 1 or not _is_plain_parquet(source) or not self._stages or self._stages[0].sql:
             return ()
@@ -255,7 +257,7 @@ class _Chain:
             self._append(AggregateStage(step, given, where).build())
 
     def _add_upsert(self, key_columns: tuple[str, ...]) -> None:
-        """What sql makes of the last keyed step's rows, as upserts of that step's key."""
+        """Add a stage that makes upserts, by the last keyed step's key, of the rows of the sql after that step."""
         last_sql = max(index for index, step in enumerate(self._spec.steps) if isinstance(step, SqlStep))
         where = self._where("steps", last_sql, "sql")
         fields = {field.name: field for field in arrow_fields(self._current.schema)}
@@ -296,7 +298,7 @@ class _Chain:
 
 
 def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
-    """All stages but the last also give the rows that a change replaces."""
+    """Return the stages; all but the last also emit retractions."""
     return tuple(stage if stage is stages[-1] else stage.with_retractions() for stage in stages)
 
 
@@ -314,7 +316,7 @@ def _event_times(spec: JobSpec, schemas: Mapping[str, StructType], where: Where)
 
 
 def _partitions(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:
-    """{source: its partition column}, of those that have one. Raises InvalidJobError for one that is not there."""
+    """Return {source: its partition column}. Raise InvalidJobError if a source does not have the column."""
     found = {}
     for name, source in spec.sources.items():
         if source.watermark.partition_column is not None:
@@ -324,7 +326,7 @@ def _partitions(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) 
 
 
 def _column_of(schema: StructType, column: str, place: str) -> StructField:
-    """A column of a source, whatever the case of its name."""
+    """Return a column of a source, found by its name without regard to case."""
     columns = {field.name.lower(): field for field in schema}
     if column.lower() not in columns:
         known = schema.names
@@ -343,7 +345,7 @@ def _check_event_time(data_type: DataType, column: str, place: str) -> None:
 
 
 def _find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | None:
-    """The event-time column of the first keyed step's input, if the sql before it kept one."""
+    """Return the event-time column of the first keyed step's input; None if the sql before it did not keep one."""
     wanted = {column.lower() for column in event_times.values()}
     for field in frame.schema:
         is_time = isinstance(field.dataType, TimestampType | TimestampNTZType | DateType)
@@ -364,7 +366,7 @@ def _check_columns(frame: DataFrame, where: str) -> None:
 
 
 def _column_in(text: str) -> str | None:
-    """The column that an expression is, if it is no more than one: `name`, quoted or not."""
+    """Return the column name if an expression is only a column, quoted or not; else None."""
     if text.startswith("`") and text.endswith("`"):
         return text[1:-1].replace("``", "`")
     return text if is_column(text) else None

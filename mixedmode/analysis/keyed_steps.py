@@ -1,4 +1,4 @@
-"""From a keyed step of a job to a stage of its plan, with Spark as the judge of columns, expressions and types."""
+"""Makes a stage of the plan from a keyed step of a job. Spark analyses columns, expressions and types."""
 
 from dataclasses import dataclass
 
@@ -32,9 +32,9 @@ RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATT
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """What a keyed step is built on: a streaming stand-in of its input, and the sql steps that give it.
+    """The input of a keyed step: a streaming stand-in, and the sql steps that make the input.
 
-    `keyed_before` is the number of keyed steps before it, whose rows are a changelog.
+    `keyed_before` is the number of keyed steps upstream; if there is one, the input is a changelog.
     """
 
     frame: DataFrame
@@ -44,7 +44,7 @@ class StepInput:
 
     @property
     def is_changelog(self) -> bool:
-        """Whether rows may be taken back."""
+        """Return whether the input may retract rows."""
         return self.keyed_before > 0
 
 
@@ -58,7 +58,7 @@ class AggregateStage:
         self._where = where
 
     def build(self) -> KeyedStage:
-        """The stage. Raises InvalidJobError with the place and what Spark says about it."""
+        """Return the stage. Raise InvalidJobError with the place and Spark's message."""
         step, given = self._step, self._given
         columns = StepColumns(
             keys=tuple(key_field(given.frame, column, self._where("key-by")) for column in step.key_by),
@@ -102,7 +102,7 @@ class ProcessStage:
         self._where = where
 
     def build(self) -> KeyedStage:
-        """The stage. Raises InvalidJobError with the place when a column, a type or the function cannot be had."""
+        """Return the stage. Raise InvalidJobError, with the place, for a bad column, type or function."""
         step, given = self._step, self._given
         keys = tuple(key_field(given.frame, column, self._where("key-by")) for column in step.key_by)
         record_fields = tuple(arrow_fields(given.frame.schema))
@@ -142,7 +142,7 @@ class ProcessStage:
 
 
 def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
-    """A key column of a step's input. Raises InvalidJobError, beginning with `where`, when it cannot be one."""
+    """Return a key column of a step's input. Raise InvalidJobError, beginning with `where`, if it cannot be a key."""
     by_name = {name.lower(): name for name in frame.columns}
     name = by_name.get(column.lower())
     if name is None:
@@ -162,7 +162,7 @@ def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
 
 
 def declared_fields(ddl: str, where: str) -> tuple[pa.Field, ...]:
-    """Arrow fields of the output that a function's step declares. Raises InvalidJobError, beginning with `where`."""
+    """Return the declared output of a function as Arrow fields. Raise InvalidJobError, beginning with `where`."""
     fields = arrow_fields(parse_ddl(ddl, where=where))
     taken = [field.name for field in fields if field.name.startswith("_")]
     if taken:
@@ -172,7 +172,7 @@ def declared_fields(ddl: str, where: str) -> tuple[pa.Field, ...]:
 
 
 def arrow_type(data_type: DataType, where: str) -> pa.DataType:
-    """Spark's type as Arrow's. Raises InvalidJobError, beginning with `where`, when there is none."""
+    """Return Spark's type as an Arrow type. Raise InvalidJobError, beginning with `where`, if there is none."""
     try:
         return to_arrow_type(data_type, **IN_UTC)
     except PySparkException as error:

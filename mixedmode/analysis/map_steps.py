@@ -1,7 +1,7 @@
-"""Steps with map: from a step of a job to a stage of its plan, and whether a job may go on from the lists it has kept.
+"""Makes a stage of the plan from a step with map, and checks that a job may go on from its stored lists.
 
-The one idea: whatever a later epoch would refuse is refused at the start, above all a list that nobody may hand on
-where the number of subtasks is known to change.
+The checks at the start refuse everything that a later epoch would refuse. An example is a list that cannot be
+redistributed, in a job whose settings change the number of subtasks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,10 +26,10 @@ __all__ = ["MapInput", "check_items", "check_subtasks", "map_stage"]
 
 @dataclass(frozen=True, slots=True)
 class MapInput:
-    """What a step with map is built on: a streaming stand-in of its input, and the sql steps that give it.
+    """The input of a step with map: a streaming stand-in, and the sql steps that make the input.
 
-    `maps_before` is the number of steps with map before it; `sources_read` are the sources that the job reads;
-    `parallelism` is how many subtasks the step has while live.
+    `maps_before`: the number of steps with map upstream. `sources_read`: the sources that the job reads. `parallelism`:
+    the number of subtasks of the step while live.
     """
 
     frame: DataFrame
@@ -40,7 +40,7 @@ class MapInput:
 
 
 def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> MapStage:
-    """The stage of a step. `where` names a place in it. Raises InvalidJobError with the place when it cannot be had."""
+    """Return the stage of a step. `where` names a place in it. Raise InvalidJobError, with the place, if invalid."""
     _check_sources(given.sources_read, spec, where)
     fields = declared_fields(step.output, where("output"))
     operator = MapOperator(
@@ -61,7 +61,7 @@ def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> Ma
 
 
 def check_items(plan: JobPlan, kept: Sequence[ListState]) -> None:
-    """Raises InvalidJobError when a function cannot read the list that an earlier version of it has kept."""
+    """Raise InvalidJobError if a function cannot read the list that its earlier version has stored."""
     for stage, state in _kept(plan, kept):
         try:
             stage.operator.check_items(state.lists)
@@ -71,9 +71,9 @@ def check_items(plan: JobPlan, kept: Sequence[ListState]) -> None:
 
 
 def check_subtasks(plan: JobPlan, kept: Sequence[ListState], parallelism: Callable[[str], int]) -> None:
-    """Raises InvalidJobError when the job has other numbers of subtasks than its lists allow.
+    """Raise InvalidJobError if the stored lists do not allow the job's numbers of subtasks.
 
-    parallelism: of a step, by its operator id.
+    parallelism: returns the number of subtasks of a step, by its operator id.
     """
     for stage, state in _kept(plan, kept):
         wanted = parallelism(stage.operator_id)
@@ -83,7 +83,7 @@ def check_subtasks(plan: JobPlan, kept: Sequence[ListState], parallelism: Callab
 
 
 def _kept(plan: JobPlan, kept: Sequence[ListState]) -> Iterator[tuple[MapStage, ListState]]:
-    """The steps that have kept a list."""
+    """Yield the steps that have stored lists, with these lists."""
     states = {state.operator_id: state for state in kept}
     for stage in plan.maps:
         if stage.keeps_list and stage.operator_id in states:
@@ -91,7 +91,10 @@ def _kept(plan: JobPlan, kept: Sequence[ListState]) -> Iterator[tuple[MapStage, 
 
 
 def _check_sources(sources_read: Sequence[str], spec: JobSpec, where: Where) -> None:
-    """The keyed steps tell the sources' records apart, and rows of a function do not say where they come from."""
+    """Raise InvalidJobError for several sources before a map step and a keyed step.
+
+    The watermark needs the source of each record, and the rows of a map function do not have it.
+    """
     has_keyed = any(not isinstance(step, SqlStep | MapStep) for step in spec.steps)
     if len(sources_read) > 1 and has_keyed:
         msg = (
@@ -103,7 +106,7 @@ def _check_sources(sources_read: Sequence[str], spec: JobSpec, where: Where) -> 
 
 
 def _check_fixed(spec: JobSpec, step: MapStep, parallelism: int, where: Where) -> None:
-    """A list that must stay with its subtask, in a job whose settings change the number of subtasks."""
+    """Raise InvalidJobError if settings change the number of subtasks of a step that cannot redistribute its lists."""
     if resolve_mode(spec).mode == "batch":
         return
     why = None

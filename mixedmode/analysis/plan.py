@@ -1,17 +1,17 @@
-"""An analysed logical plan as frozen values: nodes, and those of their expressions that a check may have to look at."""
+"""An analysed logical plan as frozen values: its nodes, and the expressions that checks need."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-INPUT = "Input"  # the kind of what a step reads: a source, or the step before it
+INPUT = "Input"  # the kind of a step's input: a source, or the previous step
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression: `kind` is the simple name of Catalyst's class, `name` is what SQL calls it, in lower case.
+    """An expression: `kind` is the simple name of Catalyst's class, `name` is its name in SQL, in lower case.
 
-    Children are left out below an expression that always has the same value for the same record, and in which there is
-    no clock, no subquery and no reference out of a subquery. `plan` is that of a subquery.
+    An expression has no children here if it is deterministic and contains no clock, no subquery and no reference out of
+    a subquery. `plan` is the plan of a subquery.
     """
 
     kind: str
@@ -25,9 +25,9 @@ class Expression:
 class Node:
     """A node of a plan: `kind` is the simple name of Catalyst's class, or INPUT, which has no children.
 
-    `name` is that of an input, a view or a table, or the type of a join (with ON for a lateral one that has a
-    condition). `is_streaming` says that rows of an input come
-    through this node. `expressions` leaves out those that are the same in every run, but for generators.
+    `name` is the name of an input, a view or a table, or the type of a join (with ON for a lateral join with a
+    condition). `is_streaming`: rows of an input come through this node. `expressions` has no expressions that are the
+    same in every run, except generators.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Node:
 
 
 def nodes_of(plan: Node) -> Iterator[Node]:
-    """All nodes of a plan from the top, without those of subqueries.
+    """Yield all nodes of a plan from the top, without the nodes of subqueries.
 
     >>> [node.kind for node in nodes_of(Node("Project", children=(Node(INPUT),)))]
     ['Project', 'Input']
@@ -49,20 +49,20 @@ def nodes_of(plan: Node) -> Iterator[Node]:
 
 
 def expressions_of(node: Node) -> Iterator[Expression]:
-    """All expressions of one node, each before those that it is made of."""
+    """Yield all expressions of one node, each before its children."""
     for expression in node.expressions:
         yield from _with_children(expression)
 
 
 def subqueries_of(node: Node) -> Iterator[Node]:
-    """The plans of the subqueries in the expressions of one node."""
+    """Yield the plans of the subqueries in the expressions of one node."""
     for expression in expressions_of(node):
         if expression.plan is not None:
             yield expression.plan
 
 
 def nodes_with_subqueries(plan: Node) -> Iterator[Node]:
-    """All nodes of a plan, and of the subqueries in it."""
+    """Yield all nodes of a plan, and of the subqueries in it."""
     for node in nodes_of(plan):
         yield node
         for subquery in subqueries_of(node):

@@ -1,4 +1,4 @@
-"""Several problems as one report: errors of ours are collected while more is checked, and raised together."""
+"""Collects several MixedmodeErrors while checks go on, and raises them together as one report."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from mixedmode.errors import InvalidJobError, MixedmodeError
 
 @contextmanager
 def collecting(found: list[MixedmodeError], *, where: str = "") -> Iterator[None]:
-    """Put an error of ours into `found` instead of raising it, its text after `where`."""
+    """Append a MixedmodeError of the block to `found` instead of raising it, with `where` before its text."""
     try:
         yield
     except MixedmodeError as error:
@@ -17,7 +17,7 @@ def collecting(found: list[MixedmodeError], *, where: str = "") -> Iterator[None
 
 
 def raise_all(found: Sequence[MixedmodeError]) -> None:
-    """Raise one error with all texts, a line each; what has to be corrected counts before what may be repeated."""
+    """Raise one error with all texts, one per line: an InvalidJobError if there is one, as it needs a correction."""
     if not found:
         return
     if len(found) == 1:

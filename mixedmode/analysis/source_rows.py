@@ -1,7 +1,7 @@
-"""Whether the rows that SQL makes of a source are its records, one for one, judged from Spark's analysed plan.
+"""Finds out from Spark's analysed plan if each row of some SQL over a source is exactly one record of the source.
 
-The one idea: a plan of nothing but projections over the source's view drops no row and adds none, and Spark gives a
-column an id that it keeps for as long as the column stays what it was.
+The one idea: a plan that has only projections over the source's view drops no row and adds none. Spark gives each
+column an id, and the column keeps the id as long as it is unchanged.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _ALIASES = ("SubqueryAlias", "View")  # neither changes a row, nor the order of 
 
 
 def columns_of_source(frame: DataFrame, source: DataFrame) -> Mapping[str, str] | None:
-    """{column of the source: column of the frame that holds it unchanged}; None unless every row is one record."""
+    """Return {column of the source: unchanged column of the frame}; None unless every row is one record."""
     positions = _origins(_analysed(frame), _analysed(source))
     if positions is None:
         return None
@@ -31,7 +31,11 @@ def _analysed(frame: DataFrame) -> Any:
 
 
 def _origins(node: Any, source: Any) -> list[int | None] | None:
-    """For each column of a node, which of the source it is, None if another; None if rows are not records."""
+    """Return the source column of each column of a node, by position; None for a column that is not of the source.
+
+    Return None instead of a list if the rows of the node are not the records. Example: over a source (a, b), the node
+    of `SELECT b AS c, a + 1 AS d` has [1, None].
+    """
     if node.equals(source):
         return list(range(node.output().size()))
     kind = node.getClass().getSimpleName()
@@ -47,7 +51,7 @@ def _origins(node: Any, source: Any) -> list[int | None] | None:
 
 
 def _origin(expression: Any, ids: Mapping[int, int | None]) -> int | None:
-    """Which column of the source an expression is, if it is one, maybe under another name."""
+    """Return the position of the source column that an expression is, maybe under another name; else None."""
     kind = expression.getClass().getSimpleName()
     if kind == "Alias":
         return _origin(expression.child(), ids)

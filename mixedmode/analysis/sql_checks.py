@@ -1,7 +1,7 @@
-"""Judges what a sql step or an argument may say, from its analysed plan. Pure: a plan goes in, an error comes out.
+"""Checks the analysed plan of a sql step or an argument, and raises an error for SQL that is not allowed. Pure.
 
-The one idea: a record must give the same rows in every mode and in every run, whatever epoch it comes in. Only kinds
-of nodes that are known to work on one record at a time are let through; what is not known is refused.
+A record must have the same result rows in every mode, every run and every epoch. So only kinds of nodes that are known
+to work on one record at a time are allowed; unknown kinds are refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ _PER_RECORD = frozenset(
     }
 )
 _CONSTANT = frozenset({"LocalRelation", "OneRowRelation", "Range", "ResolvedInlineTable"})
-#: what takes several records, and what to write instead
+#: {kind of node that needs several records: what to write instead}
 _OVER_RECORDS: Mapping[str, str] = {
     "Aggregate": "Use key-by and aggregate.",
     "Distinct": "Use key-by on these columns, with an aggregate such as count(*).",
@@ -62,7 +62,7 @@ _OUTWARD = frozenset({"OuterReference", "OuterScopeReference"})
 _BOTH_INPUTS = "Bring both together with UNION ALL, and use key-by with aggregate or a process step."
 _NUMBERS = "Number the records in a map step, whose list goes on from epoch to epoch."
 _FILES = "Write it into the records before they come here."
-#: what to use instead of what differs from run to run, by its name in SQL
+#: {SQL name of a function that differs from run to run: what to use instead}
 _REPEATABLE: Mapping[str, str] = {
     "monotonically_increasing_id": _NUMBERS,
     "spark_partition_id": _NUMBERS,
@@ -75,7 +75,7 @@ _COMPUTED = (
     "Compute it from the record, as in pmod(xxhash64(id), 100) for a sample, or sha2(concat_ws('|', a, b), 256) for an "
     "id."
 )
-#: joins that keep the rows of one side, and the number of that side; the others keep those that match
+#: {join that keeps rows of one side: the number of that side, 0 is left}; those in _MATCHES keep matching rows
 _KEEPS = {"LeftOuter": 0, "LeftSemi": 0, "LeftAnti": 0, "RightOuter": 1}
 _MATCHES = frozenset({"Inner", "Cross"})
 _FILTERING = frozenset({"LeftSemi", "LeftAnti"})
@@ -83,7 +83,7 @@ _ONE_ROW = frozenset({"OneRowRelation", "Project", "SubqueryAlias"})
 
 
 def check_query(plan: Node | None, *, where: str) -> Node:
-    """Return the plan of a query that reads its input. Raises InvalidJobError for another one, and for other tables."""
+    """Return the plan of a query. Raise InvalidJobError unless it reads an input, and nothing but inputs."""
     if plan is not None:
         check_tables(plan, where=where)
     if plan is None or not inputs_of(plan):
@@ -96,7 +96,7 @@ def check_query(plan: Node | None, *, where: str) -> Node:
 
 
 def check_tables(plan: Node, *, where: str) -> None:
-    """Raises InvalidJobError for a table, a view or a file that is no input of the step."""
+    """Raise InvalidJobError for a table, a view or a file that is not an input of the step."""
     for node in nodes_with_subqueries(plan):
         is_leaf = not node.children and node.kind not in _PER_RECORD
         if node.kind == "View" or (is_leaf and node.kind not in {*_CONSTANT, "UnionLoopRef"}):
@@ -110,12 +110,12 @@ def check_tables(plan: Node, *, where: str) -> None:
 
 
 def inputs_of(plan: Node) -> frozenset[str]:
-    """The names of the inputs that a plan reads, in lower case."""
+    """Return the names of the inputs that a plan reads, in lower case."""
     return frozenset(node.name.lower() for node in nodes_with_subqueries(plan) if node.kind == INPUT)
 
 
 def check_stateless(plan: Node, *, where: str) -> None:
-    """Raises InvalidJobError for what takes more than one record at a time: it would see one epoch only."""
+    """Raise InvalidJobError for SQL over more than one record at a time: it would see only one epoch."""
     for node in nodes_of(plan):
         for found, instead in _problems(node):
             msg = (
@@ -126,9 +126,10 @@ def check_stateless(plan: Node, *, where: str) -> None:
 
 
 def check_repeatable(plan: Node, *, where: str, is_keyed: bool, allows_clock: bool, is_argument: bool = False) -> None:
-    """Raises InvalidJobError for what may have another value when it is computed again.
+    """Raise InvalidJobError for an expression that may have another value when it is computed again.
 
-    is_keyed: there is a keyed step before, whose changed rows are retracted by computing them again.
+    is_keyed: there is a keyed step upstream, so the SQL computes retracted rows again. allows_clock: the step may read
+    the clock, unless `is_keyed`. is_argument: the plan is the argument of an aggregate.
     """
     for found in _all_expressions(plan):
         if found.kind in _CLOCKS:
@@ -144,7 +145,7 @@ def check_repeatable(plan: Node, *, where: str, is_keyed: bool, allows_clock: bo
 
 
 def check_argument(plan: Node, *, where: str, is_keyed: bool) -> None:
-    """Raises InvalidJobError unless an argument of an aggregate has one value for a record, the same at any time."""
+    """Raise InvalidJobError unless an argument of an aggregate has one value per record, always the same."""
     check_tables(plan, where=where)
     check_stateless(plan, where=where)
     check_repeatable(plan, where=where, is_keyed=is_keyed, allows_clock=False, is_argument=True)
@@ -159,10 +160,11 @@ def check_argument(plan: Node, *, where: str, is_keyed: bool) -> None:
 def check_keys_kept(
     plan: Node, before: Mapping[str, int], after: Mapping[str, int], keys: tuple[str, ...], *, where: str
 ) -> None:
-    """Raises InvalidJobError unless the sql `plan` after the last key-by gives at most one row for each row of a key.
+    """Raise InvalidJobError unless the sql `plan` after the last key-by returns at most one row per row of a key.
 
-    before, after: ids of columns, by their names in lower case. A key column with another id was computed, so two keys
-    could become one. The columns of a union have the ids of its first part.
+    before, after: {column name in lower case: column id}. A key column with a new id was computed, so two keys could
+    become equal. For example, `SELECT lower(k) AS k` makes one key of A and a. The columns of a union have the ids of
+    its first part, so a union is always refused.
     """
     streaming = [node for node in nodes_of(plan) if node.is_streaming]
     changed = [key for key in keys if before[key.lower()] != after[key.lower()]]
@@ -186,7 +188,7 @@ def check_keys_kept(
 
 
 def _problems(node: Node) -> Iterator[tuple[str, str]]:
-    """(what takes several records, what to write instead) of one node and its subqueries."""
+    """Yield (SQL that needs several records, what to write instead) of one node and its subqueries."""
     if node.kind == "Join":
         yield from _join_problems(node)
     elif node.kind not in _PER_RECORD | _CONSTANT:
@@ -228,7 +230,7 @@ def _subquery_problems(node: Node, expression: Expression, plan: Node) -> Iterat
 
 
 def _is_lookup(plan: Node) -> bool:
-    """Whether a subquery picks rows of constants, and the record is in its conditions only."""
+    """Return whether a subquery picks constant rows, and refers to the record only in its conditions."""
     for node in nodes_of(plan):
         if node.kind not in ("Filter", "Join", "LocalRelation", "Project", "Range", "SubqueryAlias"):
             return False
@@ -238,7 +240,7 @@ def _is_lookup(plan: Node) -> bool:
 
 
 def _is_per_record(node: Node, expression: Expression, plan: Node) -> bool:
-    """Whether a subquery is no more than expressions over the record, in SELECT or after LATERAL."""
+    """Return whether a subquery has only expressions over the record, in SELECT or after LATERAL."""
     kinds = {part.kind for part in nodes_of(plan)}
     if expression.kind == "LateralSubquery":
         return node.name in _MATCHES and kinds <= {*_ONE_ROW, "Generate"}
@@ -246,7 +248,7 @@ def _is_per_record(node: Node, expression: Expression, plan: Node) -> bool:
 
 
 def _sees_records(node: Node) -> bool:
-    """Whether rows of an input come through a node, or its value depends on a record outside of its subquery."""
+    """Return whether a node passes rows of an input, or depends on a record outside of its subquery."""
     return node.is_streaming or _refers_outward(node)
 
 
@@ -255,7 +257,7 @@ def _refers_outward(plan: Node) -> bool:
 
 
 def _multiplying(node: Node) -> Iterator[str]:
-    """What may make several rows of one."""
+    """Yield the names of operations in a node that may make several rows of one."""
     if node.kind == "Generate":
         yield from (generator.name for generator in node.expressions)
     if node.kind == "Expand":
@@ -273,7 +275,7 @@ def _all_expressions(plan: Node) -> Iterator[Expression]:
 
 
 def _is_chance(found: Expression) -> bool:
-    """Whether this expression differs from run to run by itself, not by one that it is made of."""
+    """Return whether an expression differs from run to run by itself, and not because of one of its children."""
     is_whole = found.plan is None and all(child.is_deterministic for child in found.children)
     return is_whole and not found.is_deterministic
 

@@ -1,1 +1,1 @@
-"""Checkpoints: what is stored, how it is decided upon, and the only place that does object I/O."""
+"""Checkpoints: the stored values, the decisions about starts and commits, and all object I/O."""

@@ -1,8 +1,10 @@
 """Checksums of files: xxh3_64 over the bytes, as 16 hex digits, streamed in bounded memory.
 
-Hadoop keeps a checksum beside each file of Spark's log on a local disk, of another kind; it can be judged here, too.
+On a local disk, Hadoop keeps a checksum of another kind (CRC32) beside each file of Spark's log. This module verifies
+that checksum, too.
 
-They find damage (a torn write, a flipped bit, a file swapped for another); they do not keep out an attacker.
+Checksums detect damage: a torn write, a flipped bit, a file swapped for another. They do not protect against an
+attacker.
 """
 
 import struct
@@ -15,12 +17,12 @@ import xxhash
 __all__ = ["checksum_of", "file_checksum", "is_hadoop_checksum_of"]
 
 _CHUNK_BYTES = 1 << 20
-_HADOOP_HEAD = struct.Struct(">4sI")  # a mark, and how many bytes each of the sums behind it is of
+_HADOOP_HEAD = struct.Struct(">4sI")  # a mark, then the number of bytes that each of the following sums covers
 _HADOOP_MARK = b"crc\0"
 
 
 def checksum_of(chunks: Iterable[bytes]) -> str:
-    """Checksum of the concatenation of `chunks`; how they are cut does not matter."""
+    """Return the checksum of the concatenation of `chunks`; it does not depend on where the chunks are cut."""
     digest = xxhash.xxh3_64()
     for chunk in chunks:
         digest.update(chunk)
@@ -28,13 +30,15 @@ def checksum_of(chunks: Iterable[bytes]) -> str:
 
 
 def file_checksum(path: Path | str) -> str:
-    """Checksum of a local file.  Raises OSError as `open` does: the caller made the file."""
+    """Return the checksum of a local file.  Raises OSError as `open` does: the caller made the file."""
     with Path(path).open("rb") as file:
         return checksum_of(iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
 def is_hadoop_checksum_of(checksum: bytes, data: bytes) -> bool:
-    r"""Whether a file `.<name>.crc` of Hadoop's local file system is of these bytes: a CRC32 per so many of them.
+    r"""Return whether `checksum`, the content of a Hadoop file `.<name>.crc`, matches `data`.
+
+    Such a file holds a header and one CRC32 per chunk of `data`. The header says how many bytes a chunk has.
 
     >>> is_hadoop_checksum_of(bytes.fromhex("63726300 00000200 40b80cbd"), b"v1\n1795282338304")
     True

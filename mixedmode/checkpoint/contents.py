@@ -1,7 +1,7 @@
-"""What an output holds, as a digest: of all files that were ever published to it, epoch by epoch. Pure.
+"""Digests of outputs: one digest covers all files that were ever published to an output, epoch by epoch. Pure.
 
-An output whose digest is that of a manifest was written by exactly the epochs that led to that manifest. A number of an
-epoch does not tell that: after going back, other epochs have the same numbers.
+If an output has the digest that a manifest records, exactly the epochs that led to that manifest wrote the output. An
+epoch number cannot prove that: after a job goes back, other epochs have the same numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ NOTHING = ""
 
 
 def content_after(before: str, epoch: Epoch, files: Sequence[StagedFile]) -> str:
-    """The digest of an output once the files of an epoch are published to it; an epoch without files changes nothing.
+    """Return the digest of an output after the files of an epoch are published; an epoch without files changes nothing.
 
     >>> content_after(NOTHING, Epoch(3), [])
     ''
@@ -30,9 +30,9 @@ def content_after(before: str, epoch: Epoch, files: Sequence[StagedFile]) -> str
 def contents_after(
     latest: Manifest | None, epoch: Epoch, outputs: Sequence[StagedFile], names: Sequence[str]
 ) -> dict[str, str]:
-    """{name of an output: its digest after an epoch}; an output that `latest` does not know begins with nothing.
+    """Return {name of an output: its digest after an epoch}; an output that `latest` does not list starts at NOTHING.
 
-    Outputs of which `latest` does not say the digest (it is of an older format) are left out.
+    An output that `latest` lists without a digest (an older format wrote `latest`) is left out.
     """
     known = {} if latest is None else {name: latest.output_contents.get(name) for name in latest.output_names}
     found: Mapping[str, str | None] = {name: known.get(name, NOTHING) for name in names}

@@ -1,14 +1,14 @@
-"""Decisions about starts, epochs and commits: facts in, small values out. Nothing here opens anything.
+"""Decisions about starts, epochs and commits: facts in, small values out. This module does no I/O.
 
-The one idea: whoever has the facts asks first, and acts on the answer; so every case is a value that a test can name.
+The caller collects the facts, asks for a decision, and acts on it. So every case is a value that a test can construct.
 Callers close each union with `assert_never`.
 
 Invariants (tests/checkpoint/test_decide.py):
-  I1  an epoch is run at most once past its commit: RunEpoch only for the one after the latest committed
+  I1  a committed epoch is never run again: RunEpoch is only for the epoch after the latest committed one
   I2  only the newest generation gets a CommitPermit
-  I3  a job whose stored state cannot be read by its operators never starts
-  I4  nor does one whose input has ended
-  I5  a start goes on from the newest checkpoint that is whole, and from none that is damaged
+  I3  a job whose operators cannot read the stored state never starts
+  I4  a job whose input has ended never starts
+  I5  a start goes on from the newest whole checkpoint, and never from a damaged one
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ __all__ = [
     "decide_start",
 ]
 
-#: how epochs are chosen. `automatic` is resolved before; `mixed` with an interval during backlog is 'streaming'
+#: the mode of a run. `automatic` is resolved earlier; `mixed` with an interval during backlog becomes 'streaming'
 Mode = Literal["batch", "streaming", "mixed"]
 
 
@@ -60,7 +60,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on after the epoch `latest`, whose outputs are to be published once more first."""
+    """First publish the outputs of the epoch `latest` once more, then go on with the epoch after it."""
 
     latest: Epoch
 
@@ -74,7 +74,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The job is not the one whose state is stored.  `reason` is the text of an InvalidJobError."""
+    """The stored state belongs to a different job.  `reason` is the text of an InvalidJobError."""
 
     reason: str
 
@@ -93,7 +93,7 @@ class UseNewest:
 
 @dataclass(frozen=True, slots=True)
 class GoBack:
-    """Leave what is damaged (newest first), and go on from the epoch `to`, which is whole."""
+    """Abandon the `damaged` checkpoints (newest first), and go on from the epoch `to`, which is whole."""
 
     to: Epoch
     damaged: tuple[CheckedCheckpoint, ...]
@@ -101,7 +101,7 @@ class GoBack:
 
 @dataclass(frozen=True, slots=True)
 class NothingWhole:
-    """There are checkpoints, and no one can be used.  `reason` is the text of a CorruptStateError."""
+    """Checkpoints exist, but none of them can be used.  `reason` is the text of a CorruptStateError."""
 
     reason: str
 
@@ -115,7 +115,7 @@ class ForeignOutput:
 
 @dataclass(frozen=True, slots=True)
 class RunEpoch:
-    """Run the epoch over the state that `previous` left (None: over no state)."""
+    """Run the epoch on the state that the epoch `previous` committed (None: without earlier state)."""
 
     epoch: Epoch
     previous: Epoch | None
@@ -123,14 +123,14 @@ class RunEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Republish:
-    """The epoch is the latest committed one: repeat its publication, and nothing else."""
+    """The epoch is the latest committed one: only publish its outputs once more."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
 class SkipPublished:
-    """The epoch is older than the latest committed one, so it was published before that one began: do nothing."""
+    """Do nothing: the epoch is older than the latest committed epoch, so its outputs are already published."""
 
     epoch: Epoch
 
@@ -144,7 +144,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class CommitPermit:
-    """The right to commit one epoch. Made by decide_commit only, right before the commit."""
+    """The right to commit one epoch. Only decide_commit creates it, right before the commit."""
 
     epoch: Epoch
     generation: Generation
@@ -161,7 +161,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class EpochPath:
-    """How an epoch is processed: whether it counts as backlog, its path, and the sources that are in backlog."""
+    """How an epoch is processed: whether it is backlog, its execution mode (`path`), and the sources in backlog."""
 
     is_backlog: bool
     path: PathTaken
@@ -170,10 +170,11 @@ class EpochPath:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What is known of a source at the start of an epoch.
+    """Facts about a source at the start of an epoch.
 
-    `watermark_us` is its own watermark after the epoch before, None if it has none or is idle: then nothing is known to
-    lag. `says_backlog`: the source itself says that the records of the epoch are backlog.
+    `watermark_us` is the source's own watermark after the previous epoch, in microseconds. It is None if the source has
+    no watermark or is idle; then its lag is unknown and counts as none. `says_backlog`: the source itself reports that
+    the records of the epoch are backlog.
     """
 
     watermark_us: int | None = None
@@ -189,10 +190,11 @@ CommitDecision = CommitPermit | Fenced
 def decide_start(
     wanted: JobIdentity, stored: JobIdentity | None, *, latest: Epoch | None, is_final: bool = False
 ) -> StartDecision:
-    """Whether a job may use a checkpoint folder.  stored: what job.json says; latest: the newest manifest's epoch.
+    """Decide whether a job may use a checkpoint folder.
 
-    is_final: whether that manifest says that the input has ended. Called once a start, after the generation was
-    claimed. On Fresh, job.json has to be created unless it is there.
+    stored: the content of job.json. latest: the epoch of the newest manifest. is_final: that manifest says that the
+    input has ended. A start calls this once, after it has claimed its generation. On Fresh, the caller creates job.json
+    unless it exists.
     """
     assert latest is not None or not is_final, "only a manifest can be final"
     if stored is None:
@@ -208,11 +210,14 @@ def decide_start(
 def decide_lost_epochs(
     latest: Epoch | None, *, done: Epoch | None, begun: Epoch | None, published: Epoch | None
 ) -> tuple[Epoch, ...] | ForeignOutput:
-    """Epochs that were committed after the newest manifest there is: their manifests are gone.  Newest first.
+    """Return the epochs that were committed but whose manifests are gone, newest first.
 
-    latest: the newest manifest's epoch. done: the newest epoch that Spark knows to be over. begun: the newest one of
-    which this checkpoint folder has any trace. published: the newest one of which the output has files. None: no epoch.
-    An output that is ahead of the folder is not the folder's: a copy of another time, or another job's.
+    They come after the newest manifest that still exists. latest: the epoch of that manifest. done: the newest epoch
+    that Spark has recorded as completed. begun: the newest epoch of which this checkpoint folder has any trace.
+    published: the newest epoch of which the output has files. None always means "no epoch". An output that is ahead of
+    the folder does not belong to it: the output is a copy from another time, or another job writes to it.
+
+    Example: with latest=3, done=5, begun=5 and published=4, the lost epochs are (5, 4).
     """
     after_latest = 0 if latest is None else latest + 1
     if latest is not None and published is not None and published > max(latest, -1 if begun is None else begun):
@@ -223,7 +228,7 @@ def decide_lost_epochs(
 
 
 def decide_recovery(checked: Sequence[CheckedCheckpoint]) -> RecoveryDecision:
-    """Where a start goes on.  checked: newest to oldest, at least down to the newest one that is whole."""
+    """Decide from which checkpoint a start goes on.  checked: newest to oldest, at least to the newest whole one."""
     for number, checkpoint in enumerate(checked):
         if not checkpoint.damages:
             return GoBack(checkpoint.epoch, tuple(checked[:number])) if number else UseNewest()
@@ -233,11 +238,12 @@ def decide_recovery(checked: Sequence[CheckedCheckpoint]) -> RecoveryDecision:
 def decide_epoch(
     epoch: Epoch, *, latest: Epoch | None, offsets: str, committed_offsets: str | None = None
 ) -> EpochDecision:
-    """What to do with an epoch that Spark hands over.
+    """Decide what to do with an epoch that Spark passes to `foreachBatch`.
 
-    latest: the newest manifest's epoch. offsets: Spark's offset log entry of `epoch`, as it is now. committed_offsets:
-    the one in the manifest of `epoch`, None if there is no such manifest. They are compared character by character: if
-    Spark lost its log and chose a new range under an old number, repeating the old publication would lose records.
+    latest: the newest manifest's epoch. offsets: Spark's current offset log entry of `epoch`. committed_offsets: the
+    entry in the manifest of `epoch`, None if that manifest does not exist. The two entries are compared character by
+    character. If Spark lost its log and planned a new range under an old number, publishing the old outputs again would
+    lose records.
     """
     expected = Epoch(0) if latest is None else Epoch(latest + 1)
     if epoch == expected:
@@ -252,10 +258,10 @@ def decide_epoch(
 
 
 def decide_commit(epoch: Epoch, *, own: Generation, newest: Generation) -> CommitDecision:
-    """Whether this start of the job may commit an epoch.  newest: the highest generation that exists now.
+    """Decide whether this start of the job may commit an epoch.  newest: the highest generation that exists now.
 
-    The answer can be out of date a moment later. That is safe: the manifest is create-once, so if an older start slips
-    in between, its epoch is the one that counts, whole, and the newer start finds it (log.AlreadyCommitted).
+    The answer can be out of date a moment later. That is safe, because a manifest is create-once. If an older start
+    commits in between, its epoch counts as a whole, and the newer start finds it (log.AlreadyCommitted).
     """
     assert own <= newest, (own, newest)  # own was claimed, so it exists
     if own == newest:
@@ -271,10 +277,13 @@ def decide_epoch_path(
     now_ms: int,
     lag_threshold_ms: int | None,
 ) -> EpochPath:
-    """Decide whether an epoch is backlog, and its path. Everything that differs in backlog goes by this one value.
+    """Decide whether an epoch is backlog, and its execution mode. All backlog-specific behaviour depends on the result.
 
     An epoch is live only if no source is in backlog. is_initial_backlog: no epoch has been committed.
-    lag_threshold_ms: None switches the lag off.
+    lag_threshold_ms: None turns off the detection of backlog by lag.
+
+    Example: in mixed mode with now_ms=100_000 and lag_threshold_ms=60_000, a source whose watermark is at 30 s of event
+    time lags by 70 s. So the epoch is backlog.
     """
     if mode == "batch" or (mode == "mixed" and is_initial_backlog):
         return EpochPath(is_backlog=True, path="sorted", sources=frozenset(sources))
@@ -328,7 +337,7 @@ def _and_more(count: int) -> str:
     return f" (and {count} more)" if count > 0 else ""
 
 
-#: of a list of damaged checkpoints, as many as a person may want to read
+#: the number of damaged checkpoints that an error message lists
 _SHOWN = 10
 
 _FOLDERS = (

@@ -1,13 +1,19 @@
-"""Whether a job may go on from a savepoint, perhaps with a changed program: facts in, a small value out.
+"""Decide whether a job may go on from a savepoint, perhaps with a changed program: facts in, a small value out.
 
-The one idea: a step's state is the sum of what came to it, so a step may be new only where all that ever came to it can
-be given again. That is behind the steps of the savepoint: the last of those that stay gives its whole stored table once
-(JobPlan.with_full_snapshot). Hence the steps that stay are the first ones, before and after, and in the same order.
+The one idea: a step's state depends on all of its input since the job began. So a step may be added only where all of
+that input can be produced again. This is possible only downstream of the savepoint's steps: the last step that is kept
+emits its whole stored table once (JobPlan.with_full_snapshot). Hence the kept steps must be the first steps of the old
+program and of the new one, in the same order.
+
+    stored job      wanted job      decision
+    a, b            a, b, c         restorable: c is added at the end, and b emits its whole table for it
+    a, b            a               restorable if dropped state is allowed: b is dropped
+    a, b            a, x, b         refused: b's state came from other input than x would emit
 
 Invariants (tests/checkpoint/test_decide_restore.py):
-  I1  no state is read by a step that did not write it, or under other key groups
-  I2  no state is left out without the permission to do so
-  I3  no step begins in the middle of its input
+  I1  no step reads state that another step wrote, or state with another number of key groups
+  I2  no state is left out without permission
+  I3  no step starts in the middle of its input
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +25,7 @@ from mixedmode.checkpoint.types import JobIdentity
 
 __all__ = ["Program", "Restorable", "RestoreDecision", "decide_restore"]
 
-#: an entry of JobIdentity.operators that is no step (JobPlan.fingerprints)
+#: the entry of JobIdentity.operators that is not a step (JobPlan.fingerprints)
 _SOURCES = "sources"
 
 
@@ -27,8 +33,8 @@ _SOURCES = "sources"
 class Program:
     """A job that is to go on from a savepoint.
 
-    stateless: its steps, and those of the savepoint, that keep no state. can_emit_full_snapshot: its steps whose state
-    holds all rows that they have emitted. is_output_new: its main output is new and empty.
+    stateless: the steps of the job and of the savepoint that keep no state. can_emit_full_snapshot: the job's steps
+    whose state holds all rows that they have emitted. is_output_new: the job's main output is new and empty.
     """
 
     identity: JobIdentity
@@ -39,9 +45,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Restorable:
-    """The job may go on. Steps in the order of the chain; `dropped` are those whose state is left out.
+    """The job may go on. Steps are in the order of the chain; `dropped` are the steps whose state is left out.
 
-    `changes_output`: the main output means something else than before.
+    `changes_output`: the rows of the main output have another meaning than before.
     """
 
     kept: tuple[str, ...]
@@ -54,8 +60,9 @@ RestoreDecision = Restorable | Refused
 
 
 def decide_restore(wanted: Program, stored: JobIdentity, *, allow_dropped: bool) -> RestoreDecision:
-    """Whether a job may go on from a savepoint.  stored: whose state is in it; its name may differ, and so may the
-    parallelism. Called before anything is written.
+    """Decide whether a job may go on from a savepoint.  stored: the identity of the job that took the savepoint.
+
+    The job's name and its parallelism may differ from the stored ones. Callers ask before they write anything.
     """
     before, now = _steps(stored), _steps(wanted.identity)
     kept = [step for step in before if now.get(step) == before[step]]
@@ -94,7 +101,7 @@ def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
 
 
 def _misplaced(kept: list[str], before: list[str], now: list[str]) -> Iterator[str]:
-    """Steps that were added or removed elsewhere than at the end."""
+    """Yield the reason for the first step that was added or removed elsewhere than at the end."""
     for number, step in enumerate(kept):
         for steps, what in ((now, "added"), (before, "removed")):
             if number < len(steps) and steps[number] != step:

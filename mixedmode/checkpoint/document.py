@@ -1,12 +1,13 @@
-r"""Documents: the small JSON objects of a checkpoint, each of which says what it is and proves that it is whole.
+r"""Documents: the small JSON objects of a checkpoint. Each document states its kind and proves that it is undamaged.
 
     {"kind":"mixedmode-<what>","format_version":<n>,"checksum":"<16 hex>","content":{...}}\n
 
-The one idea: there is exactly one way to write a document, so a reader writes it again and compares. What differs by
-a single bit (cut short, flipped, edited by hand, duplicate keys) is damaged. `checksum` is xxh3_64 over the content
-as it is written. Keys keep the order in which they were given; text is UTF-8, not escaped; there is no NaN.
+The one idea: each content has exactly one encoding, so a reader encodes the decoded content again and compares the
+bytes. A document that differs in a single bit (cut short, flipped, edited by hand, duplicate keys) is damaged.
+`checksum` is xxh3_64 over the encoded content. Keys keep their insertion order; text is UTF-8, not escaped; NaN is not
+allowed.
 
-Each kind has one format, whose version is in the document, so that a program refuses the documents of a later one.
+Each kind has one format, whose version is in the document. So a program refuses documents of a later format.
 
 Invariants (tests/checkpoint/test_manifest.py):
   I1  decode(encode(content)) == content
@@ -33,20 +34,21 @@ class DocumentKind:
 
 
 class NewerFormatError(CorruptStateError):
-    """The document is of a later mixedmode's format. It is not damaged: no start may use it or pass it over."""
+    """The document has the format of a later mixedmode. It is not damaged, so no start may use or skip it."""
 
 
 def encode_document(kind: DocumentKind, content: Mapping[str, object]) -> bytes:
-    """The one way to write `content`.  Raises ValueError for what JSON cannot hold (NaN): a defect of the caller."""
+    """Return the only encoding of `content`.  Raises ValueError for values that JSON lacks (NaN): the caller's bug."""
     body = _dumps(content)
     head = _dumps({"kind": kind.kind, "format_version": kind.format_version, "checksum": checksum_of([body])})
     return head[:-1] + b',"content":' + body + b"}\n"
 
 
 def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> bytes:
-    """The content of a document as JSON, proven whole.  `where` names the object in messages.
+    """Return the content of a document as JSON, proven undamaged.  `where` names the object in error messages.
 
-    Raises CorruptStateError when it is damaged or is something else, NewerFormatError if a later mixedmode wrote it.
+    Raises CorruptStateError if the document is damaged or of another kind, NewerFormatError if a later mixedmode wrote
+    the document.
     """
     try:
         envelope = json.loads(data)
@@ -63,7 +65,7 @@ def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> bytes:
 
 
 def damaged(kind: DocumentKind, where: str, why: str) -> CorruptStateError:
-    """The error for a document that cannot be used: what, why, what to do next."""
+    """Return the error for a document that cannot be used: the document, the reason, the next step."""
     return CorruptStateError(
         f"{kind.noun} cannot be used: {why}. Nothing was changed. Restore the file from a copy, or go back to an older "
         f"checkpoint. file={where}"
@@ -71,7 +73,7 @@ def damaged(kind: DocumentKind, where: str, why: str) -> CorruptStateError:
 
 
 def _check_version(kind: DocumentKind, version: object, where: str) -> None:
-    if version == kind.format_version:  # true and 1.0 equal 1 too; they fail when the document is written again
+    if version == kind.format_version:  # true and 1.0 equal 1 too; re-encoding the document detects them
         return
     if isinstance(version, int) and version > kind.format_version:
         msg = (
@@ -86,7 +88,7 @@ def _check_version(kind: DocumentKind, version: object, where: str) -> None:
 def _encoded(kind: DocumentKind, content: Mapping[str, object]) -> bytes | None:
     try:
         return encode_document(kind, content)
-    except (ValueError, RecursionError):  # NaN, a lone surrogate: it cannot come from encode_document
+    except (ValueError, RecursionError):  # NaN or a lone surrogate, which encode_document never writes
         return None
 
 

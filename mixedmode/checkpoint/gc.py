@@ -1,24 +1,28 @@
-"""Garbage: files that attempts left behind and that no manifest, present or future, can name.
+"""Garbage collection: delete files that attempts left behind and that no manifest, present or future, can name.
 
-The one idea: a file's name holds the epoch of the manifest that would be the first to name it (types.py I3), and that
-manifest is create-once. So once epoch N has a manifest, an unnamed file of an epoch <= N can never be named any more,
-whoever still runs: it is an orphan. A file of a later epoch may be named yet, and is left alone: by this start, and
-also by an *older* start that was stopped between its last look at the generations and its put of the manifest, and
-goes on after we looked. No lock, clock or age is needed, and it is safe at any time, not only at start.
+The one idea: a file's name holds the epoch of the first manifest that can name it (types.py I3), and that manifest is
+create-once. So once epoch N has a manifest, an unnamed file of an epoch <= N can never be named any more: it is an
+orphan, no matter which starts still run. A file of a later epoch is kept, because a manifest may still name it. That
+manifest may come from this start. It may also come from an *older* start that was paused after its last check of the
+generations and before it created its manifest. The collector needs no lock, clock or file age, and it is safe at any
+time, not only at the start of a job.
 
-What that leaves for later is garbage of epochs not yet committed. It goes at the first collection after their commit.
-A start that fails in an epoch without having tried to commit it is the only one that could have, so it may take back
-its own files at once (discard_attempts); a backlog that keeps failing on a full disk does not fill it further.
+    Example: the latest manifest is of epoch 7. An unnamed file of epoch 7 or 5 is an orphan; one of epoch 8 is pending.
 
-The records of earlier starts (generations/*) are garbage, too, once a newer one exists: all that is ever asked of them
-is the highest number. A start that lost its record is fenced by the higher one as before; a start that is just taking a
-number makes sure that it is the highest (CheckpointLog.claim_generation), so none is given out twice.
+So garbage of uncommitted epochs stays until the first collection after their commit, with one exception. If a start
+fails in an epoch before it tries to commit the epoch, no manifest can name the files that it wrote for the epoch. So
+it may delete these files at once (discard_attempts), and a backlog that keeps failing on a full disk does not fill the
+disk further.
 
-Savepoints are copies of their own, elsewhere: nothing of a checkpoint folder belongs to one.
+The records of earlier starts (generations/*) are also garbage once a newer record exists, because only the highest
+number is ever read. A start that lost its record is still fenced by the higher number. A start that claims a number
+verifies that it is the highest (CheckpointLog.claim_generation), so no number is used twice.
 
-Everything unknown is kept: names that paths.py does not give, and all files that a manifest which cannot be read might
-name. Orphans are named by nothing, so a crash while deleting loses nothing. A manifest is deleted only by
-drop_checkpoint, which the retention of checkpoints calls, oldest first.
+Savepoints are separate copies in other folders: no file of a checkpoint folder belongs to a savepoint.
+
+The collector keeps every unknown file: a file whose name paths.py does not build, and every file that an unreadable
+manifest might name. No manifest names an orphan, so a crash while deleting loses nothing. Only drop_checkpoint deletes
+manifests here; the retention of checkpoints calls it, oldest first.
 
 Invariants (tests/checkpoint/test_gc.py):
   I1  every path is in exactly one of the four classes
@@ -50,17 +54,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """Paths by what may be done with them; each class in the order of the listing. Only `orphaned` may be deleted."""
+    """Paths in four classes, each in the order of the listing. Only `orphaned` may be deleted."""
 
-    referenced: tuple[str, ...]  #: a manifest names it
-    orphaned: tuple[str, ...]  #: nothing names it, and nothing can come to
-    pending: tuple[str, ...]  #: of an epoch after the latest committed: an attempt that may be running
-    unknown: tuple[str, ...]  #: not a name of ours, or an unreadable manifest might name it
+    referenced: tuple[str, ...]  #: a manifest names the file
+    orphaned: tuple[str, ...]  #: no manifest names the file, and no later one can
+    pending: tuple[str, ...]  #: the file is of an epoch after the latest committed one; its attempt may be running
+    unknown: tuple[str, ...]  #: the name is not one of paths.py, or an unreadable manifest might name the file
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection deleted: files and bytes."""
+    """The number of files and bytes that a collection deleted."""
 
     files: int
     bytes: int
@@ -71,8 +75,9 @@ def classify(
 ) -> Classified:
     """Sort paths of runs/ and _staging/ into classes.
 
-    manifests: all that can be read. latest: the highest epoch that has a manifest, readable or not; None: no epoch has.
-    unreadable: the highest epoch whose manifest cannot be read: it may name any file of its own or an earlier epoch.
+    manifests: all readable manifests. latest: the highest epoch that has a manifest, readable or not; None if no epoch
+    has one. unreadable: the highest epoch whose manifest cannot be read; that manifest may name any file of its own or
+    an earlier epoch.
     """
     named = _named(manifests)
     referenced, orphaned, pending, unknown = [], [], [], []
@@ -92,10 +97,11 @@ def classify(
 def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Collected:
     """Delete orphaned runs, staged outputs and records of earlier starts.  sinks: the folders of the job's outputs.
 
-    Outputs of one attempt bear one name in the folders of several sinks. That is harmless: what an attempt staged is
-    named by its manifest altogether or not at all.
+    The outputs of one attempt have the same name in the folders of several sinks. That is harmless, because a manifest
+    names either all files that an attempt staged or none of them.
 
-    Called after the generation was claimed and before the first task runs, and after a commit whenever it pays.
+    The driver calls this after it has claimed its generation and before the first task runs. It also calls this after
+    a commit, if there is enough to delete.
     """
     epochs = log.epochs()
     manifests, unreadable = readable_manifests(log, epochs)
@@ -115,16 +121,17 @@ def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Coll
 
 
 def unneeded_files(dropped: Manifest, kept: Iterable[Manifest]) -> tuple[str, ...]:
-    """Runs that only the manifest `dropped` names, in its order. Pure; `kept` are all other manifests."""
+    """Return the runs that only the manifest `dropped` names, in its order. Pure; `kept` are all other manifests."""
     needed = _named(kept)
     own = dict.fromkeys(run.path for operator in dropped.operators for run in operator.runs)
     return tuple(path for path in own if path not in needed)
 
 
 def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manifest]) -> Collected:
-    """Delete an old checkpoint and the runs that no other one names.  kept: all others, the latest among them.
+    """Delete an old checkpoint and the runs that no other checkpoint names.  kept: all others, including the latest.
 
-    The manifest goes first: a crash in between leaves runs that nothing names, which the next collection finds.
+    The manifest is deleted first. A crash in between leaves runs that no manifest names; the next collection deletes
+    them.
     """
     assert kept, "the latest checkpoint is never dropped"
     assert all(dropped.epoch < manifest.epoch for manifest in kept), dropped.epoch
@@ -137,11 +144,11 @@ def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manife
 
 
 def discard_attempts(log: CheckpointLog, *, sinks: Sequence[ObjectStore], epoch: Epoch, own: Generation) -> Collected:
-    """Delete what this start of the job wrote for an epoch that it gives up.  sinks: the folders of its outputs.
+    """Delete the files that this start of the job wrote for an epoch that it abandons.  sinks: the output folders.
 
-    Requires that this start has not called `commit` for the epoch (after a failed call it is not known whether the
-    manifest exists) and never will. Finds its files by `paths.attempt`. Files that a straggling task writes
-    afterwards stay until the epoch is committed.
+    Requires that this start has not called `commit` for the epoch, and never will: after a failed call the manifest may
+    exist. The files of this start are found by the name part that `paths.attempt` builds. Files that a straggling task
+    writes afterwards stay until the epoch is committed.
     """
     files = size = 0
     for store, folder in _folders(log, sinks):
@@ -153,7 +160,7 @@ def discard_attempts(log: CheckpointLog, *, sinks: Sequence[ObjectStore], epoch:
 
 
 def readable_manifests(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[list[Manifest], Epoch | None]:
-    """Manifests of `epochs` that can be read, in that order, and the highest epoch whose manifest cannot."""
+    """Return the readable manifests of `epochs`, in that order, and the highest epoch whose manifest is unreadable."""
     manifests: list[Manifest] = []
     unreadable: Epoch | None = None
     for epoch in epochs:
@@ -162,7 +169,7 @@ def readable_manifests(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[lis
         except CorruptStateError:
             unreadable = epoch
             continue
-        if manifest is None:  # deleted since it was listed: what it named is not ours to judge
+        if manifest is None:  # deleted after it was listed: which files it named is unknown
             unreadable = epoch
         else:
             manifests.append(manifest)

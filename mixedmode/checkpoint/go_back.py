@@ -1,22 +1,23 @@
-"""Going back to an older checkpoint, and Spark's log as a start finds it.
+"""Go back to an older checkpoint, and repair Spark's log before the first epoch of a start.
 
-The one idea: what shows that a job has to go back (a damaged or missing manifest, an output that is ahead) goes away
-last, so a start that is killed in the middle is completed by the next one, which sees the same and decides the same.
-The steps, each of which may be repeated:
+The one idea: the evidence that a job has to go back (a damaged or missing manifest, an output that is ahead) is removed
+last. If a start is killed in the middle, the next start sees the same evidence, makes the same decision, and completes
+the work. The steps, each of which may be repeated:
 
-    1  record that this start goes back (lineage.py): what older starts commit from now on does not count
-    2  take back the outputs of later epochs
-    3  delete what Spark's log has of later epochs (spark_log.py says in which order)
+    1  record that this start goes back (lineage.py): manifests that older starts commit from now on do not count
+    2  roll back the outputs of later epochs
+    3  delete the entries of later epochs from Spark's log (spark_log.py defines the order)
     4  delete the manifests of later epochs, the newest first
 
-Runs of the dropped epochs stay; once their epochs are committed anew, nothing names them, and the collector finds them.
+Runs of the dropped epochs stay. Once these epochs are committed again, no manifest names the old runs, and the garbage
+collector deletes them.
 
-A start that was overtaken by a newer one stops before the next step. Between its last look and its deletion it may
-still delete what the newer one has written: that is then missing, so it is found and the job goes back once more.
+A start stops before its next step if a newer start exists. Between its last check and its deletion it may still delete
+a file of the newer start. The next start then finds that this file is missing, and the job goes back once more.
 
 Invariants (tests/checkpoint/test_go_back.py):
-  I1  killed after any single deletion, the next start ends in the same folder as one that was not killed
-  I2  nothing of the epoch that is gone back to, or of an older one, is deleted
+  I1  if a start is killed after any single deletion, the next start ends in the same folder as an uninterrupted start
+  I2  nothing of the epoch that the job goes back to, or of an older epoch, is deleted
 """
 
 import json
@@ -34,10 +35,11 @@ __all__ = ["go_back", "repair_spark_log", "spark_listing"]
 
 
 def go_back(log: CheckpointLog, to: Manifest, back: GoingBack, *, take_back: Callable[[Epoch], int]) -> int:
-    """Make `to` the newest checkpoint; how many files of outputs were taken back.
+    """Make `to` the newest checkpoint; return the number of output files that were rolled back.
 
-    to: whole, as verified. back: the record of this start. take_back: takes back the outputs after an epoch. Raises
-    FencedError when a newer start of the job is there.
+    to: a manifest that was verified to be whole. back: the record of this start. take_back: rolls back the outputs of
+    all epochs after the given one, and returns the number of files. Raises FencedError if a newer start of the job
+    exists.
     """
     assert back.to == to.epoch, (back, to.epoch)
     log.check_newest(to.epoch, own=back.generation)
@@ -53,20 +55,22 @@ def go_back(log: CheckpointLog, to: Manifest, back: GoingBack, *, take_back: Cal
 
 
 def spark_listing(log: CheckpointLog) -> tuple[str, ...]:
-    """The names of Spark's log, relative to the checkpoint folder."""
+    """Return the paths of the files of Spark's log, relative to the checkpoint folder."""
     return tuple(path for path, _ in log.store.list(paths.SPARK))
 
 
 def repair_spark_log(log: CheckpointLog, retained: Sequence[Manifest]) -> tuple[str, ...]:
-    """Write anew what is missing or damaged of Spark's log and need not be restored; the names of what was.
+    """Repair the missing or damaged files of Spark's log that can be rebuilt; return the paths of the repaired files.
 
-    retained: the manifests there are, oldest to newest; the newest is the one from which the start goes on.
+    retained: the existing manifests, oldest to newest; the start goes on from the newest of them.
 
-    * The offsets of committed epochs stand in their manifests. Spark reads those of the newest epoch and of the one
-      before. The latter only serve to repeat the newest epoch, whose rows are not read again: any offsets will do.
-    * A damaged entry of the epoch under way, or one that says that an epoch is over, may go: Spark fixes a new range
-      for the one (nothing of that epoch counts yet), and hands the other over again (it is published once more).
-    * Spark's metadata are an id under which it reports; any will do, but there has to be one.
+    * Offsets: the manifests of committed epochs hold their offsets. Spark reads the offsets of the newest epoch and of
+      the epoch before. It needs the latter only to repeat the newest epoch, whose rows are not read again. So any
+      offsets will do for the epoch before.
+    * The offsets of the epoch in progress: a damaged entry is deleted. Spark then plans a new range for the epoch,
+      which is safe because nothing of the epoch is committed.
+    * Commit entries: a damaged entry is deleted. Spark then runs its epoch again, which only publishes it once more.
+    * Spark's metadata hold the id under which Spark reports. Any id will do, but the file has to exist.
     """
     newest = retained[-1]
     if newest.is_final:  # Spark has no entry for it, and does not start any more
@@ -88,12 +92,15 @@ def _metadata(log: CheckpointLog) -> str:
 
 
 def _rewrite_if_damaged(log: CheckpointLog, path: str, text: str, *, is_known: bool) -> bool:
-    """is_known: whether `text` is what Spark wrote, so that any other is damage."""
+    """Write `text` to `path` if the entry there is missing or damaged; return whether it was written.
+
+    is_known: `text` is exactly what Spark wrote, so any other content is damage.
+    """
     data = log.store.get(path)
     checksum = paths.spark_checksum_path(path)
     if data is not None and not _is_damaged(log, path, data) and (data == text.encode() or not is_known):
         return False
-    log.store.delete([checksum])  # of what was there; without one, an entry is taken as it is
+    log.store.delete([checksum])  # it belongs to the old content; an entry without a checksum file is accepted as it is
     log.store.put(path, text.encode())
     return True
 

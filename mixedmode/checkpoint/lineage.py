@@ -1,15 +1,19 @@
-"""Which manifests are the past of a job that has gone back, and which are of a past that it has left.
+"""Tell the valid manifests of a job that has gone back from manifests that it has abandoned.
 
-The one idea: a start that goes back to an epoch records it before it changes anything. From then on, what an older
-start commits after that epoch does not count. Such a start may be stopped right before its commit, and go on much
-later: its manifest would be the first of its epoch, and belong to a past of which files are gone. The record tells it
-from the manifests of the new past, whenever it comes. Going back twice adds a record; a record is never removed.
+The one idea: a start that goes back to an epoch records this before it changes anything. From then on, a manifest of a
+later epoch by an older start does not count. Such an older start may be paused right before its commit, and continue
+much later. Its manifest would then be the first one of its epoch, although files that it depends on are gone. Thanks to
+the record, this manifest is recognised as abandoned whenever it appears. Going back again adds another record; a
+record is never removed.
 
-Both numbers stand in the record's name, so that a damaged record says as much as a whole one. What is in it is for a
-person: what was damaged.
+    Example: generation 4 goes back to epoch 7. Then a manifest of epoch 8 by generation 3 is abandoned. A manifest of
+    epoch 8 by generation 4 counts, and so does the manifest of epoch 7 by generation 3.
+
+The record's name holds both numbers, so a damaged record is as usable as an intact one. Its content is for people only:
+it says what was damaged.
 
 Invariant (tests/checkpoint/test_lineage.py):
-  I1  of the manifests that any starts could write, those are left that no later start has gone back from
+  I1  of all manifests that any starts could write, exactly those count that no later start has gone back from
 """
 
 from collections.abc import Iterable
@@ -24,10 +28,10 @@ _GOING_BACK = DocumentKind("mixedmode-going-back", 1, "the record of going back"
 
 
 def is_abandoned(epoch: Epoch, generation: Generation, goings_back: Iterable[GoingBack]) -> bool:
-    """Whether the manifest that this start of the job made for the epoch is of a past that the job has left."""
+    """Return whether the job has abandoned the manifest that the start `generation` wrote for `epoch`."""
     return any(generation < back.generation and epoch > back.to for back in goings_back)
 
 
 def encode_going_back(back: GoingBack) -> bytes:
-    """The bytes of went-back/<generation>-<epoch>.json."""
+    """Return the bytes of went-back/<generation>-<epoch>.json."""
     return encode_as(_GOING_BACK, back)

@@ -1,13 +1,14 @@
 """Objects in a local (or mounted) folder, written so that they survive a power cut.
 
-The one idea: a file gets its name only when it is whole and on the disk. The bytes go to a file of its own under
-`_tmp/`, that file is synced, then named in one atomic step (`link` for create-once, `rename` to replace), then the
-folder is synced. obstore's LocalStore names atomically too, but its Python interface has no switch for syncing
-(0.12), so a manifest that it wrote may be empty after a power cut; hence the local case is done here, with `os`.
+The one idea: a file gets its final name only when it is complete and on the disk. The bytes are written to a new file
+under `_tmp/`, and that file is synced. Then it gets its name in one atomic step: `link` for create-once, `rename` to
+replace. Then the folder is synced. obstore's LocalStore also names files atomically, but its Python interface has no
+option for syncing (0.12). So a manifest that it wrote may be empty after a power cut. Hence this module handles local
+folders itself, with `os`.
 
 Invariants (tests/checkpoint/test_store.py):
-  I1  a name never shows part of a file, also not after a crash
-  I2  of any number of concurrent put_new for one name exactly one returns True
+  I1  a name never refers to a partial file, even after a crash
+  I2  of any number of concurrent calls of put_new for one name, exactly one returns True
   I3  when a put returns, the file, its name and the folders above it are synced
 
 Errors are those of the operating system; store.py translates them.
@@ -26,30 +27,30 @@ __all__ = ["LocalFiles"]
 
 _UNFINISHED = "_tmp"
 _CHUNK_BYTES = 1 << 20
-#: an unfinished file may be swept by another start of the job (sweep_unfinished); then it is written again
+#: another start of the job may delete an unfinished file (sweep_unfinished); then the file is written again
 _ATTEMPTS = 3
-#: what `link` answers where a hard link cannot be made but a copy can
+#: errors of `link` where a hard link is impossible but a copy works
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Objects below `root`.  Paths are relative, with '/'; a folder that is missing is an empty one."""
+    """Objects below `root`.  Paths are relative, with '/'; a missing folder counts as empty."""
 
     root: Path
 
     def put_new(self, path: str, data: bytes) -> bool:
-        """Create-once: False if the name is taken, and then nothing has changed."""
+        """Create an object that does not exist yet.  Return False if the name is taken; then nothing has changed."""
         target = self._prepared(path)
         return _written(self._unfinished_folder(), target, [data], _link_new)
 
     def put(self, path: str, data: bytes) -> None:
-        """Create or replace."""
+        """Create or replace an object."""
         target = self._prepared(path)
         _written(self._unfinished_folder(), target, [data], _replace)
 
     def put_file(self, local_path: Path, path: str) -> None:
-        """Create or replace from a local file: another name of the same file where the disk allows it, else a copy."""
+        """Create or replace an object from a local file: as a hard link where the disk allows it, else as a copy."""
         target = self._prepared(path)
         _sync_file(local_path)
         try:
@@ -63,20 +64,23 @@ class LocalFiles:
             _written(self._unfinished_folder(), target, local_path, _replace)
 
     def get(self, path: str) -> bytes | None:
-        """All bytes, None if there is no such object."""
+        """Return all bytes of an object, None if it does not exist."""
         try:
             return self._at(path).read_bytes()
         except FileNotFoundError:
             return None
 
     def chunks(self, path: str) -> Iterator[bytes]:
-        """The bytes in chunks.  Raises FileNotFoundError at the first one."""
+        """Yield the bytes of an object in chunks.  The first chunk raises FileNotFoundError if it does not exist."""
         with self._at(path).open("rb") as file:
             while chunk := file.read(_CHUNK_BYTES):
                 yield chunk
 
     def fetch_file(self, path: str, local_path: Path) -> bool:
-        """A local name for the object: a hard link where the disk allows it, else a copy.  False: no such object."""
+        """Create a local file with the object's bytes: a hard link where the disk allows it, else a copy.
+
+        Return False if the object does not exist.
+        """
         source = self._at(path)
         if self.size(path) is None:
             return False
@@ -89,25 +93,26 @@ class LocalFiles:
         return True
 
     def size(self, path: str) -> int | None:
-        """Size in bytes, None if there is no such object."""
+        """Return the size of an object in bytes, None if it does not exist."""
         try:
             return self._at(path).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def list(self, folder: str) -> Sequence[tuple[str, int]]:
-        """(path, bytes) of every object below `folder` ('' is everything), sorted by path."""
+        """Return (path, bytes) of every object below `folder` ('' means all objects), sorted by path."""
         start = self._at(folder) if folder else self.root
         return sorted(self._walk(start))
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Remove objects; one that is not there is fine. Not synced: a deletion that a power cut undoes is harmless."""
+        """Remove objects; missing ones are ignored. Not synced: a deletion that a power cut undoes is harmless."""
         for path in paths:
             self._at(path).unlink(missing_ok=True)
 
     def rename_all(self, pairs: Sequence[tuple[str, str]]) -> Sequence[bool]:
-        """Rename each (source, target), replacing targets; False where there is no source. Then all targets are synced,
-        also those that an earlier rename put there.
+        """Rename each (source, target), replacing targets.  Return False for each source that does not exist.
+
+        Then the folders of all targets are synced, so the targets of an earlier rename are durable, too.
         """
         renamed = [self._rename(source, target) for source, target in pairs]
         for folder in sorted({self._at(target).parent for _, target in pairs}):
@@ -115,7 +120,7 @@ class LocalFiles:
         return renamed
 
     def sweep_unfinished(self) -> None:
-        """Remove what crashed writers left behind. A writer that is alive notices, and writes its file again."""
+        """Remove the files that crashed writers left behind. A live writer notices this, and writes its file again."""
         with suppress(FileNotFoundError):
             for entry in os.scandir(self.root / _UNFINISHED):
                 Path(entry.path).unlink(missing_ok=True)
@@ -157,7 +162,7 @@ class LocalFiles:
 def _written(
     unfinished_folder: Path, target: Path, source: Path | Sequence[bytes], place: Callable[[Path, Path], bool]
 ) -> bool:
-    """Write a synced file under a name of its own, `place` it at `target`, sync the folder.  What `place` returns."""
+    """Write a synced file under a unique name, `place` it at `target`, sync the folder.  Return `place`'s result."""
     for attempt in range(1, _ATTEMPTS + 1):
         unfinished = unfinished_folder / secrets.token_hex(8)
         try:
@@ -205,7 +210,7 @@ def _replace(unfinished: Path, target: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each synced into its parent."""
+    """Create a folder and its missing parents, and sync each into its parent."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

@@ -1,11 +1,11 @@
 """The checkpoint log: generations, the job's identity, and the manifests, over one object store.
 
-The one idea: every object here is create-once, so each step either happens, or finds that it has happened already.
+The one idea: every object here is create-once. So each step either happens now, or finds that it has happened before.
 
 Invariants (tests/checkpoint/test_log.py):
-  I1  an epoch has one manifest for ever; whoever commits it second gets the first one back
+  I1  the first manifest of an epoch is never replaced; a second commit of the epoch returns the first manifest
   I2  no two starts of a job hold the same generation
-  I3  no manifest of a past that the job has gone back from is taken for the commit of an epoch (lineage.py)
+  I3  an abandoned manifest, one that the job has gone back from, never counts as the commit of an epoch (lineage.py)
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ __all__ = ["AlreadyCommitted", "CheckpointLog", "CommitOutcome", "Committed"]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The manifest is in place, durably, and it is the one that was handed in."""
+    """The manifest passed to `commit` is stored durably."""
 
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyCommitted:
-    """Another attempt committed the epoch before. `existing` is what counts; the files of this attempt are garbage."""
+    """Another attempt committed the epoch first. `existing` counts; the files of this attempt are garbage."""
 
     existing: Manifest
 
@@ -47,17 +47,17 @@ CommitOutcome = Committed | AlreadyCommitted
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLog:
-    """What a checkpoint folder says.  Reads go to the store each time; nothing is cached."""
+    """The documents of a checkpoint folder.  Each read goes to the store; nothing is cached."""
 
     store: ObjectStore
 
     def epochs(self) -> tuple[Epoch, ...]:
-        """Committed epochs in ascending order, whether or not their manifests can be read."""
+        """Return the committed epochs in ascending order, including those whose manifests cannot be read."""
         listed = (paths.parse_manifest_path(path) for path, _ in self.store.list(paths.MANIFESTS))
         return tuple(sorted(epoch for epoch in listed if epoch is not None))
 
     def get(self, epoch: Epoch) -> Manifest | None:
-        """The manifest of an epoch; None if it was not committed.  Raises CorruptStateError if it cannot be read."""
+        """Return the manifest of an epoch; None if there is none.  Raises CorruptStateError if it cannot be read."""
         path = paths.manifest_path(epoch)
         data = self.store.get(path)
         if data is None:
@@ -72,23 +72,26 @@ class CheckpointLog:
         return manifest
 
     def latest(self) -> Manifest | None:
-        """The newest manifest; None if nothing is committed.  Raises CorruptStateError if that one cannot be read:
-        the caller decides whether an older one of `epochs()` will do.
+        """Return the newest manifest; None if no epoch is committed.
+
+        Raises CorruptStateError if this manifest cannot be read. The caller then decides whether to use an older one of
+        `epochs()`.
         """
         epochs = self.epochs()
         return self.get(epochs[-1]) if epochs else None
 
     def newest_generation(self) -> Generation | None:
-        """The highest generation that was claimed; None if the job never started."""
+        """Return the highest generation that was claimed; None if the job never started."""
         listed = (paths.parse_generation_path(path) for path, _ in self.store.list(paths.GENERATIONS))
         return max((generation for generation in listed if generation is not None), default=None)
 
     def claim_generation(self) -> Generation:
-        """Take the next generation; from here on all older starts of the job are fenced.  The first is 1.
+        """Claim the next generation; from here on all older starts of the job are fenced.  The first generation is 1.
 
-        The number is taken, and then looked at once more: between our look and our put, two other starts may have come,
-        of which the second deleted the record of the first (gc.py). Then we have taken the number of the first one
-        again, which may still run: but there is a higher one now, so we take a number above that.
+        After claiming a number, this start lists the generations once more. Example: the newest generation is 4, so
+        this start is about to claim 5. Meanwhile one start claims 5, another one claims 6, and the latter deletes the
+        record of 5 (gc.py). Then this start can create 5 again, although the other start with number 5 may still run.
+        But the second listing shows 6, so this start claims a number above it.
         """
         while True:
             newest = self.newest_generation()
@@ -98,7 +101,7 @@ class CheckpointLog:
                 return claimed
 
     def forget_older_generations(self) -> tuple[str, ...]:
-        """Delete the records of all starts but the newest: what counts is the highest number. What was deleted."""
+        """Delete the records of all starts but the newest, as only the highest number counts.  Return deleted paths."""
         found = {paths.parse_generation_path(path): path for path, _ in self.store.list(paths.GENERATIONS)}
         numbers = sorted(generation for generation in found if generation is not None)
         older = tuple(found[generation] for generation in numbers[:-1])
@@ -106,16 +109,16 @@ class CheckpointLog:
         return older
 
     def goings_back(self) -> tuple[GoingBack, ...]:
-        """All records of going back, oldest first, by their names alone: `reasons` are ()."""
+        """Return all records of going back, oldest first. They are read from their names only, so `reasons` are ()."""
         listed = (paths.parse_going_back_path(path) for path, _ in self.store.list(paths.GOINGS_BACK))
         return tuple(GoingBack(*numbers, reasons=()) for numbers in listed if numbers is not None)
 
     def record_going_back(self, back: GoingBack) -> None:
-        """Durably: from here on, what older starts commit after `back.to` does not count."""
+        """Record durably that manifests after `back.to` by older starts do not count from here on."""
         self.store.put_new(paths.going_back_path(back.generation, back.to), encode_going_back(back))
 
     def ask_permit(self, epoch: Epoch, *, own: Generation) -> CommitDecision:
-        """decide_commit over the generations as they are now. To be asked right before `commit`."""
+        """Return the answer of decide_commit for the current generations. Call this right before `commit`."""
         newest = self.newest_generation()
         if newest is None or newest < own:
             msg = (
@@ -127,7 +130,7 @@ class CheckpointLog:
         return decide_commit(epoch, own=own, newest=newest)
 
     def check_newest(self, epoch: Epoch, *, own: Generation) -> CommitPermit:
-        """The permit of `ask_permit`.  Raises FencedError if there is a newer start of the job."""
+        """Return the permit of `ask_permit`.  Raises FencedError if there is a newer start of the job."""
         decision = self.ask_permit(epoch, own=own)
         match decision:
             case CommitPermit():
@@ -140,8 +143,8 @@ class CheckpointLog:
     def commit(self, manifest: Manifest, permit: CommitPermit) -> CommitOutcome:
         """THE commit: create the manifest, once and durably.  All files that it names must be stored before.
 
-        After a RetryableError it is not known whether the epoch is committed: stop; the next start finds out. Raises
-        CorruptStateError for a manifest in the way that is of a past from which the job has gone back.
+        After a RetryableError the epoch may or may not be committed: the caller must stop, and the next start finds
+        out. Raises CorruptStateError if the epoch already has a manifest that the job has abandoned by going back.
         """
         assert (permit.epoch, permit.generation) == (manifest.epoch, manifest.generation), (permit, manifest.epoch)
         assert manifest.previous is None or manifest.previous < manifest.epoch, (manifest.previous, manifest.epoch)
@@ -157,7 +160,7 @@ class CheckpointLog:
                 f"is, then start the job again; it resumes. file={self._where(path)}"
             )
             raise RetryableError(msg)
-        if existing == manifest:  # our own request, sent twice because the first answer got lost
+        if existing == manifest:  # an earlier request of this call created it, but its answer was lost
             return Committed(manifest)
         if is_abandoned(existing.epoch, existing.generation, self.goings_back()):
             msg = (
@@ -170,12 +173,12 @@ class CheckpointLog:
         return AlreadyCommitted(existing)
 
     def read_identity(self) -> JobIdentity | None:
-        """Whose state the folder holds; None for a new folder.  Raises CorruptStateError if job.json cannot be read."""
+        """Return the identity of the folder's job; None for a new folder.  Raises CorruptStateError if unreadable."""
         data = self.store.get(paths.JOB)
         return None if data is None else decode_identity(data, where=self._where(paths.JOB))
 
     def create_identity(self, wanted: JobIdentity) -> JobIdentity:
-        """Write job.json unless it exists.  What is there now: `wanted`, or what another start wrote before."""
+        """Write job.json unless it exists.  Return the stored identity: `wanted`, or the one of an earlier start."""
         self.store.put_new(paths.JOB, encode_identity(wanted))
         stored = self.read_identity()
         if stored is None:

@@ -1,9 +1,9 @@
-"""Manifests, the job's identity and generations as bytes, and back.
+"""Encode manifests, the job's identity and generations as bytes, and decode them.
 
-The one idea: the dataclasses are the format. A document holds the fields of its dataclass under their own names, in
-their order; a changed field is a new format version. The bytes are pinned by tests/checkpoint/test_manifest.py.
+The one idea: the dataclasses define the format. A document holds the fields of its dataclass under the same names, in
+the same order; a changed field requires a new format version. tests/checkpoint/test_manifest.py pins the bytes.
 
-Who writes what: job.json, generations/* and manifests/* are written by the driver, create-once, never changed.
+The driver writes job.json, generations/* and manifests/*. Each is create-once and never changed.
 """
 
 import re
@@ -44,42 +44,42 @@ class _Start:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The bytes of manifests/<epoch>.json.  Equal manifests give equal bytes if their mappings are in one order."""
+    """Return the bytes of manifests/<epoch>.json.  Equal manifests have equal bytes if their mappings' orders agree."""
     return encode_as(_MANIFEST, manifest)
 
 
 def decode_manifest(data: bytes, *, where: str) -> Manifest:
-    """Inverse of encode_manifest.  Raises CorruptStateError (restore) for bytes that it did not give."""
+    """Return the manifest in `data`.  Raises CorruptStateError for bytes that encode_manifest did not write."""
     return decode_as(_MANIFEST, Manifest, data, where=where)
 
 
 def encode_identity(identity: JobIdentity) -> bytes:
-    """The bytes of job.json."""
+    """Return the bytes of job.json."""
     return encode_as(_JOB, identity)
 
 
 def decode_identity(data: bytes, *, where: str) -> JobIdentity:
-    """Inverse of encode_identity.  Raises CorruptStateError (restore) for bytes that it did not give."""
+    """Return the identity in `data`.  Raises CorruptStateError for bytes that encode_identity did not write."""
     return decode_as(_JOB, JobIdentity, data, where=where)
 
 
 def encode_generation(generation: Generation) -> bytes:
-    """The bytes of generations/<generation>."""
+    """Return the bytes of generations/<generation>."""
     return encode_as(_GENERATION, _Start(generation))
 
 
 def decode_generation(data: bytes, *, where: str) -> Generation:
-    """Inverse of encode_generation.  Raises CorruptStateError (restore) for bytes that it did not give."""
+    """Return the generation in `data`.  Raises CorruptStateError for bytes that encode_generation did not write."""
     return decode_as(_GENERATION, _Start, data, where=where).generation
 
 
 def encode_as(kind: DocumentKind, value: "DataclassInstance") -> bytes:
-    """A dataclass of JSON-able fields as a document of `kind`."""
+    """Encode a dataclass of JSON-able fields as a document of `kind`."""
     return encode_document(kind, asdict(value))
 
 
 def decode_as(kind: DocumentKind, cls: type[T], data: bytes, *, where: str) -> T:
-    """Inverse of encode_as.  Raises CorruptStateError if it is damaged or its fields are not those of `cls`."""
+    """Return the `cls` in a document.  Raises CorruptStateError if it is damaged or has other fields than `cls`."""
     try:
         content = decode_document(kind, data, where=where)
     except NewerFormatError:
@@ -92,15 +92,15 @@ def decode_as(kind: DocumentKind, cls: type[T], data: bytes, *, where: str) -> T
     except ValidationError as error:
         raise damaged(kind, where, why) from error
     assert isinstance(value, cls), value
-    if encode_as(kind, value) != data:  # a field too many, or one that the format should have
+    if encode_as(kind, value) != data:  # the document has an extra field, or lacks a field of the format
         raise damaged(kind, where, why)
     return value
 
 
 def _has_only_its_version_changed(kind: DocumentKind, cls: "type[DataclassInstance]", data: bytes) -> bool:
-    """Whether a document that says it is of a newer format has exactly the fields of this one: that is a flipped bit.
+    """Return whether a document with a newer format version has exactly the fields of the current format.
 
-    A newer format has other fields: that is what makes it one.
+    That is damage (a flipped bit), because a newer format always has other fields.
     """
     ours = re.sub(rb'"format_version":[0-9]+', b'"format_version":%d' % kind.format_version, data, count=1)
     try:

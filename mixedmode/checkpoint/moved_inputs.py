@@ -1,17 +1,17 @@
-r"""Input files that have moved since a savepoint was taken, under their new names in Spark's record of what was read.
+r"""Rename moved input files in Spark's log of a file source, when a savepoint is restored.
 
-Spark knows a file that it has read by its URL. If a folder of input is moved, or is another one on another machine, all
-that is in it would be new; so the names in the record are changed when the savepoint is restored.
+Spark identifies a file that it has read by its URL. If an input folder has moved, or has another path on another
+machine, Spark would read all of its files again as new. So the restore changes the file names in Spark's log.
 
 An entry of a file source is `v1`, and then a line per file:
 
     {"path":"file:///in/a%20b.json","timestamp":1600000000000,"batchId":0}
 
-Spark escapes in URLs what Java does: a space, for one, but no letter of any alphabet.
+Spark escapes in URLs the same characters as Java: a space, for example, but no letter of any alphabet.
 
 Invariants (tests/checkpoint/test_moved_inputs.py):
-  I1  files outside of the folders that moved keep their names, and every entry its lines
-  I2  moving there and back gives the entry that was
+  I1  files outside of the moved folders keep their names, and every entry keeps its lines
+  I2  moving files to another folder and back restores the original entry
 """
 
 import json
@@ -21,14 +21,14 @@ from urllib.parse import quote, unquote
 
 __all__ = ["moved_entry", "spark_url"]
 
-#: what java.net.URI leaves as it is in a path, beside letters, digits and all that is not ASCII
+#: characters that java.net.URI does not escape in a path, beside letters, digits and all non-ASCII characters
 _UNESCAPED = "/_-!.~'()*,;:$&+=@"
 
 
 def moved_entry(entry: bytes, moved: Mapping[str, str]) -> tuple[bytes, int]:
-    """An entry of a source's log with the new names of its files, and how many of them are new ones.
+    """Return an entry of a source's log with the new names of its files, and the number of renamed files.
 
-    moved: {folder as it was: folder as it is}, paths or URLs. Entries of other sources than files stay as they are.
+    moved: {old folder: new folder}, as paths or URLs. Entries of other sources than file sources are not changed.
     """
     folders = [(f"{unquote(spark_url(before))}/", f"{spark_url(now)}/") for before, now in moved.items()]
     version, *lines = entry.decode().split("\n")
@@ -42,7 +42,7 @@ def moved_entry(entry: bytes, moved: Mapping[str, str]) -> tuple[bytes, int]:
 
 
 def spark_url(place: str) -> str:
-    """A folder as Spark names it in its log: an absolute URL, escaped, without a slash at its end.
+    """Return a folder as Spark names it in its log: an absolute URL, escaped, without a slash at its end.
 
     >>> spark_url("/data/sales 2001/")
     'file:///data/sales%202001'
@@ -56,7 +56,7 @@ def spark_url(place: str) -> str:
 
 
 def _moved_line(line: str, folders: list[tuple[str, str]]) -> str | None:
-    """The line of a file with its new name; None if it is no file, or has not moved."""
+    """Return the line with the file's new name; None if the line names no file, or the file has not moved."""
     try:
         file = json.loads(line)
     except ValueError:
@@ -66,6 +66,6 @@ def _moved_line(line: str, folders: list[tuple[str, str]]) -> str | None:
         return None
     for before, now in folders:
         if unquote(path).startswith(before):
-            kept = path.split("/")[before.count("/") :]  # escaped as it is: no slash is
+            kept = path.split("/")[before.count("/") :]  # still escaped; slashes never are
             return json.dumps({**file, "path": now + "/".join(kept)}, ensure_ascii=False, separators=(",", ":"))
     return None

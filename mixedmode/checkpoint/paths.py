@@ -1,18 +1,18 @@
-"""Names of everything under a checkpoint folder and under a sink's folder. No other module builds or splits one.
+"""Names of all objects under a checkpoint folder and under a sink's folder. No other module builds or parses them.
 
-The one idea: ids are zero-padded to 10 digits, so names sort as their numbers do, in any listing.
+Ids are zero-padded to 10 digits, so in any listing names sort in the order of their numbers.
 
-    job.json                                              who the job is            create-once
+    job.json                                              the job's identity        create-once
     generations/<generation>                              one per start of the job  create-once
     manifests/<epoch>.json                                THE commit point          create-once
     runs/<operator id>/<epoch>-<subtask>-<unique>.sst     state                     create-once, immutable
-    went-back/<generation>-<epoch>.json                   that start left `epoch` as the newest one       create-once
-    parallelism/<number>.json                             a request to rescale            create-once, while it counts
+    went-back/<generation>-<epoch>.json                   that start went back to `epoch`   create-once
+    parallelism/<number>.json                             a request to rescale      create-once, deleted when outdated
     spark/                                                Spark's own checkpoint folder (its numbers are not padded)
-    spark/offsets/<epoch>, spark/commits/<epoch>          what an epoch covers; that foreachBatch returned
-    spark/sources/<source>/<number>[.compact]             what a source had new; beside each entry, .<name>.crc
+    spark/offsets/<epoch>, spark/commits/<epoch>          the input range of an epoch; a mark that foreachBatch returned
+    spark/sources/<source>/<number>[.compact]             the new input of a source; beside each entry, .<name>.crc
 
-    <savepoint>/savepoint.json                            what is in it: it is whole    create-once
+    <savepoint>/savepoint.json                            its contents; it exists only if all is whole    create-once
     <savepoint>/manifests/, runs/, spark/                 as in a checkpoint folder
 
     <out>/_mixedmode                                      describes the output      create-once
@@ -20,20 +20,20 @@ The one idea: ids are zero-padded to 10 digits, so names sort as their numbers d
     <out>/_staging/<epoch>-<subtask>-<unique>.<ext>.staged written by tasks, not yet visible to readers
     <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated
     <out>/<name>=<value>/.../part-<epoch>-<subtask>-<part>.<ext>
-                                                          the same, of an output that is partitioned or rolled
+                                                          the same, for a partitioned or rolled output
     <out>/[<name>=<value>/...]compacted-<first>-<last>.<ext>
-                                                          takes the place of all parts of these epochs in its folder
-    <out>/_epochs/<epoch>                                 says that an epoch is published whole, and names its files
-    <out>/_compactions/<number>                           what a compaction is about to merge      create-once
+                                                          replaces all parts of these epochs in its folder
+    <out>/_epochs/<epoch>                                 a mark that the epoch is fully published; names its files
+    <out>/_compactions/<number>                           the plan of a compaction   create-once
 
-Each output of a job has a folder <out> of its own; in all of them, names are of this form. Whatever readers should not
-read has no extension of a format, so a glob such as `**/*.json` finds published files only.
+Each output of a job has a separate folder <out>, and all outputs use these names. A file that readers should not read
+has no extension of a format, so a glob such as `**/*.json` finds published files only.
 
-`<unique>` tells attempts of one subtask apart. `attempt(generation, token)` builds one that also names the start of the
-job it belongs to, so that a start can take back its own files (gc.discard_attempts).
+`<unique>` distinguishes the attempts of one subtask. `attempt(generation, token)` builds a `<unique>` that also names
+the start of the job, so that a start can delete its own files (gc.discard_attempts).
 
 Invariants (tests/checkpoint/test_paths.py):
-  I1  parse(build(parts)) == parts, and parse gives None for every name that build cannot give
+  I1  parse(build(parts)) == parts, and parse returns None for every name that build cannot return
   I2  names of one kind sort by (epoch, subtask)
 """
 
@@ -131,7 +131,7 @@ _ATTEMPT = re.compile(rf"g([0-9]{{{_DIGITS}}})_[A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class AttemptFile:
-    """What the name of a run or of a staged file says."""
+    """The parts of the name of a run or of a staged file."""
 
     epoch: Epoch
     subtask: int
@@ -140,11 +140,11 @@ class AttemptFile:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OutputFile:
-    """What the name of a published file says. In its order, the rows of a key come from oldest to newest.
+    """The parts of the name of a published file. In sorted order, the rows of a key come from oldest to newest.
 
-    `folder` is that of its partition, with a slash at its end, "" where there are none. A file of one task has rows of
-    one epoch (`first` and `last`), a `subtask`, and perhaps a `part`; a compacted one has those of all epochs from
-    `first` to `last`, both included, and both are -1.
+    `folder` is the folder of the file's partition, with a slash at its end; "" if the output has no partitions. A file
+    of one task holds rows of one epoch (`first` equals `last`), and has a `subtask` and perhaps a `part` (else -1). A
+    compacted file holds the rows of all epochs from `first` to `last`, both included; its `subtask` and `part` are -1.
     """
 
     folder: str
@@ -156,7 +156,7 @@ class OutputFile:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether a compaction has made it."""
+        """Return whether a compaction wrote the file."""
         return self.subtask < 0
 
 
@@ -164,8 +164,8 @@ class OutputFile:
 class SparkLogFile:
     """An entry of one of Spark's logs: `log` is "offsets", "commits" or "sources/<number of the source>".
 
-    The numbers of offsets and commits are epochs; each source counts its own entries. A compact entry holds all before
-    it, too. `is_checksum`: the file is not the entry, but Hadoop's checksum of it.
+    The numbers of offsets and commits are epochs; each source numbers its own entries. A compact entry also contains
+    all entries before it. `is_checksum`: the file is not the entry, but Hadoop's checksum of the entry.
     """
 
     log: str
@@ -175,48 +175,52 @@ class SparkLogFile:
 
     @property
     def source(self) -> int | None:
-        """The number of the source whose log it is; None for offsets and commits."""
+        """Return the number of the source that the log belongs to; None for offsets and commits."""
         return int(self.log.partition("/")[2]) if "/" in self.log else None
 
 
 def generation_path(generation: Generation) -> str:
-    """Where one start of the job is recorded."""
+    """Return the path of the record of one start of the job."""
     return f"{GENERATIONS}/{_padded(generation)}"
 
 
 def going_back_path(generation: Generation, to: Epoch) -> str:
-    """Where a start of the job records that it went back to the epoch `to`. The name says all that is acted upon."""
+    """Return the path of the record that a start went back to the epoch `to`. The name holds all that is acted upon."""
     return f"{GOINGS_BACK}/{_padded(generation)}-{_padded(to)}.json"
 
 
 def manifest_path(epoch: Epoch) -> str:
-    """Where the manifest of one epoch is, or will be."""
+    """Return the path of the manifest of one epoch."""
     return f"{MANIFESTS}/{_padded(epoch)}.json"
 
 
 def rescale_path(number: int) -> str:
-    """Where one request to rescale is."""
+    """Return the path of one request to rescale."""
     return f"{PARALLELISM}/{_padded(number)}.json"
 
 
 def run_path(operator_id: str, epoch: Epoch, subtask: int, unique: str) -> str:
-    """Where one attempt of one subtask puts its state.  Relative to the checkpoint folder."""
+    """Return the path of the run that one attempt of one subtask writes.  Relative to the checkpoint folder."""
     assert _OPERATOR_ID.fullmatch(operator_id), operator_id
     assert _UNIQUE.fullmatch(unique), unique
     return f"{RUNS}/{operator_id}/{_padded(epoch)}-{_padded(subtask)}-{unique}.sst"
 
 
 def staged_path(epoch: Epoch, subtask: int, unique: str, extension: str) -> str:
-    """Where one attempt of one subtask puts its output.  Relative to the sink's folder; extension without a dot."""
+    """Return the path of the staged output of one attempt of one subtask.
+
+    It is relative to the sink's folder; `extension` has no leading dot.
+    """
     assert _UNIQUE.fullmatch(unique), unique
     assert _EXTENSION.fullmatch(extension), extension
     return f"{STAGING}/{_padded(epoch)}-{_padded(subtask)}-{unique}.{extension}.staged"
 
 
 def final_path(epoch: Epoch, subtask: int, extension: str, *, folder: str = "", part: int | None = None) -> str:
-    """The name of a published output: it does not depend on the attempt.  Relative to the sink's folder.
+    """Return the path of a published file, relative to the sink's folder.  It does not depend on the attempt.
 
-    folder: of the partition, such as `country=DE/`. part: of an output that may have several files per subtask.
+    folder: the partition's folder, such as `country=DE/`. part: the number of the file, for outputs that may have
+    several files per subtask.
     """
     assert _EXTENSION.fullmatch(extension), extension
     assert re.fullmatch(_FOLDER, folder), folder
@@ -225,7 +229,7 @@ def final_path(epoch: Epoch, subtask: int, extension: str, *, folder: str = "", 
 
 
 def compacted_path(first: Epoch, last: Epoch, extension: str, *, folder: str = "") -> str:
-    """The name of what takes the place of all files of the epochs from `first` to `last` in a folder."""
+    """Return the path of the compacted file that replaces all files of the epochs `first` to `last` in a folder."""
     assert first <= last, (first, last)
     assert _EXTENSION.fullmatch(extension), extension
     assert re.fullmatch(_FOLDER, folder), folder
@@ -233,93 +237,93 @@ def compacted_path(first: Epoch, last: Epoch, extension: str, *, folder: str = "
 
 
 def epoch_marker_path(epoch: Epoch) -> str:
-    """Where an output says that an epoch is published."""
+    """Return the path of an output's mark that an epoch is published."""
     return f"{EPOCH_MARKERS}/{_padded(epoch)}"
 
 
 def compaction_path(number: int) -> str:
-    """Where a compaction of an output says what it is about to do."""
+    """Return the path of the plan of a compaction of an output."""
     return f"{COMPACTIONS}/{_padded(number)}"
 
 
 def spark_offsets_path(epoch: Epoch) -> str:
-    """Spark's own record of the range that an epoch covers."""
+    """Return the path of Spark's own record of the input range of an epoch."""
     return f"{SPARK}/offsets/{epoch}"
 
 
 def spark_commits_path(epoch: Epoch) -> str:
-    """Spark's own record that `foreachBatch` returned for an epoch."""
+    """Return the path of Spark's own record that `foreachBatch` returned for an epoch."""
     return f"{SPARK}/commits/{epoch}"
 
 
 def spark_source_path(source: int, number: int, *, is_compact: bool = False) -> str:
-    """Spark's own record of what a source had new; entries are counted by source."""
+    """Return the path of Spark's own record of the new input of a source; each source numbers its own entries."""
     return f"{SPARK}/sources/{source}/{number}{'.compact' if is_compact else ''}"
 
 
 def spark_checksum_path(path: str) -> str:
-    """Where Hadoop keeps the checksum of a file of Spark's log on a local disk."""
+    """Return the path of Hadoop's checksum of a file of Spark's log on a local disk."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.crc"
 
 
 def attempt(generation: Generation, token: str) -> str:
-    """A `<unique>` part that names the start of the job which made the file.  token: new each time, [A-Za-z0-9]+."""
+    """Return a `<unique>` part that names the start of the job.  token: new for each file, [A-Za-z0-9]+."""
     unique = f"g{_padded(generation)}_{token}"
     assert _ATTEMPT.fullmatch(unique), token
     return unique
 
 
 def parse_attempt(unique: str) -> Generation | None:
-    """The start of the job that `attempt` put into a name; None for a name that was made without it."""
+    """Return the start of the job that a `<unique>` part of `attempt` names; None for any other `<unique>` part."""
     found = _ATTEMPT.fullmatch(unique)
     return Generation(int(found[1])) if found else None
 
 
 def parse_generation_path(path: str) -> Generation | None:
-    """The generation that a name under generations/ stands for, None for any other name."""
+    """Return the generation in a name under generations/, None for any other name."""
     found = _GENERATION_NAME.fullmatch(path)
     return Generation(int(found[1])) if found else None
 
 
 def parse_going_back_path(path: str) -> tuple[Generation, Epoch] | None:
-    """(the start that went back, the epoch it went back to), None for any other name."""
+    """Return (the start that went back, the epoch that it went back to), None for any other name."""
     found = _GOING_BACK_NAME.fullmatch(path)
     return (Generation(int(found[1])), Epoch(int(found[2]))) if found else None
 
 
 def parse_manifest_path(path: str) -> Epoch | None:
-    """The epoch that a name under manifests/ stands for, None for any other name."""
+    """Return the epoch in a name under manifests/, None for any other name."""
     found = _MANIFEST_NAME.fullmatch(path)
     return Epoch(int(found[1])) if found else None
 
 
 def parse_rescale_path(path: str) -> int | None:
-    """The number of the request that a name under parallelism/ stands for, None for any other name."""
+    """Return the number of the request in a name under parallelism/, None for any other name."""
     found = _RESCALE_NAME.fullmatch(path)
     return int(found[1]) if found else None
 
 
 def parse_run_path(path: str) -> AttemptFile | None:
-    """What the name of a run says, None for any other name."""
+    """Return the parts of the name of a run, None for any other name."""
     found = _RUN_NAME.fullmatch(path)
     return AttemptFile(Epoch(int(found[2])), int(found[3]), found[4]) if found else None
 
 
 def parse_savepoint_path(path: str) -> str | None:
-    """The folder, "" for the listed one, of which a name says that it is a savepoint; None for any other name."""
+    """Return the folder of a savepoint.json ("" for the listed folder itself), None for any other name."""
     folder, _, name = path.rpartition("/")
     return folder if name == SAVEPOINT else None
 
 
 def parse_staged_path(path: str) -> AttemptFile | None:
-    """What the name of a staged output says, None for any other name."""
+    """Return the parts of the name of a staged file, None for any other name."""
     found = _STAGED_NAME.fullmatch(path)
     return AttemptFile(Epoch(int(found[1])), int(found[2]), found[3]) if found else None
 
 
 def parse_spark_path(path: str) -> SparkLogFile | None:
-    """Which entry of Spark's logs a name stands for, None for any other name (such as SPARK_METADATA)."""
+    """Return the entry of Spark's logs that a name stands for, None for any other name (such as SPARK_METADATA)."""
     found = _SPARK_NAME.fullmatch(path)
     if found is None or bool(found[2]) != bool(found[5]) or (found[4] and not found[1].startswith("sources/")):
         return None
@@ -327,7 +331,7 @@ def parse_spark_path(path: str) -> SparkLogFile | None:
 
 
 def parse_output_path(path: str) -> OutputFile | None:
-    """What the name of a published file says, None for any other name."""
+    """Return the parts of the name of a published file, None for any other name."""
     found = _FINAL_NAME.fullmatch(path)
     if found is not None:
         epoch = Epoch(int(found[2]))
@@ -339,19 +343,19 @@ def parse_output_path(path: str) -> OutputFile | None:
 
 
 def parse_final_path(path: str) -> tuple[Epoch, int] | None:
-    """(epoch, subtask) of an output that a task has written, None for any other name."""
+    """Return (epoch, subtask) of a published file that a task wrote, None for any other name."""
     file = parse_output_path(path)
     return None if file is None or file.is_compacted else (file.first, file.subtask)
 
 
 def parse_epoch_marker_path(path: str) -> Epoch | None:
-    """The epoch of which a name says that it is published, None for any other name."""
+    """Return the epoch of an epoch marker, None for any other name."""
     found = _MARKER_NAME.fullmatch(path)
     return Epoch(int(found[1])) if found else None
 
 
 def parse_compaction_path(path: str) -> int | None:
-    """The number of a compaction, None for any other name."""
+    """Return the number of a compaction's plan, None for any other name."""
     found = _COMPACTION_NAME.fullmatch(path)
     return int(found[1]) if found else None
 

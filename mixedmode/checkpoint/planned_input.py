@@ -1,17 +1,17 @@
-"""Input that Spark has planned beyond a checkpoint: the files that the next epochs read, and damage of these entries.
+"""Input that Spark has planned beyond a checkpoint: the files that the next epochs read, and damaged log entries.
 
-Spark's log is ahead of a checkpoint after an epoch that was not committed, and after going back. A file that it names
-there and that is gone would be passed over by Spark without a word; so a start looks for all of them first.
+Spark's log is ahead of a checkpoint after an epoch that was not committed, and after going back. If a file that the log
+names there is gone, Spark silently skips the file. So a start first checks that all of these files exist.
 
-An entry that was damaged may name files that never existed. So the files of epochs that were committed and are gone
-back from count only if their entries are as the manifests of these epochs say.
+A damaged entry may name files that never existed. So for epochs that were committed and then abandoned by going back,
+files count only if the entries agree with the manifests of these epochs.
 
-Nothing of a planned epoch is committed yet. So where its entries are damaged, they may go: Spark lists its folder anew
-and finds the same files.
+A planned epoch is not committed yet. So its damaged entries may be deleted: Spark then lists its folder again and finds
+the same files.
 
 Invariants (tests/checkpoint/test_planned_input.py):
-  I1  every file of a readable entry beyond the checkpoint is named, of the checkpoint itself none
-  I2  what is dropped refers to nothing up to the checkpoint
+  I1  every file of a readable entry beyond the checkpoint is returned, and no file of the checkpoint itself
+  I2  no dropped entry refers to input up to the checkpoint
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,10 +32,10 @@ _BEFORE_ALL = Epoch(-1)
 
 @dataclass(frozen=True, slots=True)
 class PlannedInput:
-    """What Spark has planned beyond a checkpoint.
+    """The input that Spark has planned beyond a checkpoint.
 
-    files: as the readable entries name them. damaged: paths of the others. later: everything of Spark's log beyond the
-    checkpoint, in the order in which deleting is safe.
+    files: the files that readable entries name. damaged: the paths of unreadable entries. later: all files of Spark's
+    log beyond the checkpoint, in an order in which deleting them is safe.
     """
 
     files: tuple[LoggedFile, ...]
@@ -51,10 +51,10 @@ def planned_input(
     *,
     left: Sequence[Manifest] = (),
 ) -> PlannedInput:
-    """Read what Spark has planned beyond `checkpoint` (None: beyond the job's beginning).
+    """Read the input that Spark has planned beyond `checkpoint` (None: since the beginning of the job).
 
-    listing: the names below spark/. line_sources: the source of each line of an offset entry. left: the manifests that
-    the job goes back from, as far as they can be read, oldest to newest.
+    listing: the names below spark/. line_sources: the source number of each line of an offset entry. left: the readable
+    manifests that the job goes back from, oldest to newest.
     """
     logs = () if checkpoint is None else checkpoint.source_logs
     epoch = _BEFORE_ALL if checkpoint is None else checkpoint.epoch
@@ -80,7 +80,7 @@ def planned_input(
 
 
 def drop_planned(log: CheckpointLog, planned: PlannedInput) -> tuple[str, ...]:
-    """Delete what Spark has planned, if it is damaged: Spark then plans anew. Return the damaged paths."""
+    """Delete Spark's planned entries if any of them is damaged; Spark then plans again. Return the damaged paths."""
     if planned.damaged:
         log.store.delete(planned.later)
         log.store.delete([name for path in planned.damaged for name in (path, paths.spark_checksum_path(path))])
@@ -90,7 +90,7 @@ def drop_planned(log: CheckpointLog, planned: PlannedInput) -> tuple[str, ...]:
 def _trusted(
     source: int, files: Sequence[LoggedFile], logs: Sequence[SourceLog], left: Sequence[Manifest]
 ) -> Iterator[LoggedFile]:
-    """The files of a source whose entries are as the manifests that are left say, or that none of these has."""
+    """Yield the files of a source whose entries agree with the manifests `left`, and the files after all of these."""
     before = next((log for log in logs if log.source == source), None)
     for log in (log for manifest in left for log in manifest.source_logs if log.source == source):
         start, end = _end(before), _end(log)
@@ -108,7 +108,7 @@ def _end(log: SourceLog | None) -> int:
 def _planned_ends(
     store: ObjectStore, listing: Sequence[str], epoch: Epoch, line_sources: Sequence[int]
 ) -> Mapping[int, tuple[Epoch, int]]:
-    """{source: (newest planned epoch that tells it, its newest entry there)}."""
+    """Return {source: (the newest planned epoch that mentions the source, the source's newest entry there)}."""
     planned: dict[int, tuple[Epoch, int]] = {}
     parsed = (paths.parse_spark_path(path) for path in listing)
     numbers = {file.number for file in parsed if file and file.log == "offsets" and not file.is_checksum}
@@ -124,7 +124,7 @@ def _planned_ends(
 def _files_of(
     store: ObjectStore, file: SparkLogFile, path: str, sources: Collection[int], logs: Sequence[SourceLog]
 ) -> Sequence[LoggedFile] | None:
-    """Return the files that are new in an entry; None if it is damaged, () if it is of no log of files."""
+    """Return the new files of an entry; None if the entry is damaged, () if its source has no log of files."""
     data = store.get(path)
     if data is None or entry_problem(data, store.get(paths.spark_checksum_path(path))) is not None:
         return None
@@ -140,7 +140,7 @@ def _files_of(
 
 
 def _entries(listing: Sequence[str]) -> Iterator[tuple[SparkLogFile, str]]:
-    """The entries of sources, without checksum files."""
+    """Yield the log entries of sources, without checksum files."""
     for path in listing:
         file = paths.parse_spark_path(path)
         if file is not None and file.source is not None and not file.is_checksum:

@@ -1,8 +1,8 @@
-"""Folders that only their owner may enter: state, checkpoints, and what lies in the folder for temporary files.
+"""Folders that only their owner may enter: for state, checkpoints, and local files in the temporary folder.
 
-A folder for temporary files is shared, and a name in it can be guessed. Another user may have made a folder or a link
-of that name first, to read the state or to replace it. So such a folder is used only if it is a real folder, is ours,
-and nobody else could write to it; all of this is asked of the opened folder, never of its name.
+The temporary folder is shared, and other users can guess the names in it. Another user may have created a folder or a
+link of that name first, to read or replace the state. So such a folder is used only if it is a real folder, belongs to
+this user, and no other user can write to it. All checks use the opened folder, never its name.
 """
 
 import os
@@ -21,19 +21,20 @@ _OTHERS_WRITE = 0o022
 
 
 def own_temporary_folder() -> Path:
-    """This user's folder for what outlives a run, in the folder for temporary files. Raises as private_subfolder."""
+    """Return this user's folder for files that outlive a run, in the temporary folder. Raises as private_subfolder."""
     return private_subfolder(Path(tempfile.gettempdir()), f"mixedmode-{os.getuid()}")
 
 
 def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Path:
-    """The folder `name` in `parent`, made if it is missing, which only this user can enter.  uid: ours, for tests.
+    """Return the folder `name` in `parent`, which only this user can enter; create it if it is missing.
 
-    Raises InvalidJobError if the name is a link, or the folder belongs to another user or can be written by others.
+    uid: this user's id, for tests. Raises InvalidJobError if the name is a link, or if the folder belongs to another
+    user, or if other users can write to it.
     """
     folder = parent / name
     parent_fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(FileExistsError):  # it is looked at below, whoever made it
+        with suppress(FileExistsError):  # it is checked below, no matter who created it
             os.mkdir(name, _PRIVATE, dir_fd=parent_fd)
         try:
             opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent_fd)
@@ -56,9 +57,10 @@ def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Pat
 
 
 def keep_private(folder: Path) -> None:
-    """Make a folder that only its owner can enter, with those above it as the umask says; or take others' access away.
+    """Create a folder that only its owner can enter; of an existing folder, remove the access of other users.
 
-    Raises InvalidJobError if its mode cannot be changed.
+    Missing parent folders get the mode that the umask implies. Raises InvalidJobError if the folder's mode cannot be
+    changed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(_PRIVATE, exist_ok=True)
@@ -79,7 +81,7 @@ def keep_private(folder: Path) -> None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether only the owner of a folder can enter it."""
+    """Return whether only the owner of a folder can enter it."""
     return not stat.S_IMODE(folder.stat().st_mode) & _OTHERS
 
 

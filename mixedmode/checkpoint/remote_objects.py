@@ -1,14 +1,15 @@
-"""Objects below a URL prefix in S3, GCS or Azure, through obstore, on a network that fails.
+"""Objects below a URL prefix in S3, GCS or Azure, through obstore, over an unreliable network.
 
-The one idea: a request may fail, be throttled, or stay without an answer although the store has done what it was asked.
-obstore repeats most of them; `_patiently` repeats the rest (measured: writes without an answer, and answers cut short).
-What is repeated has the same effect twice, but for creating: so a creator leaves a mark of its own in the object's
-metadata, by which it knows its own object again when its first answer was lost and the second says that the name is
-taken.
+A request may fail, be throttled, or get no answer although the store has executed it. obstore repeats most of these
+requests; `_patiently` repeats the rest (measured: writes without an answer, and answers cut short).
+
+The one idea: every request except creation is idempotent. So a creator writes a unique mark into the object's metadata.
+If its first answer is lost and the repeated request reports that the name is taken, the mark shows that the object is
+its own.
 
 Invariants (tests/checkpoint/test_remote_objects.py, each fault at each request; tests/checkpoint/test_store.py):
-  I1  put_new returns True to exactly one creator, also if every first answer is lost
-  I2  a store that stays away ends in an error after about `retry_seconds`, never in a wait without end
+  I1  put_new returns True to exactly one creator, even if every first answer is lost
+  I2  if a store stays unavailable, a request raises an error after about `retry_seconds`; it never waits for ever
 
 Errors are those of obstore and of the operating system; store.py translates them.
 """
@@ -37,19 +38,19 @@ __all__ = ["RETRY_SECONDS", "open_remote", "retry_seconds"]
 
 _T = TypeVar("_T")
 
-#: for how long a request to an object store that fails is repeated; the variable of this name sets another time.
-#: A store that throttles or restarts is back within seconds; longer would keep a job that cannot go on looking alive.
+#: the environment variable for the time, in seconds, during which a failing request to an object store is repeated.
+#: A store that throttles or restarts is back within seconds. With a longer time, a job that cannot go on looks alive.
 RETRY_SECONDS = "MIXEDMODE_STORE_RETRY_SECONDS"
 _RETRY_SECONDS_DEFAULT = 60.0
-#: a request without an answer for that long is given up and repeated; none of them moves more than _PART_BYTES
+#: a request without an answer for this long is aborted and repeated; no request moves more than _PART_BYTES
 _TIMEOUT = timedelta(seconds=20)
 _CONNECT_TIMEOUT = timedelta(seconds=5)
-_REPEATS = 5  # of what obstore does not repeat by itself: answers cut short, writes without an answer
-_PAUSE_SECONDS = 0.1  # before the first repeat, then twice as long each
-_PART_BYTES = 8 * 1024 * 1024  # of a large object, in one request
+_REPEATS = 5  # of requests that obstore does not repeat by itself: answers cut short, writes without an answer
+_PAUSE_SECONDS = 0.1  # before the first repeat; the pause doubles each time
+_PART_BYTES = 8 * 1024 * 1024  # the part of a large object that one request moves
 _PARTS_MAX = 9_000  # S3 takes 10,000
 _WRITER = "mixedmodewriter"  # metadata of created objects: who wrote it. Azure allows letters and digits only
-#: client options that obstore documents for the environment; it forgets those there when it is given any others
+#: client options that obstore reads from the environment, but only if no options are passed to it
 _CLIENT_OPTIONS = (
     "allow_http",
     "allow_invalid_certificates",
@@ -76,7 +77,7 @@ class _RemoteObjects:
         try:
             _patiently(lambda: obstore.put(self.client, path, data, mode="create", attributes={_WRITER: writer}))
         except (AlreadyExistsError, PreconditionError):
-            return self._writer(path) == writer  # then an earlier answer was lost, and it is ours
+            return self._writer(path) == writer  # True: this call created the object, and the answer was lost
         return True
 
     def put(self, path: str, data: bytes) -> None:
@@ -125,7 +126,7 @@ class _RemoteObjects:
         return [self._rename(source, target) for source, target in pairs]
 
     def sweep_unfinished(self) -> None:
-        """Nothing: an unfinished upload has no name in the store, and the bucket's lifecycle rules remove it."""
+        """Do nothing: an unfinished upload has no name in the store, and the bucket's lifecycle rules remove it."""
 
     def _size(self, path: str) -> int:
         return _patiently(lambda: obstore.head(self.client, path)["size"])
@@ -141,7 +142,7 @@ class _RemoteObjects:
         _patiently(lambda: obstore.delete(self.client, path))
 
     def _rename(self, source: str, target: str) -> bool:
-        """A copy and then a deletion, each of which may be repeated; their sequence may not."""
+        """Copy the object, then delete the source. Each step may be repeated, but not the whole sequence."""
         try:
             _patiently(lambda: obstore.copy(self.client, source, target))
         except FileNotFoundError:
@@ -157,9 +158,9 @@ class _RemoteObjects:
 
 
 def open_remote(url: str) -> _RemoteObjects | None:
-    """The objects below a URL; None for a plain web server, which cannot create an object exactly once.
+    """Return the objects below a URL; None for a plain web server, which cannot create an object exactly once.
 
-    Raises what obstore raises for a URL or for settings that it does not accept. Asks the store for nothing.
+    Raises the errors of obstore for a URL or settings that it does not accept. Sends no request to the store.
     """
     if url.startswith("memory:"):
         return _RemoteObjects(from_url(url))
@@ -168,7 +169,7 @@ def open_remote(url: str) -> _RemoteObjects | None:
 
 
 def _patiently(request: Callable[[], _T]) -> _T:
-    """The answer to a request that may be repeated. Errors other than those of the way there are raised at once."""
+    """Return the answer to a request that may be repeated. Only network errors are retried; others are raised."""
     deadline = time.monotonic() + retry_seconds()
     for repeat in range(_REPEATS):
         try:
@@ -181,7 +182,10 @@ def _patiently(request: Callable[[], _T]) -> _T:
 
 
 def retry_seconds() -> float:
-    """For how long a request that fails is repeated.  Raises InvalidJobError if the environment has no number."""
+    """Return for how many seconds a failing request is repeated.
+
+    Raises InvalidJobError if the environment variable is not a number.
+    """
     text = os.environ.get(RETRY_SECONDS, str(_RETRY_SECONDS_DEFAULT))
     try:
         return max(0.0, float(text))
@@ -194,7 +198,7 @@ def retry_seconds() -> float:
 
 
 def _retries() -> "RetryConfig":
-    """Until the time is up, however often: a store that throttles wants to be asked again, and later each time."""
+    """Return obstore's retry settings: the time is limited, the number of retries is not, and pauses grow."""
     return {
         "max_retries": 1_000,
         "retry_timeout": timedelta(seconds=retry_seconds()),
@@ -207,7 +211,7 @@ def _retries() -> "RetryConfig":
 
 
 def _client_options(url: str, environment: Mapping[str, str]) -> "ClientConfig":
-    """Our timeouts, and over them what the environment says."""
+    """Return the client options: the timeouts of this module, overridden by the environment."""
     prefix = _ENVIRONMENT.get(url.partition("://")[0], "AZURE_")
     found = {name: environment.get(f"{prefix}{name.upper()}") for name in _CLIENT_OPTIONS}
     options: ClientConfig = {"timeout": _TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}

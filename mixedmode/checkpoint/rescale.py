@@ -1,17 +1,20 @@
-"""Requests to rescale: how many subtasks a job's steps are to have, asked for while it runs, and what of that counts.
+"""Requests to rescale: the number of subtasks that a running job's steps should have, and which request counts.
 
-The one idea: a request says what was asked for and what the job file said then. So nobody has to tell the two apart by
-time: as long as the job file still says the same, the request counts, also after a restart; a changed job file wins.
-Pure: where requests lie is in rescale_log.py.
+The one idea: a request records the requested parallelism and the parallelism in the job file at that time. As long as
+the job file still says the same, the request counts, even after a restart; a changed job file overrides the request.
+So no clock has to decide which of the two is newer. Pure: rescale_log.py stores the requests.
+
+    Example: the job file says 4, and somebody requests 8. After a restart with 4 in the file, the job runs with 8.
+    After a restart with 6 in the file, the job runs with 6, and the request is outdated.
 
     parallelism/<number>.json   create-once, by `mixedmode rescale`, `Job.rescale` or the autoscaler; deleted by the
-                                driver when a newer one is in use, or when the job file has changed
+                                driver when a newer request is in use, or when the job file has changed
 
-A request holds all that is asked for, not only what is new in it: so the newest one is enough.
+Each request repeats all earlier requests that still count, so reading the newest one is enough.
 
 Invariants (tests/checkpoint/test_rescale.py):
-  I1  a request that was made while the job runs counts; after a restart, exactly if the job file says what it said then
-  I2  asking for one step leaves what was asked for the others, and for the job, as it is
+  I1  a request made during this start counts; after a restart it counts if and only if the job file is unchanged
+  I2  a request for one step does not change what was requested for the other steps and for the job
 """
 
 from collections.abc import Mapping
@@ -38,16 +41,16 @@ _REQUEST = DocumentKind("mixedmode-rescale", 1, "a request to rescale")
 
 @dataclass(frozen=True, slots=True)
 class Subtasks:
-    """How many subtasks steps have: `job` is for every step that has no number of its own in `steps`, by operator id.
+    """Numbers of subtasks: `steps` by operator id, and `job` for every step that is not in `steps`.
 
-    None is "not said": in a job file as many as cores, in a request what the job file says.
+    `job` is None if it is not set. In a job file this means the number of cores; in a request, the job file's number.
     """
 
     job: int | None = None
     steps: Mapping[str, int] = field(default_factory=dict)
 
     def over(self, other: "Subtasks") -> "Subtasks":
-        """Both, where this one wins."""
+        """Return both merged; where both have a number, the one of `self` wins."""
         return Subtasks(other.job if self.job is None else self.job, {**other.steps, **self.steps})
 
 
@@ -56,9 +59,9 @@ NOTHING = Subtasks()
 
 @dataclass(frozen=True, slots=True)
 class RescaleRequest:
-    """What is asked for (`wanted`), what the job file said when it was (`configured`), and why.
+    """A request: the parallelism asked for (`wanted`), the job file's at that time (`configured`), and the reason.
 
-    `is_automatic`: the autoscaler chose `wanted.job`. It goes on choosing; what a person has asked for it leaves alone.
+    `is_automatic`: the autoscaler chose `wanted.job`, and may change it later. It never changes a person's choice.
     """
 
     number: int
@@ -70,20 +73,20 @@ class RescaleRequest:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether a person has chosen the job's number, so that the autoscaler leaves it alone."""
+        """Return whether a person has chosen the job's number, so that the autoscaler does not change it."""
         return self.wanted.job is not None and not self.is_automatic
 
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """Run with these from now on."""
+    """Run with these numbers of subtasks from now on."""
 
     subtasks: Subtasks
 
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """The job file has changed since: run with what it says.  `reason` is for whoever watches."""
+    """The job file has changed since the request: run with the job file's numbers.  `reason` is for the user."""
 
     subtasks: Subtasks
     reason: str
@@ -95,10 +98,10 @@ RescaleDecision = InForce | Outdated
 def decide_parallelism(
     configured: Subtasks, request: RescaleRequest | None, *, is_made_meanwhile: bool
 ) -> RescaleDecision:
-    """How many subtasks the steps have.  configured: what the job file says; request: the newest one.
+    """Decide how many subtasks the steps have.  configured: the job file's numbers; request: the newest request.
 
-    is_made_meanwhile: the request was made while this start of the job runs. Then it counts in any case: the file that
-    it was made with may have been changed for the next start.
+    is_made_meanwhile: the request was made during this start of the job. Then it always counts: its `configured` may
+    differ only because somebody has already edited the job file for the next start.
     """
     if request is None:
         return InForce(configured)
@@ -116,13 +119,13 @@ def amended(
     is_automatic: bool = False,
     reason: str = "",
 ) -> RescaleRequest:
-    """The request that asks for `asked`, and still for what `newest` asked for beside it, if that counts.
+    """Return a request for `asked` that also keeps the other wishes of `newest`, if `newest` still counts.
 
-    Its number is given when it is stored.
+    The request gets its final number when it is stored.
     """
     if newest is None or newest.configured != configured:
         return RescaleRequest(0, asked, configured, is_automatic, reason, created_ms)
-    if asked.job is None:  # a step: who chose the job's number is as it was
+    if asked.job is None:  # a request for steps only: the job's number keeps its origin
         is_automatic, reason = newest.is_automatic, newest.reason
     return replace(
         newest,
@@ -134,12 +137,12 @@ def amended(
 
 
 def encode_request(request: RescaleRequest) -> bytes:
-    """The bytes of parallelism/<number>.json."""
+    """Return the bytes of parallelism/<number>.json."""
     return encode_as(_REQUEST, request)
 
 
 def decode_request(data: bytes, *, where: str) -> RescaleRequest:
-    """Inverse of encode_request.  Raises CorruptStateError for bytes that it did not give."""
+    """Return the request in `data`.  Raises CorruptStateError for bytes that encode_request did not write."""
     return decode_as(_REQUEST, RescaleRequest, data, where=where)
 
 

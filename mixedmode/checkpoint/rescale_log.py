@@ -1,7 +1,7 @@
-"""Where requests to rescale lie: written by whoever asks, read by the driver before each epoch.
+"""Store requests to rescale: users and the autoscaler write them, the driver reads them before each epoch.
 
-The one idea: as with everything else in the folder, a request is created once under the next number, so two who ask at
-the same time both get through, one after the other.
+A request is create-once under the next free number. So two requests at the same time are both stored, one after the
+other.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,17 +17,17 @@ __all__ = ["RescaleLog"]
 
 @dataclass(frozen=True, slots=True)
 class RescaleLog:
-    """The requests in a checkpoint folder. Reads go to the store each time."""
+    """The requests in a checkpoint folder. Each read goes to the store."""
 
     store: ObjectStore
 
     def numbers(self) -> tuple[int, ...]:
-        """Numbers of the requests there are, in ascending order: one small listing."""
+        """Return the numbers of all stored requests in ascending order; this costs one small listing."""
         listed = (paths.parse_rescale_path(path) for path, _ in self.store.list(paths.PARALLELISM))
         return tuple(sorted(number for number in listed if number is not None))
 
     def get(self, number: int) -> RescaleRequest | None:
-        """One request; None if it is gone.  Raises CorruptStateError if it cannot be read."""
+        """Return one request; None if it does not exist.  Raises CorruptStateError if it cannot be read."""
         path = paths.rescale_path(number)
         data = self.store.get(path)
         if data is None:
@@ -45,13 +45,13 @@ class RescaleLog:
         return request
 
     def newest(self) -> RescaleRequest | None:
-        """The request that counts, if it does; None if there is none, or none that can be read."""
+        """Return the newest readable request, None if there is none. decide_parallelism says whether it counts."""
         return self._newest_of(self.numbers())
 
     def add(self, make: Callable[[RescaleRequest | None], RescaleRequest | None]) -> RescaleRequest | None:
-        """Store what `make` gives for the newest request, under the next number; again if that was taken meanwhile.
+        """Store the request that `make` returns for the newest one, under the next number; retry if that was taken.
 
-        None, if `make` gives None: there is nothing to ask for.
+        Return the stored request; None if `make` returns None, because there is nothing to request.
         """
         while True:
             numbers = self.numbers()
@@ -63,7 +63,7 @@ class RescaleLog:
                 return request
 
     def drop(self, *, up_to: int) -> None:
-        """Delete requests that do not count any more."""
+        """Delete the requests up to a number, which do not count any more."""
         self.store.delete([paths.rescale_path(number) for number in self.numbers() if number <= up_to])
 
     def _newest_of(self, numbers: Sequence[int]) -> RescaleRequest | None:

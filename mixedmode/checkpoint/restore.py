@@ -1,12 +1,12 @@
-"""A savepoint put into the empty checkpoint folder of a job, which goes on from it as from a checkpoint of its own.
+"""Restore a savepoint into the empty checkpoint folder of a job, which goes on from it as from its own checkpoint.
 
-The one idea: the manifest is the commit here, too. It is created last, so a restore that was cut short has not happened
-and is done again; every step before it may be repeated. The first thing that is written is Spark's offset entry: should
-somebody start the job over half of a restore, it finds Spark ahead of the manifests, and stops.
+The one idea: the manifest is the commit here, too. It is created last, so an interrupted restore has no effect and is
+simply repeated; every earlier step is repeatable. Spark's offset entry is written first. If somebody starts the job
+after half of a restore, the start finds Spark's log ahead of the manifests, and stops.
 
 Invariants (tests/checkpoint/test_restore.py):
-  I1  a restore that is repeated, after a crash at any place, ends in the same folder
-  I2  a folder that holds anything of another run is refused as it is
+  I1  a restore that is repeated after a crash at any point ends with the same folder
+  I2  a folder that holds anything of another run is refused and left unchanged
 """
 
 from collections.abc import Collection, Mapping
@@ -43,10 +43,10 @@ _NO_GENERATION = Generation(0)
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What is put where: a savepoint that was verified, and the manifest that the folder is to have.
+    """The plan of a restore: a verified savepoint, and the manifest that the folder will get.
 
-    `manifest` is of generation 0, which no start has; the restore takes one, as a start does. `moved` are folders of
-    input files: {as it was: as it is}.
+    `manifest` has generation 0, which no start has; the restore later claims a generation, as a start does. `moved`
+    maps folders of input files: {old folder: new folder}.
     """
 
     source: ObjectStore
@@ -59,10 +59,11 @@ class Restoration:
 def restored_manifest(
     stored: Manifest, identity: JobIdentity, decision: Restorable, *, outputs: Collection[str]
 ) -> Manifest:
-    """The manifest that a job goes on from: without the state of steps that it does not have, and without the outputs
-    that begin anew; `outputs` are the names of those that go on. Pure.
+    """Return the manifest that the restored job goes on from. Pure.
 
-    Their files stay named: should the job have ended between its commit and the publication, they are published yet.
+    It omits the state of steps that the job does not have, and the outputs that start empty. outputs: the names of the
+    outputs that continue. The manifest still names their files of this epoch: if the old job stopped between its commit
+    and the publication, the new job publishes these files.
     """
     steps = set(decision.kept)
     return replace(
@@ -81,7 +82,7 @@ def restored_manifest(
 def moved_logs(
     source: ObjectStore, savepoint: Savepoint, manifest: Manifest, moved: Mapping[str, str]
 ) -> tuple[SourceLog, ...]:
-    """Return the source logs of a savepoint's manifest as they are under the new names of moved files."""
+    """Return the source logs of a savepoint's manifest, recomputed with the new names of moved files."""
     listing = [file.path for file in savepoint.files]
     found = []
     for log in manifest.source_logs:
@@ -95,7 +96,7 @@ def moved_logs(
 
 
 def check_moved(given: Restoration) -> None:
-    """Raises InvalidJobError for a folder that is said to have moved, and from which nothing has been read."""
+    """Raise InvalidJobError if a folder is declared as moved but the savepoint's job has read no file from it."""
     entries = [file for file in given.savepoint.files if _is_of_source(file.path)]
     for before in given.moved:
         moved = {before: given.moved[before]}
@@ -108,9 +109,9 @@ def check_moved(given: Restoration) -> None:
 
 
 def is_restored(log: CheckpointLog, given: Restoration) -> bool:
-    """Whether a restore of the same has been done, and nothing since.
+    """Return whether this same restore is already complete, with no epoch committed after it.
 
-    Raises InvalidJobError if the folder holds anything else than what this restore would put there.
+    Raises InvalidJobError if the folder holds anything that this restore would not write.
     """
     epochs = log.epochs()
     if epochs:
@@ -129,9 +130,9 @@ def is_restored(log: CheckpointLog, given: Restoration) -> bool:
 
 
 def copy_restored(log: CheckpointLog, given: Restoration) -> Generation:
-    """Put all files but the manifest into the folder; the generation of the restore, which fences earlier starts.
+    """Write all files except the manifest; return the generation of the restore, which fences earlier starts.
 
-    Requires that `is_restored` said False.
+    Requires that `is_restored` returned False.
     """
     generation = log.claim_generation()
     epoch = given.savepoint.epoch
@@ -150,9 +151,9 @@ def copy_restored(log: CheckpointLog, given: Restoration) -> Generation:
 
 
 def commit_restored(log: CheckpointLog, given: Restoration, generation: Generation) -> None:
-    """Create the manifest: from here on, the job goes on from the savepoint.
+    """Create the manifest: this commits the restore.
 
-    Raises FencedError if the job was started in this folder meanwhile.
+    Raises FencedError if the job was started in this folder during the restore.
     """
     manifest = replace(given.manifest, generation=generation)
     reach("restore", manifest.epoch)
@@ -183,7 +184,7 @@ def _is_of_spark(path: str) -> bool:
 
 
 def _log_entry(given: Restoration, file: SavepointFile) -> bytes:
-    """A file of Spark's log as it is restored."""
+    """Return the content of a file of Spark's log as the restore writes it."""
     data = _whole(given, file)
     return moved_entry(data, given.moved)[0] if given.moved and _is_of_source(file.path) else data
 
@@ -202,7 +203,7 @@ def _whole(given: Restoration, file: SavepointFile) -> bytes:
 
 def _copy(source: ObjectStore, file: SavepointFile, target: ObjectStore) -> None:
     if target.size(file.path) == file.bytes and target.checksum(file.path) == file.checksum:
-        return  # a restore that was cut short put it there
+        return  # an interrupted restore has copied it
     checksum = source.copy_to(file.path, target)
     if checksum != file.checksum:
         raise _damaged_since(source, file, checksum)

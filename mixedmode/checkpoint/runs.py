@@ -1,18 +1,21 @@
-"""Runs as views: what of a run's file counts, for whom, and what merging makes of the list of runs. Pure.
+"""Runs are views of files: the valid key groups of a run's file, and how merges change the list of runs. Pure.
 
-The one idea: a run in a manifest is a file and the key groups in which it counts. So a subtask of any range may merge
-the runs that it sees, each cut to its own key groups; the others go on with what is left of them, and no file is
-rewritten for that. Decision: docs/design/0011-runs-are-views.md
+The one idea: a run in a manifest is a file and the range of key groups that are valid in it. So a subtask of any range
+may merge the runs that overlap its key groups, each cut to these key groups. Other subtasks keep the rest of the old
+runs, and no file is rewritten for them. Decision: docs/design/0011-runs-are-views.md
 
-A subtask sees a run under a name, by which its replica knows it. It is the file's path as long as all that the file
-holds in the subtask's key groups counts. If a part of that does not (other runs have taken its place, and may have
-forgotten deleted keys that it still holds), the subtask needs a copy that is cut, and its name says how.
+    Example: the run a.sst is valid in the key groups [0, 8). The subtask of [0, 4) merges it into b.sst. Then the
+    manifest lists a.sst with [4, 8), clipped from (0, 8), and b.sst with [0, 4).
+
+A subtask's replica identifies a run by a name. The name is the file's path if all entries of the file in the subtask's
+key groups are valid. Otherwise the subtask needs a copy that is cut to the valid key groups, and the name holds their
+range. The rest must not be read: other runs have replaced it, and may have dropped the tombstones of deleted keys.
 
 Invariants (tests/checkpoint/test_runs.py):
-  I1  for each key group, the runs in which it counts, oldest to newest, change by merges of its own subtask only: the
-      newest of them become one
+  I1  for each key group, the list of its valid runs changes only by merges of its own subtask, each of which merges
+      the newest runs into one
   I2  runs of one file are disjoint, and lie within the file's range
-  I3  no two runs that a subtask sees have one name, and what a name stands for never changes
+  I3  no two runs that a subtask sees have the same name, and the content behind a name never changes
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,9 +31,9 @@ __all__ = ["Replacement", "SeenRun", "file_range", "put_in_place", "runs_seen", 
 class SeenRun:
     """A run as the subtask of some key groups sees it.
 
-    groups: those of the subtask's in which it counts. is_cut: the file holds entries of the subtask's other key groups,
-    which do not count, so it has to be cut to `groups`. merged_from: names, as this subtask sees them, of the runs
-    whose place it took; () if it was not this subtask's range that merged them. entries: in `groups`, an estimate.
+    groups: the subtask's key groups in which the run is valid. is_cut: the file also holds invalid entries of the
+    subtask's other key groups, so it has to be cut to `groups`. merged_from: the names, as this subtask sees them, of
+    the runs that this run replaced; () if a subtask of another range merged them. entries: an estimate, in `groups`.
     """
 
     run: RunFile
@@ -43,9 +46,9 @@ class SeenRun:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """In `groups`, `run` takes the place of the runs that the subtask of `groups` sees as `replaced`, oldest first.
+    """The result of a merge: in `groups`, `run` replaces the runs that the subtask of `groups` sees as `replaced`.
 
-    `run` is None if none of them had an entry there.
+    `replaced` is ordered oldest first. `run` is None if the replaced runs have no entry in `groups`.
     """
 
     groups: KeyGroupRange
@@ -54,12 +57,12 @@ class Replacement:
 
 
 def file_range(run: RunFile) -> KeyGroupRange:
-    """The key groups that the run's file covers, whether or not they count."""
+    """Return all key groups that the run's file covers, valid or not."""
     return _range(run) if run.clipped_from is None else KeyGroupRange(*run.clipped_from)
 
 
 def runs_seen(runs: Iterable[RunFile], groups: KeyGroupRange) -> tuple[SeenRun, ...]:
-    """What the subtask of `groups` sees of `runs`, in their order."""
+    """Return the runs that overlap the key groups of a subtask, as this subtask sees them, in the order of `runs`."""
     seen = []
     for run in runs:
         counts = _common(_range(run), groups)
@@ -81,10 +84,10 @@ def runs_seen(runs: Iterable[RunFile], groups: KeyGroupRange) -> tuple[SeenRun, 
 
 
 def put_in_place(runs: Sequence[RunFile], replacements: Sequence[Replacement]) -> list[RunFile]:
-    """The list of runs after subtasks have merged some of them; all replacements are of the list `runs`.
+    """Return the list of runs after merges by subtasks; all replacements refer to the list `runs`.
 
-    A run that was replaced stays where it is, as what is left of it: no, one or more runs. The one that replaces it
-    comes right behind the newest of those that it was merged from.
+    The rest of a replaced run, which is no, one or several runs, keeps its position. The new run is inserted right
+    after the newest of the runs that it was merged from.
     """
     taken: dict[int, list[KeyGroupRange]] = {}
     placed: dict[int, list[RunFile]] = {}
@@ -100,12 +103,15 @@ def put_in_place(runs: Sequence[RunFile], replacements: Sequence[Replacement]) -
 
 
 def state_bytes(runs: Iterable[RunFile]) -> int:
-    """Bytes of the files of `runs`; one that is several runs is counted once."""
+    """Return the bytes of the files of `runs`; a file that belongs to several runs is counted once."""
     return sum({run.path: run.bytes for run in runs}.values())
 
 
 def _left(run: RunFile, taken: Sequence[KeyGroupRange]) -> list[RunFile]:
-    """What is left of a run, from the lowest key group to the highest."""
+    """Return the parts of a run that the ranges `taken` leave, from the lowest key group to the highest.
+
+    Example: a run of [0, 10) without [2, 4) and [6, 10) leaves [0, 2) and [4, 6).
+    """
     if not taken:
         return [run]
     own, file, pieces, start = _range(run), file_range(run), [], run.key_group_start
@@ -120,7 +126,7 @@ def _left(run: RunFile, taken: Sequence[KeyGroupRange]) -> list[RunFile]:
             deletions=min(_share(run, piece), run.deletions * (piece.end - piece.start) // (own.end - own.start)),
             key_group_start=piece.start,
             key_group_end=piece.end,
-            merged_from=(),  # of use only to a replica of the whole range
+            merged_from=(),  # only useful for a replica of the whole range
             clipped_from=(file.start, file.end),
         )
         for piece in pieces
@@ -128,7 +134,7 @@ def _left(run: RunFile, taken: Sequence[KeyGroupRange]) -> list[RunFile]:
 
 
 def _share(run: RunFile, part: KeyGroupRange) -> int:
-    """About how many of a run's entries are of the key groups `part`; keys are spread evenly."""
+    """Return an estimate of a run's entries in the key groups `part`, assuming that keys are spread evenly."""
     own = run.key_group_end - run.key_group_start
     return max(1, run.entries * (part.end - part.start) // own)
 

@@ -1,21 +1,21 @@
-"""Savepoints: one checkpoint as a folder of its own, which may be moved, copied and kept for ever.
+"""Savepoints: a copy of one checkpoint in a separate folder, which may be moved, copied and kept for ever.
 
-The one idea: a checkpoint is immutable files and a list of them. A savepoint is those files under the names that they
-have in the checkpoint folder, and savepoint.json, which is written last and lists each with its checksum. So it can be
-taken while the job runs, without its help: should the job drop the checkpoint meanwhile, the next one is taken.
+The one idea: a checkpoint is a set of immutable files and a list of them. A savepoint is the same files under the same
+names, and savepoint.json, which is written last and lists each file with its checksum. So a savepoint can be taken
+while the job runs, without its help. If the job drops the checkpoint during the copy, the next checkpoint is copied.
 
-    savepoint.json            this list, the job's identity                     create-once; it exists: all is whole
-    manifests/<epoch>.json    the manifest, byte by byte                        immutable
-    runs/...                  the state that it names                           immutable
-    spark/...                 what Spark needs to go on after the epoch         immutable
+    savepoint.json            this list, the job's identity       create-once; if it exists, the savepoint is whole
+    manifests/<epoch>.json    the manifest, byte by byte          immutable
+    runs/...                  the state that the manifest names   immutable
+    spark/...                 the part of Spark's log that is needed to go on after the epoch     immutable
 
-All names are relative to the folder. Outputs are not in it: they are published, and belong to who reads them.
-Where checkpoints and savepoint are folders on one filesystem, files are hard links, which take no room and no time.
+All names are relative to the folder. Outputs are not copied: they are already published.
+If the checkpoints and the savepoint are on one filesystem, the files are hard links, which take no space and no time.
 
 Invariants (tests/checkpoint/test_savepoint.py):
-  I1  a savepoint that exists is whole: damage of any file of it, afterwards, is found and named
-  I2  creating is repeatable after a crash at any place, and never takes the place of a savepoint
-  I3  disposing deletes nothing but the files that savepoint.json names
+  I1  a savepoint that exists was whole when it was created; later damage of any of its files is found and named
+  I2  creating can be repeated after a crash at any point, and never replaces a savepoint
+  I3  disposing deletes only the files that savepoint.json names, and savepoint.json itself
 """
 
 from collections.abc import Iterator
@@ -52,9 +52,9 @@ __all__ = [
 ]
 
 _SAVEPOINT = DocumentKind("mixedmode-savepoint", 1, "the description of a savepoint")
-_ATTEMPTS = 5  # at a checkpoint that the job drops meanwhile; each one takes its newest
+_ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the checkpoint that is being copied
 _NAMES_SHOWN = 5
-REQUESTS_AT_ONCE = 8  # an object store answers many at a time as fast as one
+REQUESTS_AT_ONCE = 8  # an object store answers many parallel requests as fast as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,10 @@ class SavepointFile:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """What savepoint.json says. `taken_ms` is when the job committed the epoch, `created_ms` when it was copied.
+    """The content of savepoint.json.
 
-    `entries` counts the values and tombstones of the state.
+    `taken_ms` is the time at which the job committed the epoch, `created_ms` the time of the copy. `entries` counts the
+    values and tombstones of the state.
     """
 
     job: JobIdentity
@@ -82,15 +83,15 @@ class Savepoint:
 
     @property
     def bytes(self) -> int:
-        """Of all files but savepoint.json itself."""
+        """Return the bytes of all files except savepoint.json itself."""
         return sum(file.bytes for file in self.files)
 
 
 def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) -> Savepoint:
-    """Make `target` a savepoint of the newest checkpoint of `log`. The job may be running.
+    """Create a savepoint of the newest checkpoint of `log` in `target`. The job may be running.
 
-    Raises InvalidJobError if there is no checkpoint, or if `target` holds anything else than what an attempt that was
-    cut short left there; CorruptStateError if the checkpoint is damaged.
+    Raises InvalidJobError if there is no checkpoint, or if `target` holds anything other than the files of an
+    interrupted attempt. Raises CorruptStateError if the checkpoint is damaged.
     """
     identity = log.read_identity()
     if identity is None:
@@ -101,7 +102,7 @@ def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) ->
         raise InvalidJobError(msg)
     _check_free(target)
     source, root = log.store.local_root, target.local_root
-    if root is not None and (source is None or is_private(source)):  # who cannot read the state there, cannot here
+    if root is not None and (source is None or is_private(source)):  # the savepoint is as private as the checkpoints
         keep_private(root)
     manifest, files = _newest_copied(log, target)
     runs = {run.path: run for run in _runs(manifest)}.values()
@@ -122,7 +123,7 @@ def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) ->
 
 
 def read_savepoint(store: ObjectStore) -> Savepoint:
-    """What a savepoint says of itself.  Raises InvalidJobError if there is none, CorruptStateError if it is damaged."""
+    """Read savepoint.json.  Raises InvalidJobError if it does not exist, CorruptStateError if it is damaged."""
     data = store.get(paths.SAVEPOINT)
     if data is None:
         msg = (
@@ -135,18 +136,18 @@ def read_savepoint(store: ObjectStore) -> Savepoint:
 
 
 def savepoint_manifest(store: ObjectStore, savepoint: Savepoint) -> Manifest:
-    """The manifest in a savepoint.  Raises CorruptStateError if it is not the one that was put there."""
+    """Return the manifest in a savepoint.  Raises CorruptStateError if it has changed since the savepoint was taken."""
     path = paths.manifest_path(savepoint.epoch)
     (file,) = (file for file in savepoint.files if file.path == path)
     data = store.get(path)
     if data is None or checksum_of([data]) != file.checksum:
-        verify_savepoint(store, savepoint)  # says what is wrong with it, and what else is
+        verify_savepoint(store, savepoint)  # raises an error that names all damaged files
     assert data is not None, path
     return decode_manifest(data, where=f"{store.url}/{path}")
 
 
 def damaged_files(store: ObjectStore, savepoint: Savepoint) -> Iterator[tuple[str, str]]:
-    """(path, what is wrong) of each file that is not as it was put there; all of them are read."""
+    """Yield (path, description of the damage) of each file that has changed or is missing; reads all files."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         problems = pool.map(lambda file: _problem(store, file), savepoint.files)
         for file, problem in zip(savepoint.files, problems, strict=True):
@@ -155,7 +156,7 @@ def damaged_files(store: ObjectStore, savepoint: Savepoint) -> Iterator[tuple[st
 
 
 def verify_savepoint(store: ObjectStore, savepoint: Savepoint) -> None:
-    """Raises CorruptStateError, which names what is damaged, unless every file is as it was put there."""
+    """Raise CorruptStateError, which names the damaged files, unless every file is unchanged."""
     damaged = [f"{path}: {why}" for path, why in damaged_files(store, savepoint)]
     if damaged:
         more = f"; and {len(damaged) - _NAMES_SHOWN} more" if len(damaged) > _NAMES_SHOWN else ""
@@ -168,7 +169,10 @@ def verify_savepoint(store: ObjectStore, savepoint: Savepoint) -> None:
 
 
 def find_savepoints(store: ObjectStore) -> Iterator[tuple[str, Savepoint | CorruptStateError]]:
-    """(folder or URL, what it says) of each savepoint below a folder; an error where savepoint.json is damaged."""
+    """Yield (folder or URL, its description) of each savepoint below a folder.
+
+    The description is a CorruptStateError if savepoint.json is damaged.
+    """
     for path, _ in store.list():
         folder = paths.parse_savepoint_path(path)
         if folder is not None:
@@ -180,9 +184,9 @@ def find_savepoints(store: ObjectStore) -> Iterator[tuple[str, Savepoint | Corru
 
 
 def dispose_savepoint(store: ObjectStore) -> Collected:
-    """Delete a savepoint: first savepoint.json, so that no half of one looks whole, then the files that it named.
+    """Delete a savepoint: first savepoint.json, so that a partial savepoint never looks whole, then the files it names.
 
-    Raises InvalidJobError if there is none, CorruptStateError if it cannot be told what belongs to it.
+    Raises InvalidJobError if there is no savepoint, CorruptStateError if savepoint.json is damaged.
     """
     savepoint = read_savepoint(store)
     store.delete([paths.SAVEPOINT])
@@ -200,7 +204,7 @@ def _problem(store: ObjectStore, file: SavepointFile) -> str | None:
 
 
 def _newest_copied(log: CheckpointLog, target: ObjectStore) -> tuple[Manifest, tuple[SavepointFile, ...]]:
-    """The newest checkpoint and its files, which are in `target` now."""
+    """Copy the newest checkpoint to `target`; return its manifest and the copied files."""
     for _ in range(_ATTEMPTS):
         epochs, goings_back = log.epochs(), log.goings_back()
         if not epochs:
@@ -211,7 +215,7 @@ def _newest_copied(log: CheckpointLog, target: ObjectStore) -> tuple[Manifest, t
             raise InvalidJobError(msg)
         newest = (log.get(epoch) for epoch in reversed(epochs))
         manifest = next((m for m in newest if m is None or not is_abandoned(m.epoch, m.generation, goings_back)), None)
-        if manifest is None:  # it was dropped since it was listed
+        if manifest is None:  # the job dropped it after the listing
             continue
         if manifest.is_final:
             msg = (
@@ -222,7 +226,7 @@ def _newest_copied(log: CheckpointLog, target: ObjectStore) -> tuple[Manifest, t
         try:
             return manifest, tuple(_copied(log, manifest, target))
         except (CorruptStateError, RetryableError):
-            if log.get(manifest.epoch) is not None:  # else it was dropped while it was copied
+            if log.get(manifest.epoch) is not None:  # else the job dropped it during the copy
                 raise
     msg = (
         "the job drops its checkpoints faster than they can be copied. Set a larger "
@@ -233,7 +237,7 @@ def _newest_copied(log: CheckpointLog, target: ObjectStore) -> tuple[Manifest, t
 
 
 def _copied(log: CheckpointLog, manifest: Manifest, target: ObjectStore) -> Iterator[SavepointFile]:
-    """Copies a checkpoint, file by file.  Raises CorruptStateError for a file that is damaged or missing."""
+    """Copy a checkpoint, file by file; yield each copy.  Raises CorruptStateError for a damaged or missing file."""
     listing = [path for path, _ in log.store.list(paths.SPARK)]
     ends = ends_of(manifest.source_logs)
     missing = sorted(set(source_entries_read(listing, ends)) - set(listing))
@@ -258,7 +262,7 @@ def _copied(log: CheckpointLog, manifest: Manifest, target: ObjectStore) -> Iter
 
 
 def _whole_log_entry(log: CheckpointLog, path: str) -> bytes:
-    """A file of Spark's log. Spark keeps checksums of them on a local disk only."""
+    """Return the content of a file of Spark's log, checked. Spark keeps checksums of its log only on a local disk."""
     data, checksum = log.store.get(path), log.store.get(paths.spark_checksum_path(path))
     if data is None:
         raise _damaged(log, path, "it is missing")
@@ -303,7 +307,7 @@ def _check_free(target: ObjectStore) -> None:
 
 
 def _is_name_of_ours(path: str) -> bool:
-    """Whether a savepoint may have a file of this name, beside savepoint.json."""
+    """Return whether a savepoint may have a file of this name, beside savepoint.json."""
     parsed = (paths.parse_run_path(path), paths.parse_manifest_path(path), paths.parse_spark_path(path))
     return path == paths.SPARK_METADATA or any(found is not None for found in parsed)
 

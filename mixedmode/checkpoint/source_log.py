@@ -1,18 +1,18 @@
-"""Spark's log of a file source: the files that its entries name, and the checksum of them that a manifest holds.
+"""Spark's log of a file source: the files that its entries name, and their checksum, which the manifest holds.
 
 An entry is `v1`, and then a line per file; a compact entry repeats the lines of all entries before it:
 
     {"path":"file:///in/a%20b.json","timestamp":1600000000000,"batchId":0}
 
-Spark merges entries into compact ones and deletes them later, so the bytes of its log change while its content stays.
-The checksum is therefore of the content: the sum of one hash per file, modulo 2**64. An epoch adds the hashes of its
-own files to the sum of the epoch before it, so a small epoch costs the reading of one entry.
+Spark merges entries into compact ones and later deletes the merged entries. So the bytes of the log change while its
+content stays the same. The checksum therefore covers the content: it is the sum of one hash per file, modulo 2**64. An
+epoch adds the hashes of its own files to the sum of the previous epoch, so a small epoch reads only one entry.
 
-A source that is no log of files (Kafka, rate) may keep entry 0, where it notes once how it begins. Its checksum is of
-the bytes of that entry.
+A source without a log of files (Kafka, rate) may have an entry 0 with its initial offsets. Its checksum covers the
+bytes of that entry.
 
 Invariants (tests/checkpoint/test_source_log.py):
-  I1  the checksum depends on which files were read and in which entry, not on how entries were merged
+  I1  the checksum depends on the files and the entry that first names each, not on how entries were merged
   I2  any flipped bit of an entry that names a file changes the checksum, or makes the entry unreadable
 """
 
@@ -34,7 +34,7 @@ _MODULUS = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """A file as a source's log names it: its URL, its modification time, and the entry that named it first."""
+    """A file in a source's log: its URL, its modification time, and the number of the entry that first names it."""
 
     url: str
     timestamp_ms: int
@@ -71,7 +71,7 @@ def extended(before: SourceLog | None, source: int, end: int, files: Sequence[Lo
 
 
 def beginning(source: int, entry: bytes) -> SourceLog:
-    """Return the record of a source that is no log of files, and whose entry 0 says how it begins."""
+    """Return the record of a source without a log of files, whose entry 0 holds its initial offsets."""
     return SourceLog(source, None, 0, checksum_of([entry]))
 
 
@@ -81,7 +81,7 @@ def log_of(entries: Iterable[bytes], source: int, end: int) -> SourceLog:
 
 
 def ends_of(logs: Iterable[SourceLog]) -> Mapping[int, int]:
-    """Return {number of a source: its newest entry}, of the sources that are logs of files."""
+    """Return {number of a source: its newest entry} of all sources that have a log of files."""
     return {log.source: log.end for log in logs if log.end is not None}
 
 

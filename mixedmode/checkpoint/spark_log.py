@@ -1,16 +1,18 @@
-"""Spark's own log as names in a listing: what it needs to go on after an epoch, and what belongs to later ones.
+"""Spark's own log, by the names in a listing: the files needed to go on after an epoch, and the files of later epochs.
 
-The one idea: offsets and commits are numbered by epoch, but each source numbers its own entries, and the two counts
-drift apart (a source without news in an epoch, a crash between a source's entry and Spark's). So how far a source's log
-belongs to an epoch stands in the text of offsets/<epoch>, and the manifest holds it by source (`source_logs`). A source
-entry beyond it does no harm: Spark takes what it names as new in the next epoch. One too few would be read a second
-time. Hence where nothing says how far a source's log goes (a source that is no log of files, or had nothing yet), all
-of it counts as needed, none as later.
+Offsets and commits are numbered by epoch, but each source numbers its own entries. The two counts diverge: a source may
+have no new input in an epoch, and a crash may happen between a source's entry and Spark's offsets. So the text of
+offsets/<epoch> says which entries of a source belong to the epoch, and the manifest holds this by source
+(`source_logs`). An extra source entry is harmless: Spark reads its files as new in the next epoch. After a missing
+entry, its files would be read twice. Hence if the end of a source's log is unknown (the source has no log of files, or
+had no input yet), all of its entries count as needed and none as later.
+
+    Example: offsets/7 refers to entry 4 of source 0. Then epoch 7 needs sources/0/4, and sources/0/5 is later.
 
 Invariants (tests/checkpoint/test_spark_log.py):
   I1  no file is both needed up to an epoch and later than it
-  I2  after deleting any first part of files_after, epochs_done still tells that Spark is ahead of the epoch, or Spark
-      is whole; and no offsets name a source entry that is gone
+  I2  after deleting the first n files of files_after, for any n: epochs_done still shows that Spark is ahead of the
+      epoch, or Spark's log is whole; and no offsets refer to a deleted source entry
 """
 
 import json
@@ -40,15 +42,15 @@ _HEAD_LINES = 2
 #: the first line of an entry
 _VERSIONS = {"v1", "v2"}
 _NOTHING: Mapping[int, int] = {}
-#: what stands in the line of a source that has had nothing
+#: the line of a source that has had no input yet
 _NOTHING_YET = "-"
 
 
 def files_up_to(listing: Iterable[str], epoch: Epoch, ends: Mapping[int, int] = _NOTHING) -> tuple[str, ...]:
-    """What Spark needs to go on after `epoch`, without checksum files; in the order in which to write them.
+    """Return the files that Spark needs to go on after `epoch`, in the order in which to write them.
 
-    listing: paths relative to the checkpoint folder. ends: {source: its newest entry of the epoch}
-    (Manifest.source_logs).
+    Checksum files are left out. listing: paths relative to the checkpoint folder. ends: {source: its newest entry that
+    belongs to the epoch} (Manifest.source_logs).
     """
     paths_there = list(listing)
     entries = [(file, path) for file, path in _entries(paths_there) if not file.is_checksum]
@@ -62,10 +64,11 @@ def files_up_to(listing: Iterable[str], epoch: Epoch, ends: Mapping[int, int] = 
 
 
 def files_after(listing: Iterable[str], epoch: Epoch, ends: Mapping[int, int] = _NOTHING) -> tuple[str, ...]:
-    """Everything of Spark's log that is later than `epoch`, checksum files included, as files_up_to.
+    """Return the files of Spark's log that are later than `epoch`, including checksum files.
 
-    In the order in which deleting is safe at a crash: the offsets, from the newest to the oldest, then what they refer
-    to, then the commits, of which the newest is the last to go: by it `epochs_done` tells that Spark is ahead.
+    The arguments are those of files_up_to. The files are in an order in which deleting is safe at a crash: first the
+    offsets, newest to oldest, then the source entries that the offsets refer to, then the commits, oldest to newest. As
+    long as the newest commit exists, `epochs_done` shows that Spark is ahead.
     """
     paths_there = list(listing)
     later = [(file, path) for file, path in _entries(paths_there) if _is_later(file, epoch, ends)]
@@ -73,9 +76,9 @@ def files_after(listing: Iterable[str], epoch: Epoch, ends: Mapping[int, int] = 
 
 
 def epochs_done(listing: Iterable[str]) -> Epoch | None:
-    """The newest epoch that Spark's log knows to be over, None if there is none.
+    """Return the newest epoch that is completed according to Spark's log, None if there is none.
 
-    It is over once Spark has noted that, and at the latest when Spark has begun the next one.
+    An epoch is completed if it has a commit entry, or if the next epoch has an offsets entry.
     """
     over = [
         file.number if file.log == "commits" else file.number - 1
@@ -87,15 +90,15 @@ def epochs_done(listing: Iterable[str]) -> Epoch | None:
 
 
 def newest_begun(listing: Iterable[str]) -> Epoch | None:
-    """The newest epoch whose range Spark has fixed, None if there is none."""
+    """Return the newest epoch whose input range Spark has written to its log, None if there is none."""
     begun = [file.number for file, _ in _entries(listing) if file.log == "offsets" and not file.is_checksum]
     return Epoch(max(begun)) if begun else None
 
 
 def source_entries_read(listing: Iterable[str], ends: Mapping[int, int]) -> tuple[str, ...]:
-    """The source entries that Spark reads when it starts from `ends`, by name, whether they are there or not.
+    """Return the paths of the source entries that Spark reads when it starts from `ends`, including missing ones.
 
-    These are the newest compact entry up to the end of each source, and all after it.
+    For each source these are the newest compact entry up to its end, and all entries after that one up to the end.
     """
     paths_there = list(listing)
     entries = [(file, path) for file, path in _entries(paths_there) if not file.is_checksum]
@@ -111,9 +114,10 @@ def source_entries_read(listing: Iterable[str], ends: Mapping[int, int]) -> tupl
 
 
 def entry_problem(data: bytes, checksum: bytes | None, *, has_version: bool = True) -> str | None:
-    """What is wrong with an entry of Spark's log, None if nothing is.  Spark itself does not look at the checksum.
+    """Return the problem of an entry of Spark's log, None if it is whole.  Spark itself does not verify the checksum.
 
-    checksum: Hadoop's file beside it, if any. has_version: as all entries have; Spark's metadata have none.
+    checksum: the content of Hadoop's checksum file beside the entry, if there is one. has_version: True for all
+    entries, False for Spark's metadata.
     """
     if checksum is not None:
         return None if is_hadoop_checksum_of(checksum, data) else "does not match its checksum"
@@ -130,10 +134,10 @@ def entry_problem(data: bytes, checksum: bytes | None, *, has_version: bool = Tr
 
 
 def source_log_ends(offsets: str, line_sources: Sequence[int]) -> Mapping[int, int]:
-    r"""Return {number of a source: its newest entry} as an offset log entry has it, of sources with a log of files.
+    r"""Return {number of a source: its newest entry} from an offset log entry, for sources with a log of files.
 
-    line_sources: the number of the source of each line. A query that reads a source more than once has a line for each
-    time (a job with several sources does), and the source has one log.
+    line_sources: the number of the source of each line. A query that reads a source several times has one line per
+    read, although the source has only one log. A job with several sources has such a query.
 
     >>> source_log_ends('v1\n{"batchWatermarkMs":0}\n{"logOffset":7}\n-\n12\n{"logOffset":7}', (0, 1, 2, 0))
     {0: 7}
@@ -151,10 +155,11 @@ def source_log_ends(offsets: str, line_sources: Sequence[int]) -> Mapping[int, i
 
 
 def lines_by_source(offsets: str, counts: Mapping[str, int], *, has_clock: bool) -> Mapping[str, tuple[str, ...]]:
-    r"""{source: its lines in an offset log entry}; () for each where there is no entry ("").
+    r"""Return {source: its lines in an offset log entry}; () for each source if the entry is "".
 
-    counts: {source: how many of Spark's sources it is}, in the order in which the query reads them for the second time.
-    That is once each, whatever its SQL reads before. has_clock: the last line is the clock's.
+    counts: {source: the number of Spark sources that it consists of}, in the order in which the query reads them for
+    the second time. This second time reads each source once, no matter how often the SQL reads it before. has_clock:
+    the last line belongs to the clock.
 
     >>> lines_by_source('v1\n{}\n3\n3\n7\n3\n7\n99', {"a": 1, "b": 1}, has_clock=True)
     {'a': ('3',), 'b': ('7',)}
@@ -169,8 +174,10 @@ def lines_by_source(offsets: str, counts: Mapping[str, int], *, has_clock: bool)
 
 
 def source_lines(offsets: str) -> list[str]:
-    """The line of each source. A query reads all of its sources twice, in the same order, and then the clock if it
-    uses that; so the second lines say nothing new.
+    """Return one line per source, and the clock's line if there is one.
+
+    A query reads all of its sources twice, in the same order, and then the clock if it uses one. The lines of the
+    second reads repeat those of the first, and are left out.
     """
     lines = offsets.split("\n")[_HEAD_LINES:]
     half = len(lines) // 2

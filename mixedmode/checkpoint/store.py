@@ -1,16 +1,16 @@
-"""The only place that does object I/O: a folder on disk, or a prefix in S3, GCS or Azure, behind one class.
+"""All object I/O: a folder on disk, or a prefix in S3, GCS or Azure, behind one class.
 
-The one idea: everything above sees named, immutable byte strings with one strong operation, `put_new`, which creates an
-object exactly once. Object stores give it through conditional puts (remote_objects.py); folders through `link`
-(local_files.py, which also says why folders do not go through obstore).
+The one idea: all callers see named, immutable byte strings with one strong operation, `put_new`, which creates an
+object exactly once. Object stores implement it by conditional puts (remote_objects.py), folders by `link`
+(local_files.py, which also explains why folders do not use obstore).
 
-An `ObjectStore` is its URL and nothing else, so it can be sent to Spark tasks; the client opens on first use in each
-process. `memory:///<name>` is the in-memory twin: one process, for tests, the same suite.
+An `ObjectStore` holds only its URL, so it can be sent to Spark tasks; the client opens on first use in each process.
+`memory:///<name>` is an in-memory store for tests: it lives in one process, and passes the same test suite.
 
 Invariants (tests/checkpoint/test_store.py, for each kind of store):
-  I1  of any number of put_new for one path exactly one returns True, and its bytes are what `get` returns
-  I2  when a call that writes returns, what it wrote survives a crash of the machine (memory: of nothing)
-  I3  every failure of the outside is a RetryableError that names the store, the object and the next step
+  I1  of any number of calls of put_new for one path, exactly one returns True, and `get` returns the bytes of that call
+  I2  when a writing call returns, its data survive a crash of the machine (not in the in-memory store)
+  I3  every failure of the disk, network or store is a RetryableError that names the store, the object and the next step
 """
 
 import errno
@@ -45,7 +45,7 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class _Objects(Protocol):
-    """What a kind of store has to give; LocalFiles documents each of them."""
+    """The methods that each kind of store implements; LocalFiles documents them."""
 
     def put_new(self, path: str, data: bytes) -> bool: ...
     def put(self, path: str, data: bytes) -> None: ...
@@ -62,11 +62,12 @@ class _Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """Objects below one folder or URL prefix.  Equal if their URL is; picklable; may be shared between threads.
+    """Objects below one folder or URL prefix.  Stores with equal URLs are equal; picklable; thread-safe.
 
-    `place` is a folder path (made absolute here, because a task may have another working folder), `file:///...`, or a
-    URL that obstore knows (s3, gs, az, abfss, memory; credentials come from the environment, as obstore documents).
-    Paths are relative with '/'. All methods raise RetryableError when the outside fails.
+    `place` is a folder path, `file:///...`, or a URL that obstore knows (s3, gs, az, abfss, memory; credentials come
+    from the environment, as obstore documents). A folder path is made absolute here, because a task may have another
+    working folder. Paths of objects are relative with '/'. All methods raise RetryableError if the disk, the network or
+    the store fails.
     """
 
     place: InitVar[str | os.PathLike[str]]
@@ -79,49 +80,50 @@ class ObjectStore:
 
     @property
     def local_root(self) -> Path | None:
-        """The folder of this machine (or a mounted one) that objects are files of; None in an object store."""
+        """Return the local (or mounted) folder that holds the objects as files; None for an object store."""
         return _local_root(self.url)
 
     def put_new(self, path: str, data: bytes) -> bool:
-        """Create-once and durable.  False: the path is taken, and the object there is as it was.
+        """Create an object once, durably.  Return False if the path is taken; the existing object is unchanged.
 
-        After a RetryableError the object may exist or not: look before acting on either.
+        After a RetryableError the object may or may not exist: check before relying on either.
         """
         with _outside(self.url, path, "write"):
             return _objects(self.url).put_new(path, data)
 
     def put(self, path: str, data: bytes) -> None:
-        """Create or replace, atomically and durably."""
+        """Create or replace an object, atomically and durably."""
         with _outside(self.url, path, "write"):
             _objects(self.url).put(path, data)
 
     def put_file(self, local_path: Path | str, path: str) -> None:
         """Store a finished local file, durably.  The local file stays where it is.
 
-        On one filesystem both are names of the same bytes (a hard link): do not write to the local file afterwards,
-        delete it when you like. Otherwise it is streamed.
+        On one filesystem both are names of the same bytes (a hard link): do not write to the local file afterwards; it
+        may be deleted at any time. Otherwise the file is streamed.
         """
         with _outside(self.url, path, "write"):
             _objects(self.url).put_file(Path(local_path), path)
 
     def get(self, path: str) -> bytes | None:
-        """All bytes of an object; None if it does not exist."""
+        """Return all bytes of an object; None if it does not exist."""
         with _outside(self.url, path, "read"):
             return _objects(self.url).get(path)
 
     def fetch_file(self, path: str, local_path: Path | str) -> bool:
-        """Give an object a local file name, which must be free.  False: there is no such object.
+        """Create a local file of an object; its name must be free.  Return False if the object does not exist.
 
-        On one filesystem it is a hard link: the caller must not write to the file (RocksDB's ingestion does not), and
-        may delete it. Otherwise it is streamed to the file; not synced, as a local replica can be fetched again.
+        On one filesystem the file is a hard link: the caller must not write to it (RocksDB's ingestion does not), and
+        may delete it. Otherwise the object is streamed to the file. The file is not synced, since it can be fetched
+        again.
         """
         with _outside(self.url, path, "read"):
             return _objects(self.url).fetch_file(path, Path(local_path))
 
     def copy_to(self, path: str, target: "ObjectStore") -> str | None:
-        """Copy an object to another store, under its own path.  The checksum of its bytes; None: there is no object.
+        """Copy an object to another store, under the same path.  Return its checksum; None if it does not exist.
 
-        Between two folders on one filesystem the copy is a hard link, else it is streamed through this machine.
+        Between two folders on one filesystem the copy is a hard link; otherwise it is streamed through this machine.
         """
         root = _local_root(self.url)
         with tempfile.TemporaryDirectory(prefix="mixedmode-copy-") as folder:
@@ -136,7 +138,7 @@ class ObjectStore:
         return checksum
 
     def checksum(self, path: str) -> str | None:
-        """Checksum of an object's bytes, streamed; None if it does not exist."""
+        """Return the checksum of an object's bytes, read as a stream; None if the object does not exist."""
         with _outside(self.url, path, "read"):
             try:
                 return checksum_of(_objects(self.url).chunks(path))
@@ -144,16 +146,16 @@ class ObjectStore:
                 return None
 
     def exists(self, path: str) -> bool:
-        """Whether an object exists."""
+        """Return whether an object exists."""
         return self.size(path) is not None
 
     def size(self, path: str) -> int | None:
-        """Size in bytes; None if the object does not exist."""
+        """Return the size of an object in bytes; None if it does not exist."""
         with _outside(self.url, path, "read"):
             return _objects(self.url).size(path)
 
     def list(self, folder: str = "") -> Sequence[tuple[str, int]]:
-        """(path, bytes) of all objects below a folder, sorted by path; [] for a folder that does not exist."""
+        """Return (path, bytes) of all objects below a folder, sorted by path; [] for a folder that does not exist."""
         with _outside(self.url, folder or ".", "list"):
             return _objects(self.url).list(folder.rstrip("/"))
 
@@ -163,14 +165,14 @@ class ObjectStore:
             _objects(self.url).delete(paths)
 
     def rename(self, source: str, target: str) -> bool:
-        """As rename_all, for one."""
+        """Rename one object, as rename_all does."""
         return self.rename_all([(source, target)])[0]
 
     def rename_all(self, pairs: Sequence[tuple[str, str]]) -> Sequence[bool]:
-        """Rename each (source, target), replacing a target.  False where there is no source.  All targets, also those
-        of a rename that was made before, are durable when it returns.
+        """Rename each (source, target), replacing existing targets.  Return False for each source that does not exist.
 
-        Atomic each in a folder; in an object store a copy and then a deletion, so a crash may leave both.
+        When the call returns, all targets are durable, even if an earlier call renamed them. In a folder each rename is
+        atomic. In an object store it is a copy and then a deletion, so a crash may leave both objects.
         """
         with _outside(self.url, pairs[0][1] if pairs else ".", "rename"):
             objects = _objects(self.url)
@@ -179,14 +181,14 @@ class ObjectStore:
             return self.at_once(lambda pair: objects.rename_all([pair])[0], pairs)
 
     def at_once(self, call: Callable[[_T], _R], items: Iterable[_T]) -> Sequence[_R]:
-        """What `call` gives for each item, in their order: at the same time where a call is a request on a network."""
+        """Return the results of `call` for all items, in their order. In an object store, calls run in parallel."""
         if self.local_root is not None:
             return [call(item) for item in items]
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
             return list(pool.map(call, items))
 
     def sweep_unfinished(self) -> None:
-        """Remove what writers that crashed left behind unnamed.  Writers that are alive are not disturbed."""
+        """Remove the unfinished files of crashed writers.  Live writers are not disturbed."""
         with _outside(self.url, ".", "clean up"):
             _objects(self.url).sweep_unfinished()
 
@@ -199,7 +201,7 @@ def _local_root(url: str) -> Path | None:
 
 @cache
 def _objects(url: str) -> _Objects:
-    """The opened store, once a process."""
+    """Return the opened store; it is opened once per process."""
     root = _local_root(url)
     if root is not None:
         return LocalFiles(root)
@@ -216,7 +218,7 @@ def _objects(url: str) -> _Objects:
 
 @contextmanager
 def _outside(url: str, path: str, action: str) -> Iterator[None]:
-    """Translate failures of the outside. The one adapter that looks into exceptions of the system and of obstore."""
+    """Translate failures of disk, network and store. No other code inspects exceptions of the system and of obstore."""
     try:
         yield
     except (OSError, BaseError) as error:

@@ -1,9 +1,9 @@
-"""The values of a checkpoint: what an epoch read, the state and the outputs that it left.
+"""The values of a checkpoint: the input that an epoch read, its state and its outputs.
 
-The one idea: state is a list of immutable files, and a manifest is the list. Everything here is a frozen value
-that survives JSON and pickling, and nothing here opens a file.
+The one idea: state is a list of immutable files, and the manifest is this list. All values are frozen and survive JSON
+and pickling. Nothing here opens a file.
 
-Invariants (kept by whoever builds the values; tests/checkpoint/test_manifest.py):
+Invariants (kept by the code that builds the values; tests/checkpoint/test_manifest.py):
   I1  paths are relative: of runs to the checkpoint folder, of staged and final files to the sink's folder
   I2  the runs of an operator are ordered oldest to newest; for a key in two runs, the later run holds its state
   I3  a file's name holds the epoch of the manifest that is the first to name it (checkpoint/gc.py depends on it)
@@ -40,13 +40,13 @@ Epoch = NewType("Epoch", int)
 Generation = NewType("Generation", int)
 
 PathTaken = Literal["sorted", "streaming"]
-#: what becomes of the lists of a step's subtasks when their number changes; None: it must not change
+#: how the lists of a step's subtasks are redistributed when their number changes; None: the number must not change
 Redistribution = Literal["split", "union"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """What must stay the same for stored state to be readable.
+    """The properties of a job that must stay the same for stored state to be readable.
 
     `operators` is {operator id: fingerprint}; a fingerprint is JSON (mixedmode/plan/fingerprint.py).
     """
@@ -64,8 +64,8 @@ class RunFile:
     `checksum` is of the whole file (checkpoint/checksum.py). `merged_from` are the names of the runs, oldest first,
     that it replaced.
 
-    `clipped_from` is the half-open range of key groups that the file itself covers, where that is more than the run's
-    own: the rest of it was replaced by other runs. One file may then be several runs, of disjoint ranges.
+    `clipped_from` is the half-open range of key groups that the file covers, if it is larger than the run's own range:
+    other runs have replaced the rest. One file may then be several runs, of disjoint ranges.
     """
 
     path: str
@@ -84,7 +84,7 @@ class RunFile:
 class StagedFile:
     """One output file of one epoch: written at `staged_path`, renamed to `final_path` once its epoch is committed.
 
-    `sink` is the name of the output that it is of, "" for the main one; each has a folder of its own. In an epoch, an
+    `sink` is the name of the file's output, "" for the main one; each output has a separate folder. In an epoch, an
     output has one file per `final_path`, so its rows come from the subtasks of one stage.
     """
 
@@ -98,10 +98,10 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """The whole keyed state of one operator after an epoch: `runs` oldest to newest, laid over each other.
+    """The whole keyed state of one operator after an epoch: `runs`, oldest to newest; newer entries replace older ones.
 
-    `state_schema` is any mapping that JSON gives back unchanged (string keys; lists, not tuples; no NaN). `parallelism`
-    is the number of its subtasks in the epoch.
+    `state_schema` is any mapping that survives JSON unchanged (string keys; lists, not tuples; no NaN). `parallelism`
+    is the number of the operator's subtasks in the epoch.
     """
 
     operator_id: str
@@ -112,9 +112,9 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class ListState:
-    """The operator state of a step without keys: one list per subtask, in their order.  Source: FLIP-8.
+    """The operator state of a step without keys: one list per subtask, in the order of subtasks.  Source: FLIP-8.
 
-    Items are the granules that a change of parallelism hands out anew; each is MessagePack as base64 text.
+    A change of parallelism redistributes whole items; each item is MessagePack as base64 text.
     """
 
     operator_id: str
@@ -124,9 +124,9 @@ class ListState:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """How far one source is: records read since the job began, greatest event time, watermark (None: none yet).
+    """The progress of one source: records read since the job began, greatest event time, watermark (None: none yet).
 
-    `splits` are its parts by the value of the partition column, the one part "" where there is no such column.
+    `splits` are the source's parts by the value of its partition column; without such a column, the only part is "".
     """
 
     records: int
@@ -137,10 +137,10 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True)
 class SourceLog:
-    """How far Spark's log of a source belongs to an epoch, and the checksum of that part (checkpoint/source_log.py).
+    """The part of Spark's log of a source that belongs to an epoch, and its checksum (checkpoint/source_log.py).
 
-    `source` is Spark's number of it, `end` its newest entry, `files` how many files are named up to there. `end` is
-    None for a source that is no log of files; the checksum is then of its entry 0.
+    `source` is Spark's number of the source, `end` the newest entry of the part, `files` the number of files that the
+    part names. `end` is None for a source without a log of files; the checksum is then that of its entry 0.
     """
 
     source: int
@@ -158,17 +158,18 @@ class Manifest:
     for every window), `records_ahead` (too far ahead of the clock to move the watermark) and `records_skipped` (a
     function failed on them, and on-error is skip) count this epoch only.
 
-    `watermark_us` is the job's watermark after the epoch, `clock_ms` the processing time that the epoch was given; each
-    None where there is none. `output_names` are the outputs that the job had, "" being the main one.
+    `watermark_us` is the job's watermark after the epoch, `clock_ms` the processing time of the epoch; each is None if
+    there is none. `output_names` are the names of the job's outputs; "" is the main one.
 
-    `is_final`: the input has ended, everything has fired, and no epoch comes after this one. Spark has no entry for
-    such an epoch, so `offsets` is "".
+    `is_final`: the input has ended, all windows and timers have fired, and no epoch comes after this one. Spark has no
+    entry for such an epoch, so `offsets` is "".
 
-    `parallelism` is what the job was asked for; a step may have one of its own. `list_states` are by step.
+    `parallelism` is the job's setting; a step may have another number. `list_states` has one entry per step.
 
-    `backlog_sources` are the sources that were in backlog in this epoch, in order of their names. `source_logs` are the
-    parts of Spark's logs of sources that the epoch and those before it have read. `output_contents` are digests of all
-    that was ever published to each output (contents.py); an output that it lacks has one nowhere after it.
+    `backlog_sources` are the sources that were in backlog in this epoch, sorted by name. `source_logs` are the parts of
+    Spark's source logs that this epoch and the epochs before it have read. `output_contents` are digests of all files
+    that were ever published to each output (contents.py). If a manifest lacks the digest of an output, all later
+    manifests lack it, too.
     """
 
     job: str
@@ -202,10 +203,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One thing that keeps a checkpoint from being used: what it is, where it is, and what is wrong with it.
+    """One reason why a checkpoint cannot be used: the kind of object, its location, and the problem.
 
-    what: "manifest", "state" (a run), "output", "spark" (an entry of Spark's log), or "lineage": the manifest is whole,
-    and of a past that the job has gone back from (GoingBack).
+    what: "manifest", "state" (a run), "output", "spark" (an entry of Spark's log), or "lineage": the manifest is
+    undamaged, but the job has abandoned it by going back (GoingBack).
     """
 
     what: Literal["manifest", "state", "output", "spark", "lineage"]
@@ -213,13 +214,13 @@ class Damage:
     why: str
 
     def __str__(self) -> str:
-        """For a person: what is wrong, then the file."""
+        """Return a text for the user: the problem, then the file."""
         return f"{self.why}, file={self.where}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCheckpoint:
-    """A checkpoint and what is damaged of it; () if it is whole."""
+    """A checkpoint and its damages; () if it is whole."""
 
     epoch: Epoch
     damages: tuple[Damage, ...]
@@ -227,7 +228,7 @@ class CheckedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class GoingBack:
-    """The record that a start of the job went back: what older starts committed after `to` is no longer its past."""
+    """The record that a start of the job went back to `to`: later manifests by older starts no longer count."""
 
     generation: Generation
     to: Epoch

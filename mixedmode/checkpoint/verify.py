@@ -1,16 +1,16 @@
-"""What is damaged of a checkpoint: its manifest, the runs and outputs that the manifest names, Spark's log up to it.
+"""Verify checkpoints: the manifest, the runs and outputs that it names, and Spark's log up to it.
 
-The one idea: a checkpoint is whole if and only if a start could go on from it, so every file that the start would read
-is looked at before anything is changed. A file that several checkpoints name is read once. A failure of the store is
-not damage: it is raised, and the next start looks again.
+The one idea: a checkpoint is whole if and only if a start can go on from it. So every file that the start would read is
+verified before anything is changed. A file that several checkpoints name is read once. A failure of the store is not
+damage: it is raised, and the next start verifies again.
 
-Reading all bytes (`reads`) finds a flipped bit; without it, only files that are gone or have another size are found,
-and a flipped bit is met when a subtask reads the run. Checksums are computed in a few threads, since hashing and
-reading release the interpreter.
+With `reads`, all bytes are read, and a flipped bit is found. Without it, only missing files and files of another size
+are found; a flipped bit is found later, when a subtask reads the run. Checksums are computed in a few threads, since
+hashing and reading release the interpreter lock.
 
 Invariants (tests/checkpoint/test_verify.py):
-  I1  any one change of any one file that a checkpoint names is found, and is told with the path of that file
-  I2  a whole checkpoint has no damage, whatever else lies in the folders
+  I1  any single change of any file that a checkpoint names is found, and reported with the path of that file
+  I2  a whole checkpoint has no damage, no matter which other files the folders hold
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,18 +40,18 @@ from mixedmode.errors import CorruptStateError
 
 __all__ = ["Output", "Verifier", "file_problem", "source_log_problem"]
 
-_THREADS = 4  # one reads while others hash; more only compete for the disk
+_THREADS = 4  # one thread reads while others hash; more threads only compete for the disk
 
 
 class Output(Protocol):
-    """Where an output is, as far as verifying it goes; sinks.Sink is one."""
+    """An output, as far as verifying needs it; sinks.Sink implements this protocol."""
 
     @property
     def store(self) -> ObjectStore:
-        """Its folder."""
+        """Return the store of the output's folder."""
 
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """(path in `store`, what is wrong with it) if a committed file can neither be read nor be published."""
+        """Return (path in `store`, problem) if a committed file can neither be read nor be published; else None."""
 
 
 Check = Callable[[], Damage | None]
@@ -59,7 +59,7 @@ Check = Callable[[], Damage | None]
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Verifies checkpoints of one folder, once a start.  outputs: by name; one that is not there is not looked at.
+    """Verifies the checkpoints of one folder, once per start.  outputs: by name; files of other outputs are skipped.
 
     spark_listing: the names below spark/, relative to the checkpoint folder.
     """
@@ -69,13 +69,13 @@ class Verifier:
     reads: bool
     spark_listing: Sequence[str]
     goings_back: Sequence[GoingBack] = ()
-    #: {what identifies a check: what it found}
+    #: {identity of a check: its result}
     _known: dict[str, Damage | None] = field(default_factory=dict)
 
     def check(self, epoch: Epoch) -> tuple[Manifest | None, CheckedCheckpoint]:
-        """The manifest of an epoch (None if it cannot be used at all), and what is damaged of its checkpoint.
+        """Return the manifest of an epoch (None if it cannot be used at all), and the damages of its checkpoint.
 
-        Raises NewerFormatError for a manifest that a later mixedmode wrote: going back would delete what is whole.
+        Raises NewerFormatError for a manifest that a later mixedmode wrote: going back would delete a whole checkpoint.
         """
         where = f"{self.log.store.url}/{paths.manifest_path(epoch)}"
         try:
@@ -92,7 +92,7 @@ class Verifier:
         return manifest, CheckedCheckpoint(epoch, self.damages(manifest))
 
     def damages(self, manifest: Manifest) -> tuple[Damage, ...]:
-        """What is damaged of what a manifest names, in the order: state, outputs, Spark's log."""
+        """Return the damages of the files that a manifest names, in the order: state, outputs, Spark's log."""
         checks = dict(self._checks(manifest))
         new = {key: check for key, check in checks.items() if key not in self._known}
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -101,7 +101,7 @@ class Verifier:
         return tuple(damage for key in checks if (damage := self._known[key]) is not None)
 
     def _checks(self, manifest: Manifest) -> Iterator[tuple[str, Check]]:
-        """(what identifies it, check) of each file; one that is several runs comes once."""
+        """Yield (identity of the check, check) of each file; a file of several runs comes once."""
         for operator in manifest.operators:
             for run in operator.runs:
                 yield f"state {run.path} {run.bytes} {run.checksum}", partial(self._check_run, run)
@@ -132,14 +132,14 @@ class Verifier:
         return None if problem is None else self._spark_damage(path, f"a source's entry in Spark's log {problem}")
 
     def _check_source_log(self, log: SourceLog) -> Damage | None:
-        """The content of a log, where its entries are as far as they tell themselves whole: one damage is told once."""
+        """Check the content of a log, unless one of its entries is already reported as damaged."""
         if any(map(self._check_entry, source_entries_read(self.spark_listing, ends_of([log])))):
             return None
         found = source_log_problem(self.log.store, self.spark_listing, log)
         return None if found is None else self._spark_damage(*found)
 
     def _check_range(self, manifest: Manifest) -> Damage | None:
-        """A whole entry of Spark's that says something else than the manifest. A damaged one can be written anew."""
+        """Report an undamaged entry of Spark that differs from the manifest. A damaged entry can be rebuilt."""
         path = paths.spark_offsets_path(manifest.epoch)
         data = self.log.store.get(path) if manifest.offsets and path in self.spark_listing else None
         if data is None or data == manifest.offsets.encode() or _entry_problem(self.log.store, path) is not None:
@@ -153,7 +153,7 @@ class Verifier:
 def source_log_problem(store: ObjectStore, listing: Sequence[str], log: SourceLog) -> tuple[str, str] | None:
     """Return (path, what is wrong) if the content of a source's log is not what was committed; None if it is.
 
-    It reads all entries that Spark would read, and asks for no checksum files of Hadoop.
+    It reads all entries that Spark would read, but none of Hadoop's checksum files.
     """
     names: Sequence[str] = (paths.spark_source_path(log.source, 0),)
     if log.end is not None:
@@ -172,7 +172,7 @@ def source_log_problem(store: ObjectStore, listing: Sequence[str], log: SourceLo
 
 
 def file_problem(store: ObjectStore, path: str, *, size: int, checksum: str, reads: bool) -> str | None:
-    """What is wrong with a file that was committed with this size and checksum; None if nothing is."""
+    """Return the problem of a file that was committed with this size and checksum; None if it is whole."""
     found = store.size(path)
     if found is None:
         return "is missing"
@@ -190,5 +190,5 @@ def _entry_problem(store: ObjectStore, path: str) -> str | None:
 
 
 def _first_clause(error: CorruptStateError) -> str:
-    """What an error says happened, without what it says to do."""
+    """Return the part of an error's text that says what happened, without the advice."""
     return str(error).partition(". ")[0]

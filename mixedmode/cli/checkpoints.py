@@ -1,4 +1,4 @@
-"""`mixedmode checkpoints DIR`: what a checkpoint folder holds."""
+"""`mixedmode checkpoints DIR`: the contents of a checkpoint folder."""
 
 import json
 from datetime import UTC, datetime
@@ -27,7 +27,10 @@ _NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
 
 
 def checkpoint_report(directory: Path | str) -> Group | str:
-    """A table of epochs, and one of the newest checkpoint's operators. Damaged manifests are shown as such."""
+    """Return a table of epochs, and tables of the newest checkpoint's state.
+
+    Damaged manifests are marked as damaged.
+    """
     log = CheckpointLog(ObjectStore(str(directory)))
     identity = None if Path(directory).is_file() else log.read_identity()
     if identity is None:
@@ -62,9 +65,9 @@ def checkpoint_report(directory: Path | str) -> Group | str:
 
 
 def verification_report(directory: Path | str) -> str:
-    """What is damaged of each checkpoint, a line each, and how many are whole; all runs are read.
+    """Return the damages of each checkpoint, a line each, and the number of undamaged checkpoints. All runs are read.
 
-    Outputs are not looked at: where they are stands in the job file.
+    Outputs are not checked, since their places are in the job file.
     """
     log = CheckpointLog(ObjectStore(str(directory)))
     verifier = Verifier(log, {}, True, spark_listing(log), log.goings_back())
@@ -112,7 +115,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
 
 
 def _backlog(manifest: Manifest) -> str:
-    """Whether the epoch was backlog; with the sources that were, where others were not."""
+    """Return whether the epoch was backlog, with the sources in backlog if others were not."""
     if not manifest.is_backlog:
         return "no"
     every = {name for entry in manifest.sources for name in entry.split("+")}
@@ -129,7 +132,7 @@ def _rescale_line(request: RescaleRequest) -> str:
 
 
 def operator_table(manifest: Manifest) -> Table:
-    """The state of each step after the epoch of a manifest."""
+    """Return a table of the state of each step after a manifest's epoch."""
     table = Table(box=None, pad_edge=False, title=f"state after epoch {manifest.epoch}", title_justify="left")
     for heading in ("operator", "subtasks", "runs", "entries", "deletions", "bytes", "key groups"):
         table.add_column(heading, justify="left" if heading in {"operator", "key groups"} else "right")
@@ -148,7 +151,7 @@ def operator_table(manifest: Manifest) -> Table:
 
 
 def list_table(manifest: Manifest) -> Table:
-    """The list state of each step with map after the epoch of a manifest."""
+    """Return a table of the list state of each map step after a manifest's epoch."""
     table = Table(box=None, pad_edge=False, title=f"lists after epoch {manifest.epoch}", title_justify="left")
     for heading in ("operator", "redistribution", "subtasks", "items", "bytes"):
         table.add_column(heading, justify="left" if heading in {"operator", "redistribution"} else "right")
@@ -164,13 +167,13 @@ def list_table(manifest: Manifest) -> Table:
 
 
 def watermark_text(manifest: Manifest) -> str:
-    """The job's watermark as a time."""
+    """Return the job's watermark as text."""
     watermark_us = manifest.watermark_us
     return time_text(MIN_TIME_US if watermark_us is None else watermark_us).removesuffix(" UTC")
 
 
 def _offsets(text: str) -> str:
-    """The offsets of each source in an entry of Spark's log."""
+    """Return the offsets of each source in an entry of Spark's log."""
     lines = source_lines(text)
     try:
         return " ".join(str(offset.get("logOffset", line)) for line in lines for offset in (json.loads(line),))

@@ -1,6 +1,7 @@
-"""Commands that other distributions add: entry points of the group `mixedmode.commands`, each a function for typer.
+"""Commands of other distributions: entry points of the group `mixedmode.commands`, each a function for typer.
 
-The benchmark is one (bench/pyproject.toml). Where it is not installed, `mixedmode bench` says how to install it.
+The benchmark is such a command (bench/pyproject.toml). If it is not installed, `mixedmode bench` says how to install
+it.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -15,7 +16,7 @@ _ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add every command that is installed, by the name of its entry point."""
+    """Add every installed command, under the name of its entry point."""
     points = {point.name: point for point in entry_points(group=GROUP)}
     for name, point in sorted(points.items()):
         _add(app, name, point)

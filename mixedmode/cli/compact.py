@@ -1,4 +1,4 @@
-"""`mixedmode compact JOB`: the small files of a job's outputs become larger ones, also while the job runs."""
+"""`mixedmode compact JOB`: merges small files of a job's outputs into larger ones, also while the job runs."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,9 @@ from mixedmode.sinks.files import SinkTask
 
 
 def compaction_report(spec: JobSpec, *, target_bytes: int, newest_only: bool, output: str | None = None) -> str:
-    """Compact each file output of a job, or one, by its folder; a line for each.
+    """Compact each file output of a job, or only the one with the folder `output`. Return a line for each.
 
-    newest_only: has no effect on outputs without a key. Raises InvalidJobError when there is nothing that could be
-    compacted.
+    newest_only has no effect on outputs without a key. Raises InvalidJobError if there is no output to compact.
     """
     before = _oldest_checkpoint(spec)
     lines = []

@@ -1,4 +1,4 @@
-"""`mixedmode demo`: a history, a feed in a process of its own, and one job over both, on this machine."""
+"""`mixedmode demo`: a history, a feed in a separate process, and one job over both, on this machine."""
 
 import shutil
 import subprocess
@@ -17,12 +17,12 @@ from mixedmode.errors import InvalidJobError
 ORDERS_PER_SECOND = 20_000
 ROWS_SHOWN = 8
 _MARKER = ".mixedmode-demo"
-_FEED_SECONDS_MAX = 600  # should the demo die without a word, the feed ends by itself
+_FEED_SECONDS_MAX = 600  # if the demo is killed, the feed still ends after this time
 _POLL_SECONDS = 0.1
 
 
 def run_demo(directory: Path, *, orders: int, customers: int, seconds: int, stop: threading.Event) -> None:
-    """Everything from generating the data to the summary. `stop` ends it early, after the epoch under way."""
+    """Run the whole demo, from generating the data to the summary. `stop` ends it early, after the epoch under way."""
     console = output_console()
     _make_empty(directory)
     written_bytes = history(directory / "orders", orders=orders, shop=Shop(customers=customers))
@@ -48,7 +48,7 @@ def run_demo(directory: Path, *, orders: int, customers: int, seconds: int, stop
 def _run(
     loaded: LoadedJob, display: Display, feed: "subprocess.Popen[bytes]", seconds: int, stop: threading.Event
 ) -> None:
-    """Backlog, flip, `seconds` of live data, and what is left when the feed has ended."""
+    """Run the backlog, the flip, `seconds` of live data, and the records that are left when the feed has ended."""
     enough = threading.Event()
 
     def watch() -> None:
@@ -65,13 +65,13 @@ def _run(
 
 
 def _end(feed: "subprocess.Popen[bytes]") -> None:
-    """A file that the feed is writing does not appear; the others are whole."""
+    """Kill the feed. A file that it is still writing never appears; the other files are whole."""
     feed.kill()
     feed.wait()
 
 
 def _job(directory: Path) -> LoadedJob:
-    """The demo's job file, written into its folder, so that a reader can run it again with `mixedmode run`."""
+    """Write the demo's job file to its folder, and load it. A reader can run it again with `mixedmode run`."""
     text = (files("mixedmode.demo") / "job.yaml").read_text(encoding="utf-8")
     path = directory / "job.yaml"
     path.write_text(text.replace("./run/demo/", "./"), encoding="utf-8")
@@ -87,12 +87,12 @@ def _start_feed(directory: Path, *, orders: int, customers: int) -> "subprocess.
     }
     command = [sys.executable, "-m", "mixedmode.demo.feed", str(directory / "orders")]
     command += [str(part) for pair in arguments.items() for part in pair]
-    # A session of its own, so that Ctrl-C is the job's business.
+    # A session of its own, so that Ctrl-C reaches the job and not the feed.
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - our own program
 
 
 def _make_empty(directory: Path) -> None:
-    """Clears an earlier demo. Anything else in the way is left alone."""
+    """Delete an earlier demo. Raises InvalidJobError if the folder holds anything else."""
     marker = directory / _MARKER
     if directory.exists() and any(directory.iterdir()) and not marker.exists():
         msg = (

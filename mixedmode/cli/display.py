@@ -1,7 +1,7 @@
-"""What a person sees while a job runs, and the summary at its end.
+"""The display of a running job, and the summary at its end.
 
-On a terminal: a line for the epoch under way that keeps moving, with the time since it began, and a line per committed
-epoch. Elsewhere (a log, CI): the lines per epoch, and those of status_lines.py.
+On a terminal: a line per committed epoch, and a moving line for the epoch under way, with the time since it began.
+Elsewhere (a log, CI): the lines per epoch, and those of status_lines.py.
 """
 
 from collections.abc import Iterator
@@ -33,21 +33,21 @@ from mixedmode.driver.events import (
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 _WAITING = "waiting for new records"
-_DAMAGES_SHOWN = 5  # of one checkpoint; where one folder is gone, all of its files are
-_QUIET_EPOCHS = 200  # after so many live epochs only every tenth has a line of its own
+_DAMAGES_SHOWN = 5  # of one checkpoint, since a missing folder is one damage for each of its files
+_QUIET_EPOCHS = 200  # from this epoch on, only every tenth epoch has a line
 
 
-_PAGE_COLUMNS = 200  # where the output is no terminal, lines are not cut to one's width
+_PAGE_COLUMNS = 200  # width of lines where the output is not a terminal
 
 
 def output_console() -> Console:
-    """Standard output."""
+    """Return the console of standard output."""
     console = Console()
     return console if console.is_terminal else Console(width=_PAGE_COLUMNS)
 
 
 def human_bytes(count: int) -> str:
-    """A size for reading: 9.6 KiB, 18.8 MiB."""
+    """Return a size for a person: 9.6 KiB, 18.8 MiB."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -57,13 +57,13 @@ def human_bytes(count: int) -> str:
 
 
 def error_console() -> Console:
-    """Standard error."""
+    """Return the console of standard error."""
     return Console(stderr=True)
 
 
 @dataclass
 class Totals:
-    """Sums over the epochs of one kind in one run."""
+    """Sums over the backlog epochs, or the live epochs, of one run."""
 
     epochs: int = 0
     records: int = 0
@@ -76,7 +76,7 @@ class Totals:
     records_skipped: int = 0
 
     def add(self, event: EpochCommitted) -> None:
-        """Count one epoch."""
+        """Add one epoch."""
         self.epochs += 1
         self.records += event.records
         self.rows_out += event.rows_out
@@ -89,15 +89,15 @@ class Totals:
 
     @property
     def records_per_second(self) -> float:
-        """Over the time that epochs were under way."""
+        """The rate over the time in which epochs were under way."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
 @dataclass
 class Display:
-    """An Observer that prints. `totals` are by (is_backlog), `flip` is set once a mixed job is live.
+    """An Observer that prints. `totals` are by is_backlog, and `flip` is set once a mixed job is live.
 
-    `lines` are there where the console is no terminal.
+    `lines` is None if the console is a terminal.
     """
 
     console: Console
@@ -187,11 +187,11 @@ class Display:
         self._say("[bold]published[/]  ", text)
 
     def _say(self, heading: str, text: str) -> None:
-        """A line that is not cut; its text may hold anything."""
+        """Print a line that is not cut. Its text may contain any character."""
         self.console.print(Text.from_markup(heading).append(text), highlight=False, soft_wrap=True)
 
     def _status(self, text: str, *, is_waiting: bool = False, is_quiet: bool = False) -> None:
-        """What the job does now; the clock beside it begins anew."""
+        """Show what the job does now, and reset the clock beside it."""
         self.progress.reset(self._task, description=text)
         if self.lines is not None:
             self.lines.change(text, is_waiting=is_waiting, is_quiet=is_quiet)
@@ -216,7 +216,7 @@ class Display:
         self._say("[bold]note[/]     ", text)
 
     def print_summary(self) -> None:
-        """Backlog against live, and where the job stands. No figures for a run in which no epoch was committed."""
+        """Print backlog against live, and the state of the job. A run without a committed epoch has no figures."""
         if self.went_back is not None:
             left = ", ".join(str(checkpoint.epoch) for checkpoint in reversed(self.went_back.damaged))
             self._say("", f"went back to checkpoint {self.went_back.to}, as damaged ones came after it: {left}")
@@ -245,7 +245,7 @@ class Display:
         )
 
     def _print_misfits(self) -> None:
-        """Records that are not in the result, or not believed; silence would let them go unnoticed."""
+        """Print the numbers of records that are not in the result, or whose event time was ignored."""
         late = sum(total.records_late for total in self.totals.values())
         ahead = sum(total.records_ahead for total in self.totals.values())
         skipped = sum(total.records_skipped for total in self.totals.values())
@@ -278,7 +278,7 @@ class Display:
 
 @contextmanager
 def screen(spec: JobSpec) -> Iterator[Display]:
-    """A display for one run; the moving line goes away at the end."""
+    """Return a display for one run, as a context manager. The moving line disappears at the end."""
     console, clock = output_console(), SystemClock()
     console.print(f"[bold]{escape(spec.name)}[/]  {resolve_mode(spec).mode} mode", highlight=False)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
@@ -293,7 +293,7 @@ def screen(spec: JobSpec) -> Iterator[Display]:
 
 
 def watermark_text(watermark_us: int | None) -> str:
-    """A watermark for reading. Python's datetime ends with the year 9999; event times do not."""
+    """Return a watermark for a person. Python's datetime ends with the year 9999; event times do not."""
     if watermark_us is None or watermark_us == MIN_TIME_US:
         return "none"
     if watermark_us == MAX_TIME_US:
@@ -302,7 +302,7 @@ def watermark_text(watermark_us: int | None) -> str:
 
 
 def _say_now(console: Console, text: str) -> None:
-    """A line that is read while the job runs, so it does not wait in a buffer."""
+    """Print a line and flush it, since it is read while the job runs."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
     console.file.flush()
 

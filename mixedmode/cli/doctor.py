@@ -1,10 +1,10 @@
-"""What a machine lacks to run a job, and the command that mends it.
+"""The requirements that a machine does not meet, each with the command that installs what is missing.
 
-The one idea: `check_environment` is a pure function from facts (`machine.py`) to findings, so that every broken
-machine is a value in a test. `mixedmode doctor` prints all findings; `mixedmode run` raises the failed ones before it
-starts. Neither needs a package to be there: the table is drawn with rich if rich is installed, else as plain text.
+`check_environment` is a pure function from facts (`machine.py`) to findings, so a test can describe every broken
+machine as a value. `mixedmode doctor` prints all findings. `mixedmode run` raises the failed ones before it starts.
+Both work without any package: the table is drawn with rich if rich is installed, else as plain text.
 
-The version ranges stand in one place, pyproject.toml, and are read from the installed package's metadata.
+The version ranges are defined in pyproject.toml, and are read from the installed package's metadata.
 """
 
 import operator
@@ -22,7 +22,7 @@ from mixedmode.errors import RetryableError
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
-JAVA_MODULE = "jdk.incubator.vector"  # Spark's launcher adds it; the Java runtimes published on PyPI lack it
+JAVA_MODULE = "jdk.incubator.vector"  # Spark's launcher requires it; the Java runtimes published on PyPI lack it
 DISK_BYTES_MIN = 2**30
 MEMORY_BYTES_MIN = 2 * 2**30
 
@@ -38,7 +38,7 @@ _COMPARE: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `fix` is the command (or the sentence) that mends it; empty when `ok`."""
+    """The result of one check. `fix` is the command (or the sentence) that repairs it; empty when `ok`."""
 
     what: str
     ok: bool
@@ -48,7 +48,7 @@ class Finding:
 
 
 def check_environment(facts: Facts) -> tuple[Finding, ...]:
-    """Judge the facts, in the order in which a person mends things: Python, Java, packages, disk, memory."""
+    """Return the findings for the facts, in the order of repair: Python, Java, packages, disk, memory."""
     return (
         _check_python(facts),
         _check_java(facts),
@@ -59,7 +59,7 @@ def check_environment(facts: Facts) -> tuple[Finding, ...]:
 
 
 def doctor_report(folders: Sequence[Path] = (), *, out: TextIO | None = None) -> int:
-    """Print what was found at this machine to `out` (standard output); 0 if a job can run here, else 1."""
+    """Print the findings for this machine to `out` (standard output). Return 0 if a job can run here, else 1."""
     findings = check_environment(gather_facts([*folders, Path(tempfile.gettempdir())]))
     stream = sys.stdout if out is None else out
     try:
@@ -70,8 +70,9 @@ def doctor_report(folders: Sequence[Path] = (), *, out: TextIO | None = None) ->
 
 
 def require_environment(folders: Sequence[Path]) -> None:
-    """Return when a job that writes to `folders` can run here.
-    Raises RetryableError with what is missing and how to get it: mend it and start again.
+    """Return if a job that writes to `folders` can run here.
+
+    Raises RetryableError with what is missing and how to install it; start the job again after that.
     """
     findings = check_environment(gather_facts([*folders, Path(tempfile.gettempdir())], import_packages=False))
     failed = [finding for finding in findings if not finding.ok]
@@ -84,7 +85,7 @@ def require_environment(folders: Sequence[Path]) -> None:
 
 
 def plain_report(findings: Sequence[Finding]) -> str:
-    """The findings as lines of text, each failed one followed by its fix."""
+    """Return the findings as lines of text, each failed finding followed by its fix."""
     lines = []
     for finding in findings:
         lines.append(
@@ -96,7 +97,7 @@ def plain_report(findings: Sequence[Finding]) -> str:
 
 
 def version_in_range(version: str, requirement: str) -> bool:
-    """Whether a released version fulfils a range such as `>=4.3,<4.4`; an empty range takes every version.
+    """Return whether a released version is in a range such as `>=4.3,<4.4`; an empty range contains every version.
 
     >>> version_in_range("4.3.0", ">=4.3,<4.4"), version_in_range("4.4", ">=4.3,<4.4"), version_in_range("5", "~=4.3")
     (True, False, False)
@@ -105,7 +106,7 @@ def version_in_range(version: str, requirement: str) -> bool:
 
 
 def java_major(version: str) -> int:
-    """The major version in each spelling Java has used: `1.8.0_392` -> 8, `17.0.15` -> 17, `25-ea` -> 25; else 0."""
+    """Return the major version, in any spelling of Java's: `1.8.0_392` -> 8, `17.0.15` -> 17, `25-ea` -> 25; else 0."""
     numbers = _numbers(version.replace("_", "."))
     return numbers[1] if numbers[:1] == (1,) and len(numbers) > 1 else numbers[0]
 
@@ -130,7 +131,7 @@ def _same_length(
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Leading numbers of a version: `4.3.0rc1` -> (4, 3, 0)."""
+    """Return the leading numbers of a version: `4.3.0rc1` -> (4, 3, 0)."""
     match = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in match.group().split(".")) if match else (0,)
 
@@ -239,6 +240,6 @@ def _print_table(findings: Sequence[Finding], stream: TextIO) -> None:
     console = Console(file=stream)
     console.print(table)
     failed = [finding for finding in findings if not finding.ok]
-    for finding in failed:  # outside the table, whole lines: they are there to be copied
+    for finding in failed:  # below the table and uncut, so that a person can copy them
         console.print(f"[bold]{escape(finding.what)}[/]: {escape(finding.fix)}", soft_wrap=True)
     console.print("[red]A job cannot run here yet.[/]" if failed else "[green]A job can run here.[/]")

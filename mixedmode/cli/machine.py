@@ -1,7 +1,7 @@
-"""Facts about the machine that a job is about to run on: what `mixedmode doctor` judges.
+"""Facts about the machine on which a job is about to run, for `mixedmode doctor`.
 
-The one idea: gathering and judging are apart. This module asks the system and judges nothing; `doctor.py` judges
-and asks nothing. Only the standard library is imported here, because the packages are what may be missing.
+Gathering and judging are separate: this module asks the system and judges nothing, `doctor.py` judges and asks nothing.
+This module imports only the standard library, because packages may be missing.
 
 Invariant (tests/cli/test_machine.py):
   I1  gather_facts never raises for something that is missing or broken; the fact says so
@@ -22,12 +22,12 @@ from pathlib import Path
 
 JAVA_TIMEOUT_S = 30
 DISTRIBUTION = "mixedmode"
-IMPORT_NAMES = {"pyyaml": "yaml"}  # where it is not the distribution's own name
+IMPORT_NAMES = {"pyyaml": "yaml"}  # where it is not the name of the distribution
 
 
 @dataclass(frozen=True, slots=True)
 class JavaFact:
-    """What the `java` that Spark would start says of itself. `version` is None when it could not be run."""
+    """The `java` that Spark would start, as it describes itself. `version` is None if it could not be run."""
 
     command: str | None  # None: no JAVA_HOME, and no java on PATH
     from_java_home: bool = False
@@ -37,7 +37,7 @@ class JavaFact:
 
 @dataclass(frozen=True, slots=True)
 class PackageFact:
-    """One required package. `requirement` is its version range, `installed` its version, or None."""
+    """A required package. `requirement` is its version range; `installed` is its version, or None."""
 
     name: str
     requirement: str
@@ -47,7 +47,7 @@ class PackageFact:
 
 @dataclass(frozen=True, slots=True)
 class FolderFact:
-    """A folder that will be written to; it need not exist yet. `free_bytes` is None when the disk does not answer."""
+    """A folder that the job will write to; it need not exist yet. `free_bytes` is None if the size is not available."""
 
     path: Path
     free_bytes: int | None
@@ -56,7 +56,7 @@ class FolderFact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that `check_environment` needs to know."""
+    """The input of `check_environment`."""
 
     python_version: tuple[int, int, int]
     python_executable: str
@@ -69,7 +69,10 @@ class Facts:
 
 
 def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) -> Facts:
-    """Ask the machine. `import_packages=False` only looks packages up, which is faster and misses broken binaries."""
+    """Return the facts about this machine.
+
+    import_packages: False only looks packages up, which is faster and does not find broken binaries.
+    """
     return Facts(
         python_version=sys.version_info[:3],
         python_executable=sys.executable,
@@ -83,7 +86,7 @@ def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) 
 
 
 def required_packages() -> list[str]:
-    """Requirement lines such as `numpy<3,>=2.4`: the installed metadata's, else those of the source tree."""
+    """Return requirement lines such as `numpy<3,>=2.4` from the installed metadata, or else from the source tree."""
     try:
         lines: Iterable[str] = importlib.metadata.requires(DISTRIBUTION) or ()
     except importlib.metadata.PackageNotFoundError:
@@ -93,14 +96,17 @@ def required_packages() -> list[str]:
 
 
 def split_requirement(line: str) -> tuple[str, str]:
-    """Name and version range of a requirement line, lower bound first: `numpy<3,>=2.4` -> (`numpy`, `>=2.4,<3`)."""
+    """Return name and version range of a requirement line, lower bound first.
+
+    Example: `numpy<3,>=2.4` -> (`numpy`, `>=2.4,<3`).
+    """
     match = re.match(r"\s*([A-Za-z0-9._-]*[A-Za-z0-9])\s*(?:\[[^\]]*\])?\s*\(?([^)]*)\)?\s*$", line)
     assert match is not None, line
     return match.group(1), ",".join(sorted(match.group(2).replace(" ", "").split(","), reverse=True))
 
 
 def java_fact(java_home: str | None) -> JavaFact:
-    """The java that Spark's launcher would take: the one of JAVA_HOME if that is set, else the first on PATH."""
+    """Return the java that Spark's launcher would use: the one of JAVA_HOME if that is set, else the first on PATH."""
     if java_home:
         command: str | None = str(Path(java_home) / "bin" / "java")
     else:
@@ -115,13 +121,16 @@ def java_fact(java_home: str | None) -> JavaFact:
 
 
 def java_version(text: str) -> str | None:
-    """The version in what `java -version` prints, for example `17.0.15`, `1.8.0_392` or `21`; None if there is none."""
+    """Return the version in the output of `java -version`, such as `17.0.15`, `1.8.0_392` or `21`.
+
+    The result is None if there is no version in it.
+    """
     match = re.search(r'version "([^"]+)"', text)
     return match.group(1) if match else None
 
 
 def folder_fact(folder: Path) -> FolderFact:
-    """Free space and permission at the nearest folder above (or at) `folder` that exists."""
+    """Return free space and permission of `folder`, or of its nearest parent that exists."""
     existing = folder.absolute()
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
@@ -133,10 +142,10 @@ def folder_fact(folder: Path) -> FolderFact:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that can be had without swapping, within the container's limit if there is one."""
+    """Return the bytes available without swapping, within the container's limit if there is one."""
     system = _meminfo_available(root / "proc/meminfo")
     if system is None and platform.system() == "Darwin":
-        system = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # macOS tells what it has, not what is free
+        system = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # macOS reports all memory, not the free part
     limits = [bytes_ for bytes_ in (system, _cgroup_available(root / "sys/fs/cgroup")) if bytes_ is not None]
     return min(limits, default=None)
 

@@ -1,4 +1,4 @@
-"""What every command does with its result and with an error."""
+"""The output of results and errors, common to all commands."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,10 @@ from mixedmode.errors import MixedmodeError
 
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Our own errors end the command with their text and exit code; others are defects and keep their stack trace."""
+    """End the command with the text and exit code of a MixedmodeError.
+
+    Other errors are defects and keep their stack trace.
+    """
     _leave_out_py4j()
     try:
         yield
@@ -24,9 +27,9 @@ def errors_as_messages() -> Iterator[None]:
 
 
 def _leave_out_py4j() -> None:
-    """Log warnings to standard error as Python does by itself, but for py4j's, which come to us as exceptions too.
+    """Log warnings to standard error as Python does by default, except those of py4j, which also arrive as exceptions.
 
-    On a lost connection py4j logs a stack trace with the root logger, and would set that up otherwise.
+    On a lost connection, py4j logs a stack trace with the root logger, and would configure that logger otherwise.
     """
     root = logging.getLogger()
     if not root.handlers:
@@ -37,5 +40,5 @@ def _leave_out_py4j() -> None:
 
 
 def screen_print(renderable: object) -> None:
-    """To standard output, as it is."""
+    """Print to standard output without markup."""
     output_console().print(renderable, markup=False, highlight=False, soft_wrap=isinstance(renderable, str))

@@ -1,4 +1,4 @@
-"""`mixedmode savepoint`: its commands. Only `restore` starts Spark, which has to plan the job that goes on."""
+"""The commands of `mixedmode savepoint`. Only `restore` starts Spark, which has to plan the job that continues."""
 
 from collections.abc import Sequence
 from pathlib import Path

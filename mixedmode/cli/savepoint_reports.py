@@ -1,4 +1,4 @@
-"""What `mixedmode savepoint` says; create and dispose do what they say on the way."""
+"""The texts of `mixedmode savepoint`. create_report and dispose_report also create and delete the savepoint."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ _JOB_FILES = (".yaml", ".yml")
 
 
 def create_report(job: str, place: str, overrides: Sequence[str]) -> str:
-    """Take a savepoint of a job file's checkpoint folder, or of the folder itself."""
+    """Create a savepoint from a job file's checkpoint folder, or from the folder itself, and return a report."""
     savepoint = _taken(job, place, overrides)
     return (
         f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {savepoint.entries:,} state entries, "
@@ -38,7 +38,7 @@ def create_report(job: str, place: str, overrides: Sequence[str]) -> str:
 
 
 def list_report(place: str) -> Table | str:
-    """A line per savepoint, by folder. A damaged one is shown as such."""
+    """Return a line per savepoint, by folder. Damaged savepoints are marked as damaged."""
     table = Table(box=None, pad_edge=False)
     for heading in ("savepoint", "job", "epoch", "taken at", "entries", "size"):
         table.add_column(heading, justify="right" if heading in {"entries", "size"} else "left", overflow="fold")
@@ -52,7 +52,7 @@ def list_report(place: str) -> Table | str:
 
 
 def inspect_report(store: ObjectStore, savepoint: Savepoint) -> Group:
-    """What is in a savepoint that was verified."""
+    """Return the contents of a savepoint that was verified before."""
     manifest = savepoint_manifest(store, savepoint)
     whole = f"all {len(savepoint.files)} files are whole, {human_bytes(savepoint.bytes)}"
     lines = [
@@ -67,7 +67,7 @@ def inspect_report(store: ObjectStore, savepoint: Savepoint) -> Group:
 
 
 def restore_report(restored: "RestoredJob", spec: JobSpec) -> str:
-    """What a restore did, and what the job's next start will do."""
+    """Return what a restore did, and what the job's next start will do."""
     done = "was restored before" if restored.was_done else "restored"
     origin = f"epoch {restored.savepoint.epoch} of {restored.savepoint.job.name}"
     lines = [
@@ -80,7 +80,7 @@ def restore_report(restored: "RestoredJob", spec: JobSpec) -> str:
 
 
 def dispose_report(place: str) -> str:
-    """Delete a savepoint."""
+    """Delete a savepoint, and return a report."""
     store = ObjectStore(place)
     gone = dispose_savepoint(store)
     left = len(store.list())

@@ -1,7 +1,7 @@
-"""What a run says of its progress where standard output is no terminal: in a log, in CI.
+"""The progress of a run where standard output is not a terminal: in a log, in CI.
 
-A line with the time for each change of phase, and further ones while nothing changes: every 10 s while an epoch is
-under way; while the job waits, at intervals that double up to 10 minutes, so that a quiet job does not fill its log.
+Each change of phase has a line with the time. While nothing changes, more lines follow: every 10 s while an epoch is
+under way. While the job waits, the intervals double up to 10 minutes, so that a quiet job does not fill its log.
 """
 
 import threading
@@ -17,7 +17,7 @@ _TICK_SECONDS = 1.0
 
 
 class StatusLines:
-    """Prints with `say`. `change` is called by the job's thread, `tick` by one that does nothing else."""
+    """Prints with `say`. The job's thread calls `change`; a separate thread calls `tick`."""
 
     def __init__(self, say: Callable[[str], None], clock: Clock) -> None:
         self._say = say
@@ -29,7 +29,7 @@ class StatusLines:
         self._interval = _FIRST_SECONDS
 
     def change(self, text: str, *, is_waiting: bool = False, is_quiet: bool = False) -> None:
-        """Begin something. A quiet one, such as an epoch of a second, has a line only once it takes long."""
+        """Begin a phase. A quiet phase, such as an epoch of a second, has a line only once it takes long."""
         with self._lock:
             self._text, self._is_waiting = text, is_waiting
             self._began = self._last = self._clock.seconds()
@@ -38,7 +38,7 @@ class StatusLines:
                 self._print(text)
 
     def tick(self) -> None:
-        """Print a line if it is time for one."""
+        """Print a line if the interval has passed."""
         with self._lock:
             now = self._clock.seconds()
             if not self._text or now - self._last < self._interval:
@@ -55,7 +55,7 @@ class StatusLines:
 
 @contextmanager
 def ticking(lines: StatusLines) -> Iterator[None]:
-    """Call `tick` about once a second in this block, from a thread of its own."""
+    """Call `tick` about once a second during the `with` block, from a separate thread."""
     is_over = threading.Event()
 
     def tick() -> None:

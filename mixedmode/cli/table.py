@@ -13,14 +13,14 @@ _CELL_CHARACTERS = 40
 
 
 def table_report(directory: Path | str, limit: int) -> Group:
-    """The first `limit` rows by key (0: all), and how many there are."""
+    """Return the first `limit` rows by key (0: all rows), and the total number of rows."""
     everything = read_output(directory)
     rows = everything if limit == 0 else everything.slice(0, limit)
     return _shown(rows, everything.num_rows)
 
 
 def files_report(directory: Path | str) -> str:
-    """The files that count now, one a line."""
+    """Return the files that make up the current table, one per line."""
     return "\n".join(output_files(directory))
 
 

@@ -1,4 +1,4 @@
-"""From a job file, or a mapping, to a frozen and validated JobSpec."""
+"""Validation of a job: from a job file, or a mapping, to a frozen JobSpec."""
 
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall
 from mixedmode.config.custom import CustomSideOutputSpec, CustomSinkSpec, CustomSourceSpec

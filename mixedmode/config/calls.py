@@ -1,7 +1,7 @@
-"""One call of an aggregate function, as written in a job: `count(*)`, `sum(price * qty) filter (where is_paid)`.
+"""A call of an aggregate function, as written in a job: `count(*)`, `sum(price * qty) filter (where is_paid)`.
 
-A call is the function's canonical name, the texts of its arguments and condition, and plain numbers. The texts are SQL
-expressions that Spark computes before the keyed step; nothing here looks into them beyond finding where they end.
+A call consists of the function's canonical name, the texts of its arguments and condition, and plain numbers. The texts
+are SQL expressions, which Spark computes before the keyed step. This module only finds where they end.
 
 Invariants (tests/config/test_calls.py):
   I1  parse(str(call)) == call
@@ -16,7 +16,7 @@ from typing import Self
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 
-#: canonical name: other accepted spellings; the one table of what a keyed aggregate can compute
+#: {canonical name: other accepted spellings} of all functions of a keyed aggregate
 AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "count": (),
     "sum": (),
@@ -60,7 +60,7 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "regr_r2": (),
 }
 _BY_CHANCE = "its result would depend on the order in which records arrive. Take min, max, first or last"
-#: functions of other engines that have no namesake here, and what to write for them
+#: {function of other engines that does not exist here: what to write instead}
 _INSTEAD = {
     "any_value": _BY_CHANCE,
     "arbitrary": _BY_CHANCE,
@@ -85,9 +85,9 @@ _QUOTES = "'\"`"
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number after a function's argument: what it is, its range (ends included), and an example.
+    """A number after a function's argument: its meaning, its range (ends included), and an example.
 
-    `why` says why it has to be there; a number without it may be left out.
+    `why` is the reason why the number is required; None if it may be left out.
     """
 
     what: str
@@ -98,7 +98,10 @@ class _Number:
     why: str | None = None
 
     def read(self, function: str, text: str, found: str) -> float:
-        """The number written as `text`.  Raises InvalidJobError for anything else, and out of range."""
+        """Return the number written as `text`.
+
+        Raises InvalidJobError for anything else, and for a number out of range.
+        """
         if (_WHOLE if self.is_whole else _DECIMAL).fullmatch(text):
             number = int(text) if self.is_whole else float(text)
             if self.low <= number <= self.high:
@@ -123,7 +126,7 @@ def _share(function: str) -> _Number:
 
 _ACCURACY = _Number("an accuracy", 10, 10_000, "approx_percentile(x, 0.95, 1000)", is_whole=True)
 _ERROR = _Number("a relative error", 0.001, 0.39, "approx_count_distinct(x, 0.01)", is_whole=False)
-#: the numbers after the argument
+#: {function: the numbers after its arguments}
 _NUMBERS: dict[str, tuple[_Number, ...]] = {
     "approx_count_distinct": (_ERROR,),
     "approx_percentile": (_share("approx_percentile"), _ACCURACY),
@@ -131,7 +134,7 @@ _NUMBERS: dict[str, tuple[_Number, ...]] = {
     "collect_list": (_bound("collect_list"),),
     "collect_set": (_bound("collect_set"),),
 }
-#: function of two columns: what they are, and an example
+#: {function of two columns: (the meaning of the columns, an example)}
 _PAIRS = {
     **{
         name: ("the value to give, and the value to order by", f"{name}(city, delay)")
@@ -153,10 +156,10 @@ _PAIRS = {
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """`function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`.
+    """A call. `function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`.
 
-    `by` is the second argument of a function of two columns, `parameters` are the numbers after the arguments, and
-    `condition` is what stands in `filter (where ...)`.
+    `by` is the second argument of a function of two columns. `parameters` are the numbers after the arguments.
+    `condition` is the text in `filter (where ...)`.
     """
 
     function: str
@@ -181,12 +184,12 @@ class AggregateCall:
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The SQL texts that have to be computed before the step: argument, `by`, condition, where there are any."""
+        """The SQL texts that Spark computes before the step: argument, `by` and condition, as far as they are set."""
         return tuple(text for text in (self.argument, self.by, self.condition) if text is not None)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The call that `text` writes down.  Raises InvalidJobError unless it is exactly one call of a known function.
+        """Return the call written as `text`. Raises InvalidJobError unless it is exactly one call of a known function.
 
         >>> str(AggregateCall.parse("Mean( price * qty ) FILTER (WHERE is_paid)"))
         'avg(price * qty) filter (where is_paid)'
@@ -204,12 +207,15 @@ class AggregateCall:
 
 
 def is_column(text: str) -> bool:
-    """Whether an expression is a plain identifier, so that a column can be used as it is, without computing it."""
+    """Return whether an expression is a plain identifier.
+
+    Such a column is used unchanged, without computing anything.
+    """
     return bool(_IDENTIFIER.fullmatch(text)) and text.lower() not in _LITERALS
 
 
 def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None, bool, str | None, tuple[float, ...]]:
-    """Argument, is_distinct, by, parameters."""
+    """Return (argument, is_distinct, by, parameters)."""
     first, rest = texts[0], texts[1:]
     is_distinct = bool(_DISTINCT.match(first))
     if is_distinct:
@@ -260,7 +266,7 @@ def _refuse_more(function: str, found: str) -> None:
 
 
 def _condition(text: str, start: int) -> str | None:
-    """What stands in `filter (where ...)` from `start` on; None where there is nothing."""
+    """Return the condition in `filter (where ...)` from `start` on; None if the text ends there."""
     rest = text[start:].strip()
     if not rest:
         return None
@@ -281,7 +287,7 @@ def _condition(text: str, start: int) -> str | None:
 
 
 def _closing(text: str, start: int, found: str | None = None) -> int:
-    """Where the parenthesis that was opened before `start` closes."""
+    """Return the position of the parenthesis that closes the one opened before `start`."""
     found = text if found is None else found
     depth = 1
     for position, char in _outside_quotes(text[start:], found):
@@ -300,7 +306,7 @@ def _closing(text: str, start: int, found: str | None = None) -> int:
 
 
 def _pieces(arguments: str, found: str) -> list[str]:
-    """The texts between the commas that are in no parenthesis."""
+    """Return the texts between the commas that are outside of parentheses."""
     pieces, start, depth = [], 0, 0
     for position, char in _outside_quotes(arguments, found):
         depth += (char == "(") - (char == ")")
@@ -311,7 +317,10 @@ def _pieces(arguments: str, found: str) -> list[str]:
 
 
 def _outside_quotes(argument: str, found: str) -> Iterator[tuple[int, str]]:
-    """The characters that are not in a quoted string or name; a backslash escapes in strings, as in Spark SQL."""
+    """Yield (position, character) outside of quoted strings and names.
+
+    A backslash escapes in strings, as in Spark SQL.
+    """
     quote = ""
     chars = iter(enumerate(argument))
     for position, char in chars:

@@ -1,4 +1,4 @@
-"""Every kind of source, as one type: which kind a section is of is told by its `format`."""
+"""All kinds of source as one type. The `format` of a section selects its kind."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ _SOURCES: Kinds = {
     "custom": CustomSourceSpec,
     HISTORY_AND_LIVE: HistoryAndLiveSpec,
 }
-#: the kinds among which a section is one
+#: the sets of kinds; a section of a job file is of one kind of one set
 CONNECTOR_KINDS = (_SOURCES, SINKS, SIDE_OUTPUTS, HISTORIES, LIVES)
 
 AnySource = Annotated[

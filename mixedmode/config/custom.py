@@ -1,4 +1,4 @@
-"""Sources and sinks that are classes of the user's own; see mixedmode/connectors.py for what such a class has."""
+"""Custom sources and sinks; mixedmode/connectors.py describes the methods of such a class."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -15,7 +15,7 @@ _ARGS = "arguments for the class, by name; a text may hold ${env:NAME}"
 
 
 class CustomSourceSpec(SourceSpec):
-    """What a class of the user's own reads."""
+    """A source that reads through a custom class."""
 
     format: Literal["custom"] = Field(description="custom")
     class_: ClassReference = Field(description=_CLASS)
@@ -29,7 +29,7 @@ class CustomSourceSpec(SourceSpec):
 
 
 class CustomSinkSpec(SinkSpec):
-    """Where a class of the user's own writes."""
+    """A sink that writes through a custom class."""
 
     format: Literal["custom"] = Field(description="custom")
     class_: ClassReference = Field(description=_CLASS)
@@ -38,12 +38,12 @@ class CustomSinkSpec(SinkSpec):
 
     @property
     def place(self) -> str:
-        """See SinkSpec. Two outputs may be of one class, with other arguments."""
+        """See SinkSpec. Two outputs may have one class with different arguments."""
         return _place(self.class_, self.args)
 
 
 class CustomSideOutputSpec(WithSchema, CustomSinkSpec):
-    """Where a class of the user's own writes the rows of one tag."""
+    """A sink that writes the rows of one tag through a custom class."""
 
 
 def _place(class_name: str, args: Mapping[str, Any]) -> str:

@@ -1,23 +1,23 @@
-"""A job file once it is read: a tree of plain values, and the place that every one of them comes from.
+"""A job file after parsing: a tree of plain values, and the place of each value in its file.
 
-The places outlive the reading, so that whatever finds a fault later (the validation here, or Spark with a step's SQL)
-can say where the faulty value stands.
+The places are kept after parsing. So the validation here, and later Spark with a step's SQL, can name the line of a
+wrong value.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
-#: from the top of the document: keys, and positions in lists; `()` is the document itself
+#: keys, and positions in lists, from the top of the document; `()` is the document itself
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a value was given. `line` counts from 1, and is 0 where there are no lines (`--set`, the Python API)."""
+    """The place of a value. `line` counts from 1; it is 0 for a value without a line (`--set`, the Python API)."""
 
     place: str
     line: int = 0
-    text: str | None = None  # what was written, when the value is a single one
+    text: str | None = None  # the text as written, for a scalar value
 
     def __str__(self) -> str:
         return f"{self.place}:{self.line}" if self.line else self.place
@@ -25,7 +25,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, and where."""
+    """One error, and its place."""
 
     mark: Mark
     text: str
@@ -39,21 +39,24 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`values`: nested dicts, lists and single values. `marks`: {dotted path: place}; `""` is the document itself."""
+    """`values`: nested dicts, lists and scalars. `marks`: {dotted path: place}; `""` is the document itself."""
 
     values: dict[str, Any]
     marks: dict[str, Mark]
     problems: list[Problem] = field(default_factory=list)
 
     def mark(self, path: Path) -> Mark:
-        """The place of `path`, or of the nearest section around it when it was not given at all."""
+        """Return the place of `path`; if the document does not have it, the place of the nearest section around it."""
         while path and path_text(path) not in self.marks:
             path = path[:-1]
         return self.marks[path_text(path)]
 
 
 def path_text(path: Path) -> str:
-    """`steps[0].key-by`: how messages spell a path. A Spark setting is spelled by its full key, which is unique."""
+    """Return a path as messages spell it: `steps[0].key-by`.
+
+    A Spark setting is spelled by its full key, which is unique.
+    """
     if len(path) == 2 and path[0] == "spark":
         return str(path[1])
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

@@ -1,7 +1,7 @@
-"""Schema drift: what becomes of an input file whose columns are not those that `schema` names.
+"""Schema drift: the rules for an input file whose columns differ from those that `schema` names.
 
-The one idea: the declared columns are the job's, and each file is held against them by name. The rules say, for each of
-the three ways to differ, whether the difference is harmless or ends the epoch with nothing committed.
+The file's columns are compared with the declared ones by name. There are three kinds of difference. A rule per kind
+says whether the difference is harmless, or ends the epoch with nothing committed.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import Literal
 
 from mixedmode.errors import InvalidJobError
 
-#: an error of these ends in `values`, as all messages do
+#: messages; each is followed by values, as in all errors
 _NEW = (
     "a source file has a column that `schema` does not name, and schema-drift.new-column is fail; nothing was "
     "committed. Add it to `schema`, take it out of the file, or set schema-drift.new-column to ignore."
@@ -41,7 +41,7 @@ RAGGED = (
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The rules, and the names of the declared columns; by default what every reader does."""
+    """The rules, and the names of the declared columns. The defaults are the behaviour of every reader."""
 
     new_column: Literal["ignore", "fail"] = "ignore"
     missing_column: Literal["nulls", "fail"] = "nulls"
@@ -50,11 +50,11 @@ class Drift:
 
     @property
     def is_checked(self) -> bool:
-        """Whether a file's names have to be looked at."""
+        """True if a file's column names have to be compared with the declared ones."""
         return "fail" in {self.new_column, self.missing_column}
 
     def check_names(self, found: Iterable[str], *, file: str) -> None:
-        """Hold a file's column names against the declared ones; case does not count. Raises InvalidJobError."""
+        """Compare a file's column names with the declared ones, ignoring case. Raises InvalidJobError."""
         if not self.is_checked:
             return
         names = {name.lower(): name for name in found}
@@ -70,10 +70,10 @@ class Drift:
 
 
 def new_column(file: str, columns: Iterable[str]) -> str:
-    """The message for columns that are not declared."""
+    """Return the message for columns that are not declared."""
     return f"{_NEW} file={file}, column={', '.join(columns)}"
 
 
 def missing_column(file: str, columns: Iterable[str]) -> str:
-    """The message for declared columns that are not there."""
+    """Return the message for declared columns that a file lacks."""
     return f"{_MISSING} file={file}, column={', '.join(columns)}"

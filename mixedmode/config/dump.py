@@ -1,6 +1,6 @@
-"""A JobSpec as the text of a job file.
+"""Conversion of a JobSpec to the text of a job file.
 
-Invariant (tests/job/test_api.py): loading the text gives an equal spec.
+Invariant (tests/job/test_api.py): loading the text yields an equal spec.
 """
 
 from typing import Any
@@ -13,15 +13,18 @@ _FOLDED_BREAKS = "\x85\u2028\u2029"  # line breaks to YAML 1.1, which only doubl
 
 
 def job_spec_to_yaml(spec: JobSpec) -> str:
-    """What differs from the defaults, in the order of the sections; SQL of several lines as a block."""
+    """Return YAML of all settings that differ from the defaults, in the order of the sections.
+
+    Long SQL is a YAML block.
+    """
     return yaml.dump(spec.as_document(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Text of several lines as it is typed, where YAML can hold it so."""
+    """Writes text of several lines as a block, where YAML can represent it so."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # the name is PyYAML's
-        """Equal sections are written out twice: `&id001` is not what a person would write."""
+        """Write equal sections out twice: a person would not write `&id001`."""
         return True
 
 

@@ -1,6 +1,6 @@
-"""How a job runs, whatever it computes: mode, checkpoints, backlog, parallelism, memory.
+"""The execution settings of a job: mode, checkpoints, backlog, parallelism, memory.
 
-Source: semantics of the modes in docs/modes.md.
+Source: docs/modes.md has the semantics of the modes.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from mixedmode.config.fields import (
 )
 from mixedmode.durations import format_duration_ms
 
-#: key groups; the number of one is stored in 16 bits; the same number as in keys/groups.py
+#: most key groups, since the number of a key group is stored in 16 bits; the same limit as in keys/groups.py
 MAX_PARALLELISM_LIMIT = 2**15
 
 
 class RuntimeMode(StrEnum):
-    """How a job meets its history and what comes after it."""
+    """The treatment of a job's history and of the records that come after it."""
 
     BATCH = "batch"
     STREAMING = "streaming"
@@ -38,7 +38,7 @@ class RuntimeMode(StrEnum):
 
 
 class CheckpointingSpec(Section):
-    """When the job commits once it is live, and where."""
+    """The time and place of a live job's commits."""
 
     interval_ms: PositiveDurationMs = Field(
         default=1_000,
@@ -80,7 +80,7 @@ class CheckpointingSpec(Section):
 
 
 class ExecutionBacklogSpec(Section):
-    """How the backlog runs."""
+    """The execution of the backlog."""
 
     parallelism: Count | None = Field(default=None, description="subtasks in backlog; not given: as many as live")
     end_of_key_watermark: Literal["greatest", "max"] = Field(
@@ -95,7 +95,7 @@ class ExecutionBacklogSpec(Section):
 
 
 class AutoscalerSpec(Section):
-    """Whether a live job chooses its parallelism by itself, and what it aims at. Each target may ask for more."""
+    """The autoscaler, which chooses the parallelism of a live job. Each target may ask for more subtasks."""
 
     enabled: Flag = Field(default=False, description="whether a live job chooses its parallelism by itself")
     min_parallelism: Count = Field(default=1, description="the fewest subtasks it chooses")
@@ -128,7 +128,7 @@ class AutoscalerSpec(Section):
 
 
 class ExecutionSpec(Section):
-    """How the job runs."""
+    """The execution of the job."""
 
     runtime_mode: RuntimeMode = Field(
         default=RuntimeMode.AUTOMATIC,
@@ -147,7 +147,7 @@ class ExecutionSpec(Section):
 
     @model_validator(mode="after")
     def _one_interval_during_backlog(self) -> Self:
-        """Both spellings end in one field, so that a reader of the spec cannot ask the wrong one."""
+        """Move both spellings to one field, so that a reader of the spec cannot read the wrong field."""
         here_ms, there_ms = self.interval_during_backlog_ms, self.checkpointing.interval_during_backlog_ms
         if there_ms is None:
             return self
@@ -158,13 +158,13 @@ class ExecutionSpec(Section):
             )
             raise refusal((("interval-during-backlog",), text))
         bare = self.checkpointing.model_copy(update={"interval_during_backlog_ms": None})
-        object.__setattr__(self, "checkpointing", bare)  # still being built, so nobody has seen the other value
+        object.__setattr__(self, "checkpointing", bare)  # still being built: nothing has read the other value
         object.__setattr__(self, "interval_during_backlog_ms", there_ms)
         return self
 
 
 class PipelineBacklogSpec(Section):
-    """When a live job is in backlog again."""
+    """The condition under which a live job is in backlog again."""
 
     watermark_lag_threshold_ms: PositiveDurationMs | None = Field(
         default=None,
@@ -173,7 +173,7 @@ class PipelineBacklogSpec(Section):
 
 
 class PipelineSpec(Section):
-    """What holds for every operator of the job."""
+    """Settings for every operator of the job."""
 
     max_parallelism: Annotated[Count, Field(le=MAX_PARALLELISM_LIMIT)] = Field(
         default=128,
@@ -183,7 +183,7 @@ class PipelineSpec(Section):
 
 
 class StateBacklogSpec(Section):
-    """State while in backlog."""
+    """Settings of state in backlog."""
 
     sort_memory_bytes: PositiveBytes = Field(
         default=1024**3,
@@ -194,6 +194,6 @@ class StateBacklogSpec(Section):
 
 
 class StateSpec(Section):
-    """How state is kept."""
+    """Settings of state."""
 
     backlog: StateBacklogSpec = Field(default=StateBacklogSpec(), description="state while in backlog")

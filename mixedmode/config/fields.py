@@ -1,7 +1,7 @@
-"""The kinds of value that a setting can have: how each is read, checked, and written back.
+"""The kinds of value that a setting can have: how each is parsed, validated, and written back.
 
-A kind refuses with `refusal`, whose texts follow the name of the key: the key is spelled by whoever reports it, as a
-path in a job file or as an argument in Python.
+A validator raises `refusal`, whose texts follow the name of the key. The reporter of the error spells the key: as a
+path in a job file, or as an argument in Python.
 """
 
 import math
@@ -26,16 +26,16 @@ from mixedmode.secrets import unreadable_reference
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
-#: longer than any window or lateness can be meant, and short enough that no event time leaves 64 bits with it
+#: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
 _SPAN_MS_MAX = 36_500 * 86_400_000
 _SQL_FIELDS = {"sql", "aggregate"}
-_ARGUMENT_DEPTH_MAX = 50  # lists and sections in each other; deeper ones would exhaust Python's stack somewhere else
+_ARGUMENT_DEPTH_MAX = 50  # nested lists and sections; deeper ones would exhaust Python's stack elsewhere
 
 
 def key_of(field_name: str) -> str:
-    """The YAML key of a field: kebab case, and without the unit, which its value carries there (`1s`, `256MB`).
+    """Return the YAML key of a field: kebab case without the unit, which the value carries there (`1s`, `256MB`).
 
-    A field whose key is a word of Python's has a `_` after it (`global_`).
+    A field whose key is a Python keyword has a `_` after it (`global_`).
     """
     for unit in _UNITS:
         field_name = field_name.removesuffix(unit)
@@ -43,14 +43,14 @@ def key_of(field_name: str) -> str:
 
 
 class Section(BaseModel):
-    """A section of the job file: immutable, and without any key beyond its fields."""
+    """A section of the job file: immutable, and without keys other than its fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=key_of)
 
     @model_validator(mode="before")
     @classmethod
     def _empty_is_not_given(cls, data: Any) -> Any:
-        """A key without a value (all below it commented out, say) means the default; an unknown key stays."""
+        """Drop keys without a value, which mean the default (all below may be commented out). An unknown key stays."""
         if not isinstance(data, Mapping):
             return data
         known = {key_of(name) for name in cls.model_fields}
@@ -65,27 +65,33 @@ class Section(BaseModel):
 
     @classmethod
     def fields_in_order(cls) -> dict[str, FieldInfo]:
-        """The fields as a person reads them, by name."""
+        """Return the fields by name, in the order in which a person reads them."""
         return dict(cls.model_fields)
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
-        """What is wrong with the fields taken together, each of which is right: see `refusal`. Nothing by default."""
+        """Yield the errors of the fields taken together, when each field alone is valid: see `refusal`.
+
+        None by default.
+        """
         yield from ()
 
     def _reference_findings(self) -> Iterator[tuple[Path, str]]:
-        """Texts in which `${env:` begins a reference that nothing reads. In SQL it is for Spark to say."""
+        """Yield the texts in which `${env:` begins an invalid reference. SQL is left to Spark."""
         for name, value in self:
             if name not in _SQL_FIELDS:
                 yield from _unreadable_references(value, (key_of(name),))
 
 
 def refusal(*findings: tuple[Path, str]) -> PydanticCustomError:
-    """What a validator raises: texts, each to follow the name of the key at its path below the validated value."""
+    """Return the error that a validator raises.
+
+    findings: (path below the validated value, text to follow the key's name) each.
+    """
     return PydanticCustomError("refused", "refused", {"findings": findings})
 
 
 def _parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
-    """A validator around a parser, passing on the parser's own words."""
+    """Return a validator that calls a parser and passes on the parser's message."""
 
     def validate(value: Any) -> Any:
         try:
@@ -103,7 +109,7 @@ def _not_blank(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """The same text. Files, databases and brokers refuse control characters late, and in words of their own."""
+    """Return the same text. Refuse control characters, which files, databases and brokers refuse late and obscurely."""
     for char in _not_blank(text):
         if unicodedata.category(char) in {"Cc", "Cs"}:
             # the text itself is not shown: a URL may hold a password
@@ -165,7 +171,7 @@ def _call(value: Any) -> Any:
 
 
 def _flat_texts(value: Any) -> Any:
-    """Settings for Spark are text; Python's own True, 1 and 0.5 are written as Spark reads them."""
+    """Return the settings as text. Python's True, 1 and 0.5 become the text that Spark reads."""
     if not isinstance(value, Mapping):
         return value
     if "" in value:
@@ -192,7 +198,7 @@ def _full_keys(value: Any) -> Any:
 
 
 def _short_keys(spark: Mapping[str, str]) -> dict[str, str]:
-    """Keys without `spark.`, but for the few that would then be taken for full ones."""
+    """Return the keys without `spark.`, but keep it where the short key would itself begin with `spark.`."""
     short = {key: key.removeprefix("spark.") for key in spark}
     return {key if short[key].startswith("spark.") else short[key]: value for key, value in spark.items()}
 
@@ -212,7 +218,7 @@ def _none_or(value: Any) -> Any:
 
 
 def _duration_or_none(duration_ms: int | None) -> str:
-    """`none` in words, since a key without a value means the default."""
+    """Return the duration as text, or the word `none`, since a key without a value means the default."""
     return "none" if duration_ms is None else format_duration_ms(duration_ms)
 
 
@@ -239,7 +245,7 @@ def _arguments(value: Any) -> Any:
 
 
 def _plain(value: Any, path: Path) -> Any:
-    """The value as lists, dicts and single values, so that it is the same when it has been written and read."""
+    """Return the value as lists, dicts and scalars, so that writing and reading it does not change it."""
     if value is None or type(value) in {bool, int, str} or (type(value) is float and math.isfinite(value)):
         return value
     if len(path) > _ARGUMENT_DEPTH_MAX:
@@ -257,7 +263,7 @@ def _plain(value: Any, path: Path) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_one_line)]
-#: SQL, a schema: text of several lines, which may hold any character
+#: text of several lines, such as SQL or a schema; it may contain any character
 Lines = Annotated[str, AfterValidator(_not_blank)]
 TableName = Annotated[str, AfterValidator(_table)]
 TagName = Annotated[str, AfterValidator(_tag)]

@@ -1,4 +1,4 @@
-"""Files that a job reads, and files that it writes."""
+"""Settings of file sources and file sinks."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -23,7 +23,7 @@ _COMPRESSIONS: Mapping[str, tuple[Compression, ...]] = {
 
 
 class SchemaDriftSpec(Section):
-    """What becomes of files whose columns are not those of `schema`."""
+    """Rules for files whose columns differ from those of `schema`."""
 
     new_column: Literal["ignore", "fail"] = Field(
         default="ignore", description="ignore, or fail: a file has a column that schema does not name"
@@ -37,7 +37,7 @@ class SchemaDriftSpec(Section):
 
 
 class FileSourceSpec(SourceSpec):
-    """Files that the job reads."""
+    """A source of files."""
 
     format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
     path: Text = Field(description="a folder, a single file or a glob, local or a URL")
@@ -68,7 +68,7 @@ class FileSourceSpec(SourceSpec):
 
     @property
     def drift(self) -> Drift | None:
-        """The rules for drift, without the names of columns; None where what Spark's reader does is to be."""
+        """The rules for schema drift, without the names of columns; None for the behaviour of Spark's reader."""
         rules = self.schema_drift
         return None if rules is None else Drift(rules.new_column, rules.missing_column, rules.wrong_type)
 
@@ -91,7 +91,7 @@ class FileSourceSpec(SourceSpec):
 
 
 class FileSinkSpec(SinkSpec):
-    """A folder of files."""
+    """A sink that writes a folder of files."""
 
     format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
     path: Text = Field(description="the directory or URL to write files in")
@@ -124,12 +124,12 @@ class FileSinkSpec(SinkSpec):
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """`partition_by`, read."""
+        """The parsed `partition_by`."""
         return tuple(map(parse_partition, self.partition_by))
 
     @property
     def compression_used(self) -> Compression:
-        """The one that is asked for, or the default of the format."""
+        """The compression that is set, or the default of the format."""
         return self.compression or _COMPRESSIONS[self.format][0]
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
@@ -154,4 +154,4 @@ class FileSinkSpec(SinkSpec):
 
 
 class FileSideOutputSpec(WithSchema, FileSinkSpec):
-    """A folder of files for the rows of one tag."""
+    """A sink that writes the rows of one tag to a folder of files."""

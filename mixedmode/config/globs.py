@@ -1,8 +1,8 @@
-r"""Paths as Hadoop's globs: which of their parts are patterns, what these match, and how a path is written literally.
+r"""Hadoop's glob patterns: the parts of a path that are patterns, the names that they match, and how to escape a path.
 
 In a path that Spark reads, `*` and `?` match any characters, `[ab]` one of some, `{a,b}` one of several texts, which
-may contain slashes, and `\` takes the character after it literally. All of it is also allowed in a file's name. So a
-path is cut in two here: its literal part, which is as long as folders and files with these very names exist, and the
+may contain slashes, and `\` escapes the character after it. A file's name may contain all of these characters. So this
+module cuts a path in two: its literal part, as long as folders and files with exactly these names exist, and the
 pattern after it.
 
 Invariants (tests/config/test_globs.py):
@@ -14,34 +14,37 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: the characters by which Spark takes a path for a pattern
+#: a path with one of these characters is a pattern to Spark
 _MAGIC = frozenset("*?[]{}\\")
 
 
 @dataclass(frozen=True, slots=True)
 class InputPath:
-    """A path of input: `literal` is without patterns; `parts` are the components after it, () without a pattern."""
+    """A path of input. `literal` has no patterns; `parts` are the components after it, () if there is no pattern."""
 
     literal: str
     parts: tuple[str, ...] = ()
 
     @property
     def has_pattern(self) -> bool:
-        """Return whether it may match several paths."""
+        """Return whether the path may match several paths."""
         return bool(self.parts)
 
     def matches(self, names: tuple[str, ...]) -> bool:
-        """Return whether the first of the parts match these names below `literal`, as many as there are of both."""
+        """Return whether the parts match these names below `literal`.
+
+        The longer of the two is compared only in part.
+        """
         return all(pattern_of(part).fullmatch(name) for part, name in zip(self.parts, names, strict=False))
 
 
 def has_magic(path: str) -> bool:
-    """Return whether Spark takes the path for a pattern."""
+    """Return whether Spark treats the path as a pattern."""
     return not _MAGIC.isdisjoint(path)
 
 
 def escaped(path: str) -> str:
-    r"""Return the pattern that matches this path alone; the path itself where that does.
+    r"""Return the pattern that matches this path alone, which is the path itself if it has no special character.
 
     >>> escaped("/run[12]/in")
     '/run\\[12\\]/in'
@@ -50,7 +53,7 @@ def escaped(path: str) -> str:
 
 
 def input_path(path: str, exists: Callable[[str], bool]) -> InputPath:
-    """Cut an absolute path, or a URL, in its literal part and its pattern. `exists` is asked for whole paths.
+    """Cut an absolute path, or a URL, into its literal part and its pattern. `exists` is called with whole paths.
 
     >>> input_path("/data/run[12]/*.json", lambda path: path == "/data/run[12]")
     InputPath(literal='/data/run[12]', parts=('*.json',))
@@ -68,7 +71,10 @@ def input_path(path: str, exists: Callable[[str], bool]) -> InputPath:
 
 
 def alternatives(path: InputPath) -> list[InputPath]:
-    """Return the paths that `{a,b/c}` stands for, where its texts have slashes, so that a part is one name each."""
+    """Return the paths for the choices of `{a,b/c}` that contain slashes, so that each part is one name.
+
+    Example: the parts of `x/{a,b/c}` become (x, a) and (x, b, c).
+    """
     return [
         InputPath(path.literal, tuple(part for part in _components(text) if part))
         for text in _expanded("/".join(path.parts))
@@ -76,7 +82,7 @@ def alternatives(path: InputPath) -> list[InputPath]:
 
 
 def pattern_of(part: str) -> re.Pattern[str]:
-    """Return the regular expression of one part. A part that is no valid pattern matches every name."""
+    """Return the regular expression of one part. A part that is not a valid pattern matches every name."""
     text, depth, in_set, number = "", 0, False, 0
     while number < len(part):
         letter = part[number]

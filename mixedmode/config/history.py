@@ -1,7 +1,8 @@
-"""One source made of two: a history that is there, and what goes on from it live, with a seam between them.
+"""A source made of two: a history that exists already, and its live continuation, with a seam between them.
 
-The one idea: event time, watermark and whether it ends are those of the whole; each side only says where its records
-are. The seam is half-open: what is before it comes from the history, what is at or after it comes from the live side.
+Event time, watermark and boundedness are settings of the whole; each side only says where its records are.
+The seam is half-open: records before it come from the history, records at or after it from the live side.
+Example: with the seam at 10:00, the record of 10:00 comes from the live side.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ Offsets = Mapping[Text, Mapping[Annotated[int, Field(ge=0)], CountOrZero]]
 
 
 class SeamSpec(Section):
-    """Where the history ends and the live side begins."""
+    """The end of the history, at which the live side begins."""
 
     timestamp: Instant | None = Field(
         default=None,
@@ -79,7 +80,7 @@ class SeamSpec(Section):
 
 
 class HistoryAndLiveSpec(SourceSpec):
-    """A history and what goes on from it live, as one source."""
+    """A history and its live continuation, as one source."""
 
     history: AnyHistory = Field(description="where the records before the seam are, a source of its own kind")
     live: AnyLive = Field(description="where those from the seam on come from, a source of a kind that grows")
@@ -101,7 +102,7 @@ class HistoryAndLiveSpec(SourceSpec):
 
     @property
     def sides(self) -> Mapping[Side, SourceSpec]:
-        """The two as they are read: a seam of offsets is where the live side begins."""
+        """The two sources as they are read. A seam of offsets is where the live side begins."""
         live: SourceSpec = self.live
         if self.seam.offsets is not None:
             live = live.model_copy(update={"starting": StartingSpec(offsets=self.seam.offsets)})
@@ -109,13 +110,16 @@ class HistoryAndLiveSpec(SourceSpec):
 
     @property
     def seam_column(self) -> str | None:
-        """The column that a timestamp is compared with; None for a seam of offsets."""
+        """The column that the seam's timestamp is compared with; None for a seam of offsets."""
         return None if self.seam.timestamp is None else self.seam.column or self.event_time
 
     @model_validator(mode="before")
     @classmethod
     def _whole_is_said_once(cls, data: Any) -> Any:
-        """Before the sides are read, which would ask for more of what they must not have at all."""
+        """Refuse settings of the whole on a side.
+
+        This runs before the sides are validated, which would ask for more of the settings that a side must not have.
+        """
         findings = list(_said_of_a_side(data)) if isinstance(data, Mapping) else []
         if findings:
             raise refusal(*findings)

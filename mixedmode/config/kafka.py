@@ -1,6 +1,6 @@
-"""Kafka: topics that a job reads, and the topic that it writes.
+"""Settings of Kafka sources.
 
-Secrets stay names here: whatever of it holds `${env:NAME}` is resolved when it is handed to Spark (secrets.py).
+Secrets remain names here: text with `${env:NAME}` is resolved when it is passed to Spark (secrets.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 
-#: options of Spark's connector that settings of ours stand for; lower case
+#: {option of Spark's connector, in lower case: the setting of ours that sets it}
 _OURS_IN_SOURCES = {
     "kafka.bootstrap.servers": "bootstrap-servers",
     "subscribe": "topics",
@@ -40,7 +40,10 @@ _ENDS = {"earliest": -2, "latest": -1}  # as Spark writes them
 
 
 def _instant(value: Any) -> Any:
-    """A point in time, in UTC. Without an offset it would be another one in another time zone."""
+    """Return a point in time in UTC.
+
+    A text without an offset is refused: it would mean another time in another time zone.
+    """
     try:
         given = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         found = None if given.tzinfo is None else given.astimezone(UTC)
@@ -53,7 +56,7 @@ def _instant(value: Any) -> Any:
 
 
 def _offset(value: Any) -> Any:
-    """An offset as Spark writes it: -2 for earliest, -1 for latest."""
+    """Return an offset as Spark writes it: -2 for earliest, -1 for latest."""
     if isinstance(value, str) and value in _ENDS:
         return _ENDS[value]
     if isinstance(value, bool) or not isinstance(value, int) or value < min(_ENDS.values()):
@@ -75,7 +78,10 @@ Offsets = Mapping[Text, Mapping[Annotated[int, Field(ge=0)], Offset]]
 
 
 class StartingSpec(Section):
-    """Where a job without a checkpoint begins to read. `starting: latest` is short for `starting: {at: latest}`."""
+    """The position at which a job without a checkpoint begins to read.
+
+    `starting: latest` is short for `starting: {at: latest}`.
+    """
 
     at: Literal["earliest", "latest"] | None = Field(
         default=None, description="earliest: at the oldest record there is; latest: after the newest one"
@@ -103,7 +109,7 @@ _EARLIEST = StartingSpec(at="earliest")
 
 
 class KafkaValueSpec(Section):
-    """How the value of a record becomes columns."""
+    """The conversion of a record's value to columns."""
 
     format: Literal["json", "csv", "avro", "text", "binary"] = Field(
         description="json, csv, avro; or text or binary, which give one column named value"
@@ -144,7 +150,7 @@ class KafkaValueSpec(Section):
 
 
 class KafkaColumnsSpec(Section):
-    """Which of Kafka's own fields become columns, and under which names; one without a name is left out."""
+    """The Kafka fields that become columns, with the names of the columns. A field without a name is left out."""
 
     topic: Text | None = Field(default=None, description="a name for the topic, a string")
     partition: Text | None = Field(default=None, description="a name for the partition, an int")
@@ -157,12 +163,12 @@ class KafkaColumnsSpec(Section):
 
     @property
     def names(self) -> dict[str, str]:
-        """{field of Kafka's: name of its column}, in the order of the columns."""
+        """{Kafka field: name of its column}, in the order of the columns."""
         return {field: name for field, name in self if name is not None}
 
 
 class KafkaSourceSpec(SourceSpec):
-    """Topics that the job reads."""
+    """A source of Kafka topics."""
 
     format: Literal["kafka"] = Field(description="kafka")
     bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")

@@ -1,4 +1,4 @@
-"""Kafka as a sink, and the options of Kafka's client that sources and sinks set themselves."""
+"""Settings of Kafka sinks, and the options of Kafka's client that sources and sinks set themselves."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -13,7 +13,7 @@ _OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topi
 
 
 class KafkaSinkSpec(SinkSpec):
-    """A topic that the job writes: one record per row, at least once."""
+    """A sink that writes one record per row to a topic, at least once."""
 
     format: Literal["kafka"] = Field(description="kafka")
     bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")
@@ -32,11 +32,11 @@ class KafkaSinkSpec(SinkSpec):
 
 
 class KafkaSideOutputSpec(WithSchema, KafkaSinkSpec):
-    """A topic for the rows of one tag."""
+    """A sink that writes the rows of one tag to a topic."""
 
 
 def option_findings(options: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """What is wrong with options: those that stand for settings of ours.  ours: {option, in lower case: setting}."""
+    """Yield an error for each option that one of our settings sets. ours: {option, in lower case: setting}."""
     for option in options:
         setting = ours.get(option.lower())
         if setting is not None:

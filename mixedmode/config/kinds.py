@@ -1,6 +1,6 @@
-"""Which kind of connector a section is of, among those that may stand there: told by its keys, before it is read.
+"""The kind of connector of a section, from its keys, before the section is validated.
 
-The one idea: a kind has a field `format` whose values are its own, or it is told by keys that no other kind has.
+A kind has a field `format` whose values no other kind has, or it has keys that no other kind has.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,19 +10,19 @@ from mixedmode.config.fields import Section
 
 Kinds = Mapping[str, type[Section]]
 
-#: the kind that is told by one of these keys, and not by a format
+#: the kind that is identified by one of _ITS_KEYS, and not by a format
 HISTORY_AND_LIVE = "history-and-live"
 _ITS_KEYS = {"history", "live"}
 
 
 def formats_of(kind: type[Section]) -> tuple[str, ...]:
-    """The values of `format` that tell a kind; () if another key tells it."""
+    """Return the values of `format` that identify a kind; () if the kind has no format."""
     field = kind.model_fields.get("format")
     return () if field is None else get_args(field.annotation)
 
 
 def kind_among(kinds: Kinds) -> Callable[[Any], str | None]:
-    """A discriminator of pydantic's for a union of these kinds."""
+    """Return a pydantic discriminator for a union of these kinds."""
 
     def kind_of(section: Any) -> str | None:
         """The kind that is meant; an unknown format stands for itself, for the message; None without one."""

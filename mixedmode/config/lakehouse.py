@@ -1,6 +1,6 @@
-"""Tables of Delta Lake and Apache Iceberg that a job reads, and that it writes.
+"""Settings of sources and sinks of Delta Lake and Apache Iceberg tables.
 
-The one idea: a table is named by the folder that it lies in (`path`) or by its name in a catalog (`table`), never both.
+A table is named by its folder (`path`) or by its name in a catalog (`table`), never by both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ from mixedmode.config.sources import SourceSpec
 TableFormat = Literal["delta", "iceberg"]
 
 _NAMES = {"delta": "Delta", "iceberg": "Iceberg"}
-#: settings that only one of the formats has, of a source and of where it starts
+#: {setting of a source, or of its start: the only format that has it}
 _OF_ONE_FORMAT = {"max_bytes_per_epoch": "delta", "max_records_per_epoch": "iceberg"}
 _STARTS_OF_ONE_FORMAT = {"version": "delta", "snapshot": "iceberg"}
-#: options of the formats' readers that say what the settings of the source say
+#: {option of the formats' readers, in lower case: the setting of the source that sets it}
 _SET_ELSEWHERE = {
     "maxfilespertrigger": "max-files-per-epoch",
     "maxbytespertrigger": "max-bytes-per-epoch",
@@ -33,7 +33,7 @@ _SET_ELSEWHERE = {
 
 
 class TableStartSpec(Section):
-    """From where on a table is read; without it, all of it."""
+    """The position from which a table is read; without it, the whole table."""
 
     version: CountOrZero | None = Field(
         default=None, description="of Delta: only what this version of the table and later ones added"
@@ -55,7 +55,7 @@ class TableStartSpec(Section):
 
 
 class TableSourceSpec(SourceSpec):
-    """A table that the job reads: what is in it, and what is added to it."""
+    """A source of a table: its rows, and the rows that are added to it."""
 
     format: TableFormat = Field(description="delta or iceberg")
     path: Text | None = Field(default=None, description="the table's folder, local or a URL; or name it in table")
@@ -110,7 +110,7 @@ class TableSourceSpec(SourceSpec):
 
 
 class TableSinkSpec(SinkSpec):
-    """A table that the job writes."""
+    """A sink that writes a table."""
 
     format: TableFormat = Field(description="delta or iceberg")
     path: Text | None = Field(default=None, description="the table's folder, local or a URL; or name it in table")
@@ -139,7 +139,7 @@ class TableSinkSpec(SinkSpec):
 
 
 class TableSideOutputSpec(WithSchema, TableSinkSpec):
-    """A table for the rows of one tag."""
+    """A sink that writes the rows of one tag to a table."""
 
 
 def _place_findings(path: str | None, table: str | None) -> Iterator[tuple[Path, str]]:

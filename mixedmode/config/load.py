@@ -1,6 +1,7 @@
-"""Job files and mappings to a JobSpec; the only place that opens a job file, and that knows the folder of its paths.
+"""Conversion of job files and mappings to a JobSpec.
 
-Everything that is wrong is reported at once, one line each in the order of the file:
+Only this module opens a job file and knows the folder against which its paths are resolved.
+All errors are reported at once, one line each in the order of the file:
 `job.yaml:12: execution.runtime-mod is not a known key. Did you mean runtime-mode? Known keys here: ...`
 """
 
@@ -25,7 +26,7 @@ from mixedmode.errors import InvalidJobError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
-#: fields of sources and sinks that are paths
+#: fields of sources and sinks that hold paths
 _PATHS = {"path", "folder", "folder_", "schema_file"}
 
 AnySection = TypeVar("AnySection", bound=Section)
@@ -34,22 +35,25 @@ AnyJob = TypeVar("AnyJob", bound=JobSettings)
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job together with the places its settings come from, for whatever finds a fault later (Spark, with SQL)."""
+    """A job with the places of its settings, for errors that are found later, such as Spark's about SQL."""
 
     spec: JobSpec
     document: Document
 
     def where(self, *path: str | int) -> str:
-        """`job.yaml:17: steps[0].sql`: the start of a message about the setting at `path`, or the section around it."""
+        """Return the start of a message about the setting at `path`: `job.yaml:17: steps[0].sql`.
+
+        The line is that of the section around the setting if the file does not have the setting.
+        """
         mark = self.document.mark(path)
         return f"{mark}: {path_text(path)}" if mark.place else path_text(path)
 
 
 def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> LoadedJob:
-    """The job in a file, with `key=value` overrides (the command line's --set) put over it.
+    """Return the job in a file, with `key=value` overrides (the command line's --set) that replace what the file says.
 
-    Relative paths, those in overrides too, are taken from the file's folder. Raises InvalidJobError with everything
-    that is wrong.
+    Relative paths are resolved against the file's folder, those in overrides too. Raises InvalidJobError with all
+    errors.
     """
     place = os.fspath(path)
     document = read_document(_read_text(place), place, overrides)
@@ -57,12 +61,15 @@ def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Loa
 
 
 def load_job_spec(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> JobSpec:
-    """As load_job, without the places."""
+    """Return the job as load_job does, without the places."""
     return load_job(path, overrides).spec
 
 
 def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
-    """The job in a mapping with the keys of a job file, nested or dotted; relative paths from the current directory."""
+    """Return the job in a mapping with the keys of a job file, nested or dotted.
+
+    Relative paths are resolved against the current directory. Raises InvalidJobError with all errors.
+    """
     try:
         text = yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True)
     except yaml.YAMLError as error:
@@ -76,7 +83,10 @@ def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
 
 
 def checked_section(model: type[AnySection], values: Mapping[str, Any], *, place: str, name: Name) -> AnySection:
-    """One section from values, for the Python API: `place` is the call, and `name` spells a path as its argument."""
+    """Return one validated section, for the Python API.
+
+    place: the call, for messages. name: spells a path as the call's argument. Raises InvalidJobError with all errors.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -85,14 +95,17 @@ def checked_section(model: type[AnySection], values: Mapping[str, Any], *, place
 
 
 def check_places(job: JobSpec, *, place: str, name: Name) -> None:
-    """Raise InvalidJobError if the job reads where it writes, or writes twice to one place; as checked_section."""
+    """Raise InvalidJobError if the job reads where it writes, or writes twice to one place.
+
+    place and name are as for checked_section.
+    """
     problems = [Problem(Mark(place), name(path) + text) for path, text in overlap_findings(job)]
     if problems:
         raise _invalid(problems)
 
 
 def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
-    """The same job, or settings of one, with every relative path taken from `folder`."""
+    """Return the same job, or job settings, with every relative path resolved against `folder`."""
     checkpointing = resolve_field(job.execution.checkpointing, "dir", folder)
     update: dict[str, Any] = {
         "execution": job.execution.model_copy(update={"checkpointing": checkpointing}),
@@ -105,7 +118,7 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
 
 
 def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
-    """The same step with the paths of its own outputs, and of its code, taken from `folder`."""
+    """Return the same step with the paths of its outputs and of its code resolved against `folder`."""
     if isinstance(step, KeyedAggregateStep) and step.late is not None:
         return step.model_copy(update={"late": with_paths(step.late, folder)})
     if isinstance(step, MapStep):
@@ -122,7 +135,7 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
 
 
 def with_paths(section: AnySection, folder: FilePath) -> AnySection:
-    """The same source or sink, and those in it, with every relative path taken from `folder`."""
+    """Return the same source or sink, with every relative path in it resolved against `folder`."""
     update: dict[str, Any] = {}
     for name, value in section:
         if isinstance(value, Section):
@@ -133,13 +146,13 @@ def with_paths(section: AnySection, folder: FilePath) -> AnySection:
 
 
 def resolve_field(section: AnySection, field_name: str, folder: FilePath) -> AnySection:
-    """The same section with the path in one of its fields, if there is one, taken from `folder`."""
+    """Return the same section with the path in one of its fields, if it is set, resolved against `folder`."""
     path: str | None = getattr(section, field_name)
     return section if path is None else section.model_copy(update={field_name: resolve_path(path, folder)})
 
 
 def resolve_path(path: str, folder: FilePath) -> str:
-    """`path` from `folder`, absolute; another URL than file:, or an absolute path, stays as it is."""
+    """Return `path` resolved against `folder`. URLs other than file: and absolute paths are unchanged."""
     if path.startswith("file:/"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if _URL.match(path) or FilePath(path).is_absolute():
@@ -148,7 +161,7 @@ def resolve_path(path: str, folder: FilePath) -> str:
 
 
 def _validated(document: Document, folder: FilePath) -> JobSpec:
-    """The job in a document, its paths taken from `folder`."""
+    """Return the job in a document, with its paths resolved against `folder`."""
     problems = list(document.problems)
     spec: JobSpec | None = None
 
@@ -167,7 +180,7 @@ def _validated(document: Document, folder: FilePath) -> JobSpec:
 
 
 def _invalid(problems: Sequence[Problem]) -> InvalidJobError:
-    """One error for all problems: those with a line first, in the order of the file."""
+    """Return one error for all problems. Those with a line come first, in the order of the file."""
     in_order = sorted(problems, key=lambda problem: (problem.mark.line == 0, problem.mark.line))
     return InvalidJobError("\n".join(str(problem) for problem in in_order))
 

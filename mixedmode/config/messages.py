@@ -1,6 +1,6 @@
-"""What pydantic refuses, in words that say what to do next.
+"""Conversion of pydantic's errors to messages that say what to do next.
 
-A message names its key as `name(path)` spells it (the dotted path in a job file, the argument in Python), and shows a
+A message names its key as `name(path)` spells it: the dotted path in a job file, the argument in Python. It shows a
 value as `written(path, value)` does, so that `no` in a file is not shown as False.
 """
 
@@ -22,7 +22,7 @@ from mixedmode.config.steps import STEP_KINDS
 Name = Callable[[Path], str]
 Written = Callable[[Path, Any], str]
 
-#: pydantic's error type: what it wanted
+#: {pydantic's error type: the expected kind of value}
 _WANTED = {
     "string_type": "text",
     "bool_type": "true or false",
@@ -34,15 +34,15 @@ _WANTED = {
     "model_type": "a section of keys",
     "dataclass_type": "text, such as count(*)",
 }
-#: pydantic's error type: its words, and the name of the limit in the error's context
+#: {pydantic's error type: (its words, the name of the limit in the error's context)}
 _LIMITS = {
     "greater_than": ("more than", "gt"),
     "greater_than_equal": ("at least", "ge"),
     "less_than_equal": ("at most", "le"),
 }
-#: types that hold several of what a message is about: how a path goes on below them
+#: {type of a collection: how a path continues below it}
 _MANY: dict[Any, str] = {Mapping: ".<name>", tuple: "[]"}
-#: their keys are meant where nothing nearer to the top has such a key
+#: keys at these places are suggested only if no place nearer to the top has such a key
 _FURTHER_IN = re.compile(r"steps\[\]\..*\.|sources\.<name>\.(?:history|live)\.")
 _NO_KIND = {"union_tag_not_found", "union_tag_invalid"}
 _KINDS = "sql, or map, or key-by and aggregate, or key-by and process"
@@ -55,7 +55,7 @@ def findings(
     name: Name = path_text,
     written: Written = lambda _path, value: str(value),
 ) -> Iterator[tuple[Path, str]]:
-    """(path, message) of each thing that is wrong with a `model`, without what only follows from another fault."""
+    """Yield (path, message) of each error of a `model`, without errors that only follow from another error."""
     details = error.errors(include_url=False)
     meant = {
         (*loc[:-1], nearest(str(loc[-1]), _keys(_section_at(model, loc[:-1]))))
@@ -113,7 +113,7 @@ def _no_format(detail: ErrorDetails, kinds: Mapping[str, type[Section]]) -> str:
 
 
 def _connectors_at(model: type[Section], loc: Path) -> Mapping[str, type[Section]] | None:
-    """The kinds of source or sink of which one has to stand at `loc`, if they have."""
+    """Return the kinds of source or sink that are allowed at `loc`; None if `loc` is not for a source or sink."""
     *around, last = loc
     for end in (around, around[:-1]):
         key = last if end is around else around[-1] if around else None
@@ -141,7 +141,7 @@ def _unknown_key(loc: Path, model: type[Section]) -> str:
 
 
 def _elsewhere(key: str, *, exactly: bool = False) -> str:
-    """Where in a job a key like this one, or exactly this one, belongs."""
+    """Return a hint where in a job a key like this one belongs; with `exactly`, exactly this key."""
     places: dict[str, list[str]] = {}
     for known, place in _places(JobSpec, ""):
         places.setdefault(known, []).append(place)
@@ -162,7 +162,7 @@ def _wrong_type(wanted: str, value: Any, written: str) -> str:
 def _kind(value: Any) -> str:
     kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (type(None), "nothing"),
-        (bool, "true or false"),  # before int, which it is one of
+        (bool, "true or false"),  # before int, since bool is a subclass of it
         (int, "a whole number"),
         (float, "a number with a fraction"),
         (str, "text"),
@@ -173,17 +173,23 @@ def _kind(value: Any) -> str:
 
 
 def _path(loc: Path, model: type[Section]) -> Path:
-    """Pydantic's location without its own additions: kinds of steps and connectors, and `[key]` for a key of a map."""
+    """Return pydantic's location without its additions.
+
+    The additions are kinds of steps and connectors, and `[key]` for a key of a map.
+    """
     return _walked(model, tuple(part for part in loc if part != "[key]"))[1]
 
 
 def _section_at(model: type[Section], loc: Path) -> type[Section]:
-    """The section that pydantic means by `loc`, which names the kind of a step or connector before what is in it."""
+    """Return the section at pydantic's location `loc`, which names the kind of a step or connector before its keys."""
     return _walked(model, loc)[0]
 
 
 def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
-    """The section at a location of pydantic's, or the nearest around it, and the location as a path of the document."""
+    """Return (section, path) at pydantic's location.
+
+    section is the section there, or the nearest one around it. path is the location as a path of the document.
+    """
     parts, path = list(loc), list[str | int]()
     while parts:
         key = parts.pop(0)
@@ -203,7 +209,7 @@ def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
 
 
 def _kinds_among(sections: list[type[Section]]) -> Mapping[str, type[Section]] | None:
-    """{kind: section}, if these are the kinds of one thing."""
+    """Return {kind: section}, if these sections are exactly the kinds of one set; else None."""
     every: tuple[Mapping[str, type[Section]], ...] = (STEP_KINDS, *CONNECTOR_KINDS)
     return next((kinds for kinds in every if set(kinds.values()) == set(sections)), None)
 

@@ -1,10 +1,11 @@
-"""Which of the three ways a job runs, from what its spec asks for (semantics.md, section 1).
+"""The execution mode of a job, derived from its spec (docs/modes.md).
 
-A mode is a policy: how wide an epoch is in backlog, and how wide it is after. Streaming with no commits in backlog is
-mixed mode, and mixed with commits in backlog behaves exactly as streaming, so the interval decides between the two.
+A mode is a policy for the length of an epoch: one length in backlog, and one after it. Streaming with no commits in
+backlog is mixed mode, and mixed with commits in backlog behaves exactly as streaming. So the interval in backlog
+decides between the two: 0 is mixed, 10s is streaming.
 
 Invariants (tests/config/test_modes.py):
-  I1  resolve_mode answers for every valid spec
+  I1  resolve_mode returns a policy for every valid spec
   I2  the mode is mixed exactly when the job is not batch and backlog_interval_ms is 0
 """
 
@@ -17,7 +18,7 @@ from mixedmode.config.spec import JobSpec
 
 @dataclass(frozen=True, slots=True)
 class ModePolicy:
-    """How a job runs. An interval of 0 means that there are no commits by time in that part of the job."""
+    """The mode and intervals of a job. An interval of 0 means that this part of the job has no commits by time."""
 
     mode: Literal["batch", "streaming", "mixed"]
     backlog_interval_ms: int
@@ -25,10 +26,10 @@ class ModePolicy:
 
 
 def resolve_mode(spec: JobSpec) -> ModePolicy:
-    """The policy of a job.
+    """Return the policy of a job.
 
     batch: one epoch, no commits by time. mixed: the backlog is one epoch, then one epoch per checkpointing interval.
-    streaming: backlog epochs of interval-during-backlog, which is the checkpointing interval unless it is given.
+    streaming: backlog epochs of interval-during-backlog, which is by default the checkpointing interval.
     """
     chosen = spec.chosen_mode
     if chosen is RuntimeMode.BATCH:

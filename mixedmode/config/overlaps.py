@@ -1,9 +1,9 @@
-"""Places that a job reads and places that it writes: no two of them may be one, or lie in one another.
+"""Check that no place the job writes overlaps another place that the job reads or writes.
 
-A job that writes where it reads would read its own output, in every epoch again. Outputs that share a folder could not
-be told apart, and a savepoint or a checkpoint folder in an output would be taken for its files. Places are compared as
-they are: `.`, `..`, symbolic links and globs resolved, `file:` URLs as paths, `s3://` and `s3a://` as one. Sources may
-overlap each other, since reading twice does no harm.
+A job that writes where it reads would read its own output again in every epoch. A reader could not tell the rows of
+outputs in one folder apart. Files of a savepoint or checkpoint folder in an output would be read as output files.
+Places are compared after resolving `.`, `..`, symbolic links and globs. `file:` URLs are paths, and `s3://` is the same
+as `s3a://`. Sources may overlap each other, since reading twice does no harm.
 
 Invariants (tests/config/test_overlaps.py):
   I1  of two places, one of which the job writes, neither is in the other; the refusal names both
@@ -40,10 +40,10 @@ _DEFAULT_CATALOG = ("spark_catalog", "default")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One place: files below `paths`, or something with a `name`; places with equal names are one.
+    """A place: files below `paths`, or something with a name. Places with an equal name are one place.
 
-    `owner` is the path of its setting in the job, `found` what is written there. `shared` tells apart what may lie in
-    one file (tables of a SQLite database).
+    `owner` is the path of its setting in the job, `found` the value of the setting. `shared` distinguishes what may lie
+    in one file (tables of a SQLite database).
     """
 
     role: Role
@@ -55,19 +55,19 @@ class _Place:
 
 
 def overlap_findings(spec: JobSpec) -> Iterator[tuple[Path, str]]:
-    """Yield what is wrong with the places of a job whose paths are absolute: (path in the job, text)."""
+    """Yield (path in the job, error) of each overlap in a job whose paths are absolute."""
     for one, other in combinations(_places(spec), 2):
         if _overlap(one, other):
             yield other.owner, _refusal(one, other)
 
 
 def check_savepoint_place(spec: JobSpec, place: str) -> None:
-    """Raise InvalidJobError if a savepoint would lie in, around or at another place of the job."""
+    """Raise InvalidJobError if a savepoint would overlap another place of the job."""
     _check_savepoint(place, _places(spec))
 
 
 def check_savepoint_folder(checkpoints: str, place: str) -> None:
-    """Raise InvalidJobError if a savepoint would overlap the checkpoint folder that it is taken of."""
+    """Raise InvalidJobError if a savepoint would overlap the checkpoint folder from which it is created."""
     _check_savepoint(place, [_checkpoints(checkpoints)])
 
 
@@ -94,7 +94,7 @@ def _refusal(one: _Place, other: _Place) -> str:
 
 
 def _places(spec: JobSpec) -> list[_Place]:
-    """Return all places of a job: first those that it reads."""
+    """Return all places of a job, first those that it reads."""
     found = [place for name, source in spec.sources.items() for place in _of_source(("sources", name), source)]
     if spec.execution.checkpointing.dir is not None:
         found.append(_checkpoints(spec.execution.checkpointing.dir))
@@ -152,19 +152,23 @@ def _overlap(one: _Place, other: _Place) -> bool:
 
 
 def _same_name(left: str, right: str) -> bool:
-    """Return whether two names are of one thing; a topic may be written as a pattern, after a `~`."""
+    """Return whether two names are of one thing. A topic may be a pattern, which is written after a `~`."""
     cluster, _, pattern = left.partition(" ~")
     if not pattern:
         return left == right
     there, _, topic = right.partition(" ")
     try:
         return cluster == there and re.fullmatch(pattern, topic) is not None
-    except re.error:  # one of Java's that Python does not have
+    except re.error:  # a pattern of Java's syntax that Python does not have
         return False
 
 
 def _in_one_another(one: InputPath, other: InputPath) -> bool:
-    """Return whether one is the other, or in it. Of two places, at most the first one has a pattern."""
+    """Return whether the places are equal, or one is in the other. At most the first of them has a pattern.
+
+    Example: the pattern /data/*/x (literal /data) overlaps /data/out, below which it can match /data/out/x.
+    The pattern /data/*.json does not overlap /data/out.
+    """
     here, there = _parts(one.literal), _parts(other.literal)
     if here[: len(there)] == there:
         return True
@@ -179,12 +183,12 @@ def _parts(literal: str) -> tuple[str, ...]:
 
 
 def _resolved(place: str) -> tuple[InputPath, ...]:
-    """Return where a folder, file or URL is, without a pattern."""
+    """Return the real path of a folder, file or URL without a pattern."""
     return (InputPath(_real(place)),)
 
 
 def _matched(place: str) -> tuple[InputPath, ...]:
-    """Return where a folder, file or pattern is, and the folders elsewhere to which links lead that it matches."""
+    """Return the real path of a folder, file or pattern, and the targets of the symbolic links that it matches."""
     path = input_path(_local(place), os.path.exists)
     whole = InputPath(_real(path.literal), path.parts)
     if not path.has_pattern or "://" in path.literal:
@@ -194,7 +198,7 @@ def _matched(place: str) -> tuple[InputPath, ...]:
 
 
 def _links(folder: FilePath, parts: Sequence[str]) -> Iterator[FilePath]:
-    """Yield the symbolic links that a pattern matches, as far as there are any."""
+    """Yield the symbolic links that a pattern matches, at any of its levels."""
     if not parts or not folder.is_dir():
         return
     pattern = InputPath("", (parts[0],))
@@ -210,7 +214,7 @@ def _local(place: str) -> str:
 
 
 def _real(place: str) -> str:
-    """Return the one name of a place."""
+    """Return the canonical name of a place."""
     place = _local(place)
     if "://" not in place:
         return os.path.realpath(place)

@@ -1,8 +1,8 @@
-"""What an output is partitioned by: a column, or the year, month, day or hour of one.
+"""The partitions of an output: a column, or the year, month, day or hour of a column.
 
 country        a folder per value             country=DE
 day(at)        a folder per day, in UTC       at_day=2024-05-01
-`day(at)`      the column that is called so
+`day(at)`      the column with this name
 """
 
 import re
@@ -18,24 +18,27 @@ _CALL = re.compile(r"(year|month|day|hour)\(\s*(.+?)\s*\)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One level of folders. `every`: the part of time that the column is cut down to; None: its values as they are."""
+    """A level of folders. `every`: the part of time to which the column is truncated; None: the values unchanged."""
 
     column: str
     every: Every | None = None
 
     @property
     def name(self) -> str:
-        """What readers see as a column."""
+        """The name of the column that readers see."""
         return self.column if self.every is None else f"{self.column}_{self.every}"
 
     def __str__(self) -> str:
-        """As it is written in a job file."""
+        """Return the partition as written in a job file."""
         column = f"`{self.column.replace('`', '``')}`" if _is_quoted(self.column) else self.column
         return column if self.every is None else f"{self.every}({column})"
 
 
 def parse_partition(text: str) -> Partition:
-    """`country`, `day(at)`; a column of an awkward name is written between backticks. Raises InvalidJobError."""
+    """Return the partition written as `country` or `day(at)`. Raises InvalidJobError.
+
+    The name of a column with brackets goes between backticks.
+    """
     call = _CALL.fullmatch(text.strip())
     if call is None:
         return Partition(_column(text.strip(), text))

@@ -1,14 +1,15 @@
-"""YAML text to a Document: every spelling of a key becomes one path.
+"""Conversion of YAML text to a Document, in which every spelling of a key is one path.
 
 Keys may be nested or dotted, in any mixture: `execution.checkpointing.interval: 1s` is three nested keys, and adds to
-an `execution:` section given elsewhere. Two kinds of map do not expand dots: names that the user makes up (sources,
-outputs of an aggregate), where a dot stays in the name for the spec to refuse, and keys that belong to Spark or a
-connector (`spark`, `options` of a source or sink), which stay flat and whole, since Spark has both `spark.speculation`
-and `spark.speculation.interval`. The `args` of a function, a source or a sink are the user's own, at every depth,
-and so are `offsets`, which name topics.
+an `execution:` section elsewhere in the file. In some maps, dots do not separate keys:
 
-Values are what YAML says they are; those of the flat maps keep the text that was written. A key without a value
-counts as not given.
+* In names chosen by the user (sources, outputs of an aggregate), a dot stays in the name, and the spec refuses it.
+* Keys of Spark or a connector (`spark`, `options` of a source or sink) stay flat and whole, since Spark has both
+  `spark.speculation` and `spark.speculation.interval`.
+* The `args` of a function, a source or a sink are the user's, at every depth; so are `offsets`, which name topics.
+
+Values have the types of YAML; values of the flat maps keep the text as written. A key without a value counts as not
+set.
 
 Invariants (tests/config/test_reader.py):
   I1  a document means the same whichever of its keys are dotted
@@ -25,7 +26,7 @@ import yaml
 from mixedmode.config.document import Document, Mark, Path, Problem, path_text
 from mixedmode.errors import InvalidJobError
 
-#: two spellings of one setting: a --set of the one replaces the other too
+#: two spellings of one setting: --set with one spelling also replaces the other
 SAME_SETTING: dict[Path, Path] = {
     ("execution", "interval-during-backlog"): ("execution", "checkpointing", "interval-during-backlog"),
     ("execution", "checkpointing", "interval-during-backlog"): ("execution", "interval-during-backlog"),
@@ -39,10 +40,11 @@ _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}  #
 
 
 def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Document:
-    """The document in `text`, with `key=value` overrides put over it; an override wins, and the last of several wins.
+    """Return the document in `text`, with `key=value` overrides applied.
 
-    Raises InvalidJobError when `text` is not YAML, or not a section of keys. Everything else that is wrong is in
-    `problems`, so that a caller can report it together with what it finds itself.
+    An override wins over the text, and the last of several overrides wins.
+    Raises InvalidJobError when `text` is not YAML, or not a section of keys. All other errors are in `problems`, so
+    that a caller can report them together with the errors that it finds itself.
     """
     root = _compose(text, place)
     tree = _Tree(place)
@@ -54,13 +56,13 @@ def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Docum
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML within limits: nested at most _DEPTH_MAX deep, at most _VALUES_MAX values once aliases are written out."""
+    """A YAML loader with limits: nesting of at most _DEPTH_MAX, at most _VALUES_MAX values with aliases written out."""
 
     def __init__(self, text: str, place: str) -> None:
         super().__init__(text)
         self._place = place
         self._depth = 0
-        self._values = 0  # so far, with those of each alias
+        self._values = 0  # so far, aliases written out
         self._values_of: dict[int, int] = {}  # {id of a node that is complete: values in it}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -94,7 +96,7 @@ def _composed(text: str, place: str) -> yaml.Node | None:
 
 
 class _Keys(Enum):
-    """How the keys of one map are read."""
+    """The rules by which the keys of a map are parsed."""
 
     EXPANDED = "a dot separates two keys"
     NAMES = "names made up by the user; the values are sections, so a dotted key may pass through"
@@ -117,18 +119,18 @@ def _keys_at(path: Path) -> _Keys:
 
 @dataclass(slots=True)
 class _Tree:
-    """A document while it is being read."""
+    """A document while it is parsed."""
 
     place: str
     values: dict[str, Any] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    #: aliased nodes that are being read; one that contains itself has no end
+    #: ids of the nodes that are being read, to detect an alias that contains itself
     open_nodes: set[int] = field(default_factory=set)
     constructor: yaml.constructor.SafeConstructor = field(default_factory=yaml.constructor.SafeConstructor)
 
     def add_mapping(self, node: yaml.MappingNode, at: Path, into: dict[str, Any], prefix: str = "") -> None:
-        """Put the pairs of `node` into the section `into` at path `at`; `prefix` continues a key of a flat map."""
+        """Add the pairs of `node` to the section `into` at path `at`. `prefix` is the start of a key of a flat map."""
         if id(node) in self.open_nodes:
             self._refuse(self._mark(node), f"{path_text(at)} contains itself. Remove the alias.")
             return
@@ -146,7 +148,7 @@ class _Tree:
         self.open_nodes.remove(id(node))
 
     def override(self, override: str) -> None:
-        """Put one `key=value` over what the file says."""
+        """Apply one `key=value` over what the file says."""
         key, equals, text = override.partition("=")
         key = key.strip()
         mark = Mark(f"--set {key}", text=text)
@@ -168,7 +170,7 @@ class _Tree:
             into = held
         value = self._value(_scalar_node(text.strip()), parts)
         if value is None and parts[-1] in into:
-            del into[parts[-1]]  # not given any more, also where its section, of another format now, has no such key
+            del into[parts[-1]]  # no longer set; this also removes a key that the section's new format does not have
         else:
             into[parts[-1]] = value
         self.marks[path_text(parts)] = mark
@@ -204,7 +206,7 @@ class _Tree:
             self._refuse_twice(path, mark, self.marks[path_text(path)])
 
     def _section(self, at: Path, key: str, mark: Mark, into: dict[str, Any]) -> dict[str, Any] | None:
-        """The section `key` of `into`, begun if there is none yet; None if something else stands there."""
+        """Return the section `key` of `into`, created if missing; None if the key has another value."""
         held = into.get(key)
         if held is None:
             held = into[key] = {}
@@ -215,7 +217,10 @@ class _Tree:
         return None
 
     def _parts(self, key: str, mark: Mark, at: Path) -> tuple[str, ...]:
-        """The keys that a dotted key stands for, below `at`; empty (and a problem noted) when it is not a valid key."""
+        """Return the keys that a dotted key stands for, below `at`.
+
+        The result for an invalid key is (), and a problem is added.
+        """
         parts: tuple[str, ...] = ()
         rest: str | None = key
         while rest is not None:
@@ -242,7 +247,7 @@ class _Tree:
         if node.tag in _TYPED_TAGS:
             try:
                 value = self.constructor.construct_object(node)
-            except ValueError:  # the pattern of YAML 1.1 lets through what is no number, such as 0x_
+            except ValueError:  # YAML 1.1's pattern accepts texts that are not numbers, such as 0x_
                 return node.value
             if is_flat and value is not None:
                 return str(value).lower() if isinstance(value, bool) else node.value
@@ -300,11 +305,11 @@ def _not_yaml(mark: Mark, detail: str) -> str:
 
 
 def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
+    return 0 if node.start_mark is None else int(node.start_mark.line) + 1
 
 
 def _scalar_node(text: str) -> yaml.Node:
-    """What YAML makes of one value on the command line. Text that is no single value in YAML stands as it is."""
+    """Return the YAML node of one value on the command line. Text that is not a scalar in YAML is used unchanged."""
     if text[:1] in {"'", '"'}:
         try:
             node = _composed(text, "")

@@ -1,7 +1,7 @@
-"""Options of Spark's file readers: the names that Spark knows, and the values that decide which records are read.
+"""Options of Spark's file readers: their names, and the values that decide which records are read.
 
-Spark passes over an option that it does not know, and reads an unknown `mode` as PERMISSIVE, which turns records that
-do not parse into NULLs. So a typing error in an option would change data without a message. Here it is refused.
+Spark ignores an unknown option, and treats an unknown `mode` as PERMISSIVE, which turns records that do not parse into
+NULLs. So a typing error in an option would change data without a message. This module refuses such options.
 
 Invariants (tests/config/test_reader_options.py, tests/sources/test_reader_options.py):
   I1  every option that Spark's readers of CSV, JSON and Parquet list is known, or refused with a reason
@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from mixedmode.config.document import Path
 from mixedmode.config.spelling import did_you_mean
 
-#: of every reader of files: which files there are, and how dates of other calendars are read
+#: options of every file reader: the choice of files, and the treatment of dates of other calendars
 _OF_ALL = (
     *("basePath", "ignoreCorruptFiles", "ignoreInvalidPartitionPaths", "ignoreMissingFiles", "modifiedAfter"),
     *("modifiedBefore", "pathGlobFilter", "recursiveFileLookup", "timeZone"),
 )
-#: of the streaming reader of files
+#: options of the streaming file reader
 _OF_STREAMS = (
     *("cleanSource", "discardCachedInputRatio", "fileNameOnly", "latestFirst", "maxBytesPerTrigger", "maxCachedFiles"),
     *("maxFileAge", "maxFilesPerTrigger", "sourceArchiveDir"),
@@ -46,7 +46,7 @@ _OF_FORMAT: Mapping[str, tuple[str, ...]] = {
         *("primitivesAsString", "sortKeys", "useUnsafeRow", "writeNonAsciiCharacterAsCodePoint"),
     ),
 }
-#: options of Spark's that are refused as unknown: what they do cannot be combined with `path` and `schema` of a source
+#: options of Spark that are refused as unknown: they conflict with `path` and `schema` of a source
 REFUSED = ("archivePathFilter", "ignoredPathSegmentRegex", "parquet.compression", "singleVariantColumn")
 #: settings of Hadoop, of its file systems and of Parquet's library, which Spark takes from the options of a reader
 _OF_HADOOP = ("dfs.", "fs.", "hadoop.", "io.", "parquet.")
@@ -59,14 +59,14 @@ _FLAGS = {
     *("prefersdecimal", "dropfieldifallnull", "infertimestamp", "enabledatetimeparsingfallback"),
 }
 _MODES = ("FAILFAST", "PERMISSIVE")
-#: flags with which records are not read, and nothing tells of it: {option: (what happens, what to do instead)}
+#: {flag that drops records without a message: (what happens, what to do instead)}
 _LOSSY: Mapping[str, tuple[str, str]] = {
     "ignorecorruptfiles": ("the rest of a damaged file is not read", "Repair or remove the file"),
     "ignoremissingfiles": ("a file that is gone is not read", "Put the file back"),
     "ignoreinvalidpartitionpaths": ("folders with other names are not read", "Correct the names of the folders"),
     "filenameonly": ("of two files with one name in two folders, one is not read", "Give the files different names"),
 }
-#: settings of a Spark session that do the same to every source; a session has them set to false by default
+#: {setting of a Spark session with the same effect on every source: the flag}; false by default
 LOSSY_SETTINGS: Mapping[str, str] = {
     "spark.files.ignoreCorruptFiles": "ignorecorruptfiles",
     "spark.files.ignoreMissingFiles": "ignoremissingfiles",
@@ -74,17 +74,17 @@ LOSSY_SETTINGS: Mapping[str, str] = {
     "spark.sql.files.ignoreInvalidPartitionPaths": "ignoreinvalidpartitionpaths",
     "spark.sql.files.ignoreMissingFiles": "ignoremissingfiles",
 }
-#: which the job file may set to true nevertheless: the way to go on when input files are gone for good
+#: the only one that the job file may set to true: the way to continue after input files are lost for good
 ALLOWED_IN_JOB = "spark.sql.files.ignoreMissingFiles"
 
 
 def known_options(file_format: str) -> tuple[str, ...]:
-    """Return the options of Spark's reader of a format, as Spark writes them."""
+    """Return the options of Spark's reader of a format, in Spark's spelling."""
     return (*_OF_FORMAT[file_format], *_OF_ALL, *_OF_STREAMS)
 
 
 def option_findings(file_format: str, options: Mapping[str, str], schema: str | None) -> Iterator[tuple[Path, str]]:
-    """Yield what is wrong with the options of a file source: (path below `options`, text). Case does not count."""
+    """Yield (path below `options`, error) for the options of a file source, ignoring case."""
     known = known_options(file_format)
     names = {name.lower() for name in known}
     given = {name.lower(): value for name, value in options.items()}
@@ -104,7 +104,7 @@ def option_findings(file_format: str, options: Mapping[str, str], schema: str | 
 
 
 def setting_problem(key: str, value: str) -> str | None:
-    """Return why a setting of Spark's must not be, None if it may. The text follows the name of the setting."""
+    """Return why a Spark setting is not allowed; None if it is. The text follows the name of the setting."""
     names = {setting.lower(): option for setting, option in LOSSY_SETTINGS.items()}
     option = names.get(key.lower())
     if option is None or value.strip().lower() != "true":

@@ -1,4 +1,7 @@
-"""Every kind of sink, as one type of each: which kind a section is of is told by its `format`."""
+"""All kinds of sink as one type, and all kinds of side output as another.
+
+The `format` of a section selects its kind.
+"""
 
 from typing import Annotated
 

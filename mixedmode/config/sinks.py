@@ -1,4 +1,4 @@
-"""Where rows go: what every sink has in common, and the console. Each other kind of sink has a module of its own."""
+"""The common base of all sinks, and the console. Each other kind of sink has a module of its own."""
 
 from typing import Literal
 
@@ -8,27 +8,30 @@ from mixedmode.config.fields import Lines, Section
 
 
 class SinkSpec(Section):
-    """Where the result goes, or what steps give beside it. The base of every kind."""
+    """A sink for the result, or for another output of a step. The base of every kind."""
 
     @property
     def place(self) -> str:
-        """What it is and where, for a person: `parquet run/out`. Without secrets; one place, one text."""
+        """The kind and place of the sink, for a person: `parquet run/out`.
+
+        It has no secrets; one place always has one text.
+        """
         raise NotImplementedError
 
     @property
     def folder(self) -> str | None:
-        """The folder that it has to itself, if it is one."""
+        """The folder that belongs to this sink alone; None if the sink is not a folder."""
         return None
 
 
 class WithSchema(Section):
-    """What a side output has beside what its kind of sink has."""
+    """The settings of a side output in addition to those of its kind of sink."""
 
     schema_ddl: Lines = Field(description="columns as Spark DDL, such as customer string, at timestamp")
 
 
 class ConsoleSinkSpec(SinkSpec):
-    """The terminal."""
+    """A sink that writes to the terminal."""
 
     format: Literal["console"] = Field(description="console")
 
@@ -39,4 +42,4 @@ class ConsoleSinkSpec(SinkSpec):
 
 
 class ConsoleSideOutputSpec(WithSchema, ConsoleSinkSpec):
-    """The terminal, for the rows of one tag."""
+    """A sink that writes the rows of one tag to the terminal."""

@@ -1,4 +1,4 @@
-"""What every source has: how event time moves in it, and whether it ends. Each kind has a module of its own."""
+"""The common base of all sources: event time and boundedness. Each kind has a module of its own."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _DAY_MS = 86_400_000
 
 
 class WatermarkSpec(Section):
-    """How the watermark of a source follows the event times of its records."""
+    """The way a source's watermark follows the event times of its records."""
 
     out_of_orderness_ms: DurationMs = Field(
         default=0,
@@ -38,7 +38,7 @@ class WatermarkSpec(Section):
 
 
 class SourceSpec(Section):
-    """What the job reads under one name. The base of every kind."""
+    """A source that the job reads under one name. The base of every kind."""
 
     event_time: Text | None = Field(default=None, description="the column that says when a record happened")
     watermark: WatermarkSpec = Field(default=WatermarkSpec(), description="how event time moves; needs event-time")
@@ -46,7 +46,7 @@ class SourceSpec(Section):
 
     @classmethod
     def fields_in_order(cls) -> dict[str, FieldInfo]:
-        """See Section: what its kind has, then what every source has."""
+        """See Section: the fields of the kind, then those of every source."""
         shared = SourceSpec.model_fields
         own = {name: field for name, field in cls.model_fields.items() if name not in shared}
         return {**own, **{name: cls.model_fields[name] for name in shared}}
@@ -59,17 +59,17 @@ class SourceSpec(Section):
 
     @property
     def place(self) -> str:
-        """What it is and where, for a person: `parquet data/flights`. Without secrets."""
+        """The kind and place of the source, for a person: `parquet data/flights`. Without secrets."""
         raise NotImplementedError
 
     @property
     def limits_per_epoch(self) -> Mapping[str, int]:
-        """How much one epoch may take where a backlog takes the streaming path, as fields of `sources.Admission`."""
+        """The limits of one epoch where a backlog takes the streaming path, as fields of `sources.Admission`."""
         return {}
 
     @property
     def outputs(self) -> Mapping[Path, SinkSpec]:
-        """{path below the source: sink} of the outputs that it has itself, for records that it cannot read."""
+        """{path below the source: sink} of the source's own outputs, for records that it cannot read."""
         return {}
 
     def _findings(self) -> Iterator[tuple[Path, str]]:

@@ -1,4 +1,4 @@
-"""What a job is: frozen, validated sections, with every setting and every default in these files.
+"""The specification of a job: frozen, validated sections. Every setting and every default is in these files.
 
     spec.py       the job as a whole
     execution.py  how it runs             sources.py  what it reads
@@ -6,8 +6,8 @@
     sinks.py      where rows go           fields.py   the kinds of value
 
 A field's key in YAML is its name in kebab case without the unit (`out_of_orderness_ms` is `out-of-orderness`). A
-section is built from a mapping of such keys; `load.py` turns what it refuses into messages with file and line.
-A spec holds what was asked for, not what follows from it: `modes.resolve_mode` decides how a job runs.
+section is built from a mapping of such keys; `load.py` turns its errors into messages with file and line.
+A spec holds what the user asked for, not what follows from it: `modes.resolve_mode` decides how a job runs.
 
 Invariants (tests/config/test_spec.py):
   I1  there is no key beyond these, and every one of them is described
@@ -38,7 +38,7 @@ SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all core
 
 
 class JobSettings(Section):
-    """All of a job but what it computes and where that goes."""
+    """A job without its steps and sink."""
 
     name: Text = Field(description="the job's name, in messages and in Spark's user interface")
     execution: ExecutionSpec = Field(default=ExecutionSpec(), description="how the job runs")
@@ -52,7 +52,7 @@ class JobSettings(Section):
 
     @property
     def chosen_mode(self) -> RuntimeMode:
-        """The mode that was asked for, with automatic decided: batch if every source is bounded, else mixed."""
+        """The mode that the user asked for. Automatic is resolved: batch if every source is bounded, else mixed."""
         if self.execution.runtime_mode is not RuntimeMode.AUTOMATIC:
             return self.execution.runtime_mode
         return RuntimeMode.BATCH if all(source.bounded for source in self.sources.values()) else RuntimeMode.MIXED
@@ -123,18 +123,18 @@ class JobSettings(Section):
 
 
 class JobSpec(JobSettings):
-    """A whole job. Its paths are absolute or URLs once `load.py` has been over it."""
+    """A whole job. After `load.py` has resolved its paths, they are absolute or URLs."""
 
     steps: tuple[Step, ...] = Field(description="what it computes; each reads what the one before gives", min_length=1)
     sink: AnySink = Field(description="where the result goes")
 
     def as_document(self) -> dict[str, Any]:
-        """The job as it is written in YAML: what differs from the defaults, durations and sizes as text."""
+        """Return the job as in YAML: settings that differ from the defaults, with durations and sizes as text."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     @property
     def step_parallelism(self) -> dict[str, int | None]:
-        """{id of a step: its own parallelism} of the steps that have subtasks; None: as many as the job has."""
+        """{id of a step: its own parallelism} of the steps that have subtasks; None: the parallelism of the job."""
         maps = [step for step in self.steps if isinstance(step, MapStep)]
         keyed = [step for step in self.steps if not isinstance(step, SqlStep | MapStep)]
         numbered = [*enumerate(maps), *enumerate(keyed)]
@@ -156,12 +156,12 @@ class JobSpec(JobSettings):
         return found
 
     def sink_findings(self) -> Iterator[tuple[Path, str]]:
-        """What is wrong with the paths of the outputs taken together; again once they are absolute."""
+        """Yield the errors of all outputs' paths taken together; called again once the paths are absolute."""
         owners: dict[str, Path] = {}
         places: dict[str, Path] = {}
         for path, sink in self.sinks.items():
             if sink.folder is not None:
-                here = posixpath.join(posixpath.normpath(sink.folder), "")  # of a URL, too: // is one / in all alike
+                here = posixpath.join(posixpath.normpath(sink.folder), "")  # also for a URL: // becomes / in all alike
                 for there, owner in owners.items():
                     if here.startswith(there) or there.startswith(here):
                         text = (
@@ -213,7 +213,7 @@ class JobSpec(JobSettings):
             yield ("execution", "autoscaler", "enabled"), text
 
     def _event_time_findings(self) -> Iterator[tuple[Path, str]]:
-        """Windows and functions go by records and their event time, and the rows of a keyed step are none."""
+        """Refuse windows and functions after a keyed step, which emits updates without event time."""
         follows_keyed = False
         for index, step in enumerate(self.steps):
             if isinstance(step, MapStep) and follows_keyed:

@@ -1,11 +1,11 @@
-"""The valid word that another one misspells, for messages.
+"""The valid word that another word misspells, for messages.
 
 People type `runtime_mode`, `Runtime-Mode` or `runtime-mod`; a message that names the right word saves them a search.
-A message that names another word with a meaning of its own does harm: who writes `median` does not mean `mean`. So only
-a slip of the fingers counts, and never a common beginning:
+A message that names a word with another meaning does harm: a user who writes `median` does not mean `mean`. So only
+typing errors count, and never a common beginning:
 
     words of up to 7 letters     one letter too many, too few, or wrong, or two neighbours swapped
-    longer words                 two such slips
+    longer words                 two such errors
     words of up to 4 letters     as the first, but no wrong letter: `mad` is not `max`, `list` is not `last`
 """
 
@@ -16,7 +16,10 @@ _LONG = 8
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` misspells; None without one, or between two. Case, `_` and `-` do not count."""
+    """Return the known word that `word` misspells; None if there is none, or several.
+
+    Case, `_` and `-` do not count.
+    """
     written = _plain(word)
     slips = {one: _slips(written, _plain(one)) for one in known}
     fewest = min((count for count in slips.values() if count is not None), default=None)
@@ -25,7 +28,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` Did you mean X?` with a space before it, ready to follow a sentence; empty when nothing is near."""
+    """Return ` Did you mean X?`, with a space before it, to append to a sentence; empty if no known word is near."""
     match = nearest(word, known)
     return "" if match is None else f" Did you mean {match}?"
 
@@ -35,7 +38,7 @@ def _plain(word: str) -> str:
 
 
 def _slips(written: str, meant: str) -> int | None:
-    """How many slips lie between two words; None for more than their length excuses."""
+    """Return the number of typing errors between two words; None if it is more than their length allows."""
     shorter = min(len(written), len(meant))
     most = 2 if shorter >= _LONG else 1
     if abs(len(written) - len(meant)) > most:
@@ -46,7 +49,7 @@ def _slips(written: str, meant: str) -> int | None:
 
 
 def _edit_distance(one: str, other: str, wrong_letter: int) -> int:
-    """The Damerau-Levenshtein distance, in which each place is changed once at most."""
+    """Return the Damerau-Levenshtein distance in which each position is edited at most once."""
     before, last = list[int](), list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
         row = [i]

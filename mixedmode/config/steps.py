@@ -1,4 +1,4 @@
-"""What a job computes: sql steps, map functions, keyed aggregates with or without windows, process functions."""
+"""The steps of a job: SQL, map functions, keyed aggregates with or without windows, process functions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -27,7 +27,7 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
 
 class SqlStep(Section):
-    """Any stateless Spark SQL over the sources, or over what the step before gives."""
+    """A step of stateless Spark SQL over the sources, or over the rows that the previous step emits."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
     sql: Lines = Field(description="a SELECT")
@@ -38,7 +38,7 @@ class SqlStep(Section):
 
 
 class MapStep(Section):
-    """A function of the user's own over the rows of each subtask, with a list per subtask if it keeps one."""
+    """A step with a custom map function over the rows of each subtask, and with a list per subtask if it keeps one."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
     map: ClassReference = Field(description="the class, such as package.module:Class")
@@ -53,7 +53,7 @@ class MapStep(Section):
 
 
 class KeyedInput(Section):
-    """What a keyed aggregate is over: keys, windows, and what becomes of records that come late."""
+    """The input of a keyed aggregate: keys, windows, and the treatment of late records."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
     key_by: Columns = Field(default=(), description="one column or several", min_length=1)
@@ -105,7 +105,7 @@ class KeyedInput(Section):
 
 
 class KeyedAggregateStep(KeyedInput):
-    """One row per key, or per key and window, kept up to date."""
+    """A step that keeps one row per key, or per key and window, up to date."""
 
     aggregate: Mapping[OutputName, Call] = Field(description="output columns, such as flights: count(*)", min_length=1)
 
@@ -119,7 +119,7 @@ class KeyedAggregateStep(KeyedInput):
 
 
 class ProcessStep(Section):
-    """A function of the user's own over the records of each key, with state and timers."""
+    """A step with a custom function over the records of each key, with state and timers."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
     key_by: Columns = Field(description="one column or several", min_length=1)
@@ -157,7 +157,10 @@ class ProcessStep(Section):
 
 
 def repeated(names: Iterable[str], taken: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(name, what has it already) of each name that is not the first of its kind. Spark ignores the case of names."""
+    """Yield (name, its owner) of each name that is taken already. Spark ignores the case of names.
+
+    taken: {name: owner} of the names that are taken before.
+    """
     owners = {name.lower(): owner for name, owner in taken.items()}
     for name in names:
         if name.lower() in owners:
@@ -170,14 +173,14 @@ def _key_findings(key_by: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
         yield ("key-by",), f" names a column twice. Remove one. found={column}"
 
 
-#: the kinds of step, by the key that makes a step one of them
+#: {key that identifies a kind of step: the kind}
 STEP_KINDS: Mapping[str, type[Section]] = {
     "sql": SqlStep,
     "map": MapStep,
     "aggregate": KeyedAggregateStep,
     "process": ProcessStep,
 }
-#: (keys, the kind of a step that has one of them), the first match counts
+#: (keys, the kind of a step that has one of them); the first match wins
 _TELLTALES = (
     (("sql",), "sql"),
     (("map",), "map"),
@@ -189,9 +192,9 @@ _TELLTALES = (
 
 
 def operator_id(step: "MapStep | KeyedAggregateStep | ProcessStep", steps_before: int) -> str:
-    """What a step is called in messages and in the checkpoint folder; steps_before: how many before it have one, too.
+    """Return the id of a step in messages and in the checkpoint folder: its name, or its kind and number.
 
-    Steps with map and keyed steps are counted apart.
+    steps_before: the number of earlier steps that have an id. Map steps and keyed steps are counted separately.
 
     >>> operator_id(KeyedAggregateStep.model_validate({"key-by": "a", "aggregate": {"n": "count(*)"}}), 1)
     'aggregate-2'
@@ -201,7 +204,10 @@ def operator_id(step: "MapStep | KeyedAggregateStep | ProcessStep", steps_before
 
 
 def _step_kind(step: Any) -> str | None:
-    """Which step is meant; a misspelled key still tells, so that the message can be about that key."""
+    """Return the kind of a step.
+
+    A misspelled key still identifies the kind, so that the message can be about that key.
+    """
     for kind, model in STEP_KINDS.items():
         if isinstance(step, model):
             return kind

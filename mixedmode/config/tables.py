@@ -1,4 +1,4 @@
-"""Tables that a job keeps up to date: in a PostgreSQL database, or in a SQLite file."""
+"""Settings of sinks that keep a table up to date in a PostgreSQL database or a SQLite file."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _CREATE = (
 
 
 class PostgresSinkSpec(SinkSpec):
-    """A table in a PostgreSQL database."""
+    """A sink that writes a table in a PostgreSQL database."""
 
     format: Literal["postgres"] = Field(description="postgres")
     url: Text = Field(description="postgresql://user:${env:NAME}@host:5432/database, with any option of libpq behind ?")
@@ -29,7 +29,7 @@ class PostgresSinkSpec(SinkSpec):
 
     @property
     def place(self) -> str:
-        """See SinkSpec. Host, port, database and table: no user, no password, no option."""
+        """See SinkSpec. It consists of host, port, database and table, without user, password and options."""
         return f"postgres {_server_of(self.url)} {self.table_schema}.{self.table}"
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
@@ -44,11 +44,11 @@ class PostgresSinkSpec(SinkSpec):
 
 
 class PostgresSideOutputSpec(WithSchema, PostgresSinkSpec):
-    """A table in a PostgreSQL database for the rows of one tag."""
+    """A sink that writes the rows of one tag to a table in a PostgreSQL database."""
 
 
 class SqliteSinkSpec(SinkSpec):
-    """A table in a SQLite file on this machine."""
+    """A sink that writes a table in a SQLite file on this machine."""
 
     format: Literal["sqlite"] = Field(description="sqlite")
     path: Text = Field(description="the database, a file on a disk of this machine")
@@ -67,11 +67,11 @@ class SqliteSinkSpec(SinkSpec):
 
 
 class SqliteSideOutputSpec(WithSchema, SqliteSinkSpec):
-    """A table in a SQLite file for the rows of one tag."""
+    """A sink that writes the rows of one tag to a table in a SQLite file."""
 
 
 def _server_of(url: str) -> str:
-    """`host:port/database` of a URL."""
+    """Return `host:port/database` of a URL."""
     if _ONLY_A_VARIABLE.fullmatch(url):
         return url
     authority, _, rest = url.partition("://")[2].partition("/")

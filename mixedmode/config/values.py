@@ -1,11 +1,11 @@
-"""Sizes: the text a person writes, and the one integer of bytes that a program computes with.
+"""Sizes: text in a job file or in Python, an integer of bytes in the program.
 
-The unit is part of the name of whatever holds them (`*_bytes`). Sizes count in powers of two in every spelling, as
-Spark's do: 1 KB = 1 KiB = 1024 bytes and 1 MB = 1 MiB = 1024 * 1024 bytes.
+Names of variables and fields that hold a size end in the unit (`*_bytes`). Every spelling counts in powers of two, as
+Spark does: 1 KB = 1 KiB = 1024 bytes and 1 MB = 1 MiB = 1024 * 1024 bytes.
 
 Invariants (tests/config/test_values.py):
   I1  parse_bytes(format_bytes(x)) == x
-  I2  what is not one of the documented spellings is refused, never guessed
+  I2  any other spelling than the documented ones is refused, never guessed
 """
 
 import re
@@ -13,7 +13,7 @@ import re
 from mixedmode.durations import count_of
 from mixedmode.errors import InvalidJobError
 
-#: unit: bytes; largest first
+#: {unit: bytes}, largest first
 SIZE_UNITS_BYTES = {"TB": 1024**4, "GB": 1024**3, "MB": 1024**2, "KB": 1024, "B": 1}
 SIZE_BYTES_MAX = 2**63 - 1
 
@@ -21,7 +21,7 @@ _SIZE = re.compile(r"([0-9]+)(?:([KMGT])I?B|([KMGT])|B)?", re.IGNORECASE)
 
 
 def parse_bytes(value: object) -> int:
-    """Bytes of `256MB`, `64KiB`, `4g` (units B, KB, MB, GB, TB, in any case) or of a plain whole number.
+    """Return the bytes of `256MB`, `64KiB`, `4g` (units B, KB, MB, GB, TB, in any case) or of a plain whole number.
 
     Every spelling is a power of two: KB, KiB and K are 1024 bytes, MB, MiB and M are 1024 * 1024 bytes.
     Raises InvalidJobError with the accepted forms.
@@ -45,7 +45,7 @@ def parse_bytes(value: object) -> int:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """The size in the largest unit that divides it, so that parse_bytes reads back the same number."""
+    """Return the size in the largest unit that divides it, so that parse_bytes reads the same number again."""
     for unit, unit_bytes in SIZE_UNITS_BYTES.items():
         if size_bytes >= unit_bytes and size_bytes % unit_bytes == 0:
             return f"{size_bytes // unit_bytes}{unit}"

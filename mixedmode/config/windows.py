@@ -1,7 +1,8 @@
-"""Windows: how the records of a keyed step are cut into pieces of time, or of a number of records.
+"""Windows: the division of a keyed step's records by time, or by number of records.
 
-A window is the half-open interval [start, end) of event time. Its kind is the one key that a `window` section has; the
-kind's main setting may stand alone (`tumbling: 1h` is `tumbling: {size: 1h}`).
+A window is the half-open interval [start, end) of event time: with `tumbling: 1h`, the record of 10:00 is in
+[10:00, 11:00) and not in [09:00, 10:00). The single key of a `window` section selects the kind. The kind's main setting
+may stand alone (`tumbling: 1h` is `tumbling: {size: 1h}`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,15 +14,15 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import Count, DurationMs, Section, SpanMs, TimeZone, key_of, refusal
 from mixedmode.durations import format_duration_ms
 
-#: columns that the windows of a step add to its result
+#: columns that windows add to the result of a step
 WINDOW_COLUMNS = ("window_start", "window_end", "window_number")
-#: a record is counted in each of its windows, so a small slide in a large window multiplies the work
+#: limit on the windows of one record, since a small slide in a large window multiplies the work
 WINDOWS_PER_RECORD_MAX = 10_000
 _DAY_MS = 86_400_000
 
 
 class _MainSetting(Section):
-    """A section whose main setting may stand in its place, and does when it is all there is."""
+    """A section whose main setting may stand for the section, and does so in YAML output if no other setting is set."""
 
     main: ClassVar[str]
 
@@ -39,7 +40,7 @@ class _MainSetting(Section):
 
 
 class _RepeatedWindows(_MainSetting):
-    """Windows of one length that begin at multiples of some duration; each kind adds to `_findings`."""
+    """Windows of one length that begin at multiples of a duration. Each kind adds to `_findings`."""
 
     main: ClassVar[str] = "size_ms"
 
@@ -64,7 +65,7 @@ class _RepeatedWindows(_MainSetting):
             yield ("time-zone",), text
 
     def _count_findings(self, field_name: str) -> Iterator[tuple[Path, str]]:
-        windows = -(-self.size_ms // getattr(self, field_name))
+        windows = -(-self.size_ms // getattr(self, field_name))  # rounded up: a size of 60m with a slide of 25m is 3
         if windows > WINDOWS_PER_RECORD_MAX:
             text = (
                 f" puts every record into {windows} windows, and at most {WINDOWS_PER_RECORD_MAX} are possible. "
@@ -78,11 +79,14 @@ class _RepeatedWindows(_MainSetting):
 
 
 class TumblingSpec(_RepeatedWindows):
-    """Windows side by side: each record is in one."""
+    """Windows of one size that do not overlap: each record is in one."""
 
 
 class SlidingSpec(_RepeatedWindows):
-    """Windows of one size, a new one every slide: a record is in each that covers it. Spark and Flink also: hopping."""
+    """Windows of one size, of which one begins every slide. A record is in each window that covers it.
+
+    Spark and Flink also call them hopping windows.
+    """
 
     slide_ms: SpanMs = Field(description="time from the start of one window to the start of the next")
 
@@ -98,7 +102,10 @@ class SlidingSpec(_RepeatedWindows):
 
 
 class CumulatingSpec(_RepeatedWindows):
-    """Windows that begin together and end a step after each other, up to size; then the next ones begin."""
+    """Windows with a common start that end one step after each other, up to size; then the next group begins.
+
+    Example with size 3h and step 1h: [0h, 1h), [0h, 2h), [0h, 3h), [3h, 4h), ...
+    """
 
     step_ms: SpanMs = Field(description="time from the end of one window to the end of the next")
 
@@ -110,7 +117,7 @@ class CumulatingSpec(_RepeatedWindows):
 
 
 class SessionSpec(_MainSetting):
-    """Windows that end when a key has had no record for a while: their length follows the records."""
+    """Windows that end when a key has had no record for the gap. Their length depends on the records."""
 
     main: ClassVar[str] = "gap_ms"
 
@@ -118,7 +125,7 @@ class SessionSpec(_MainSetting):
 
 
 class GlobalSpec(Section):
-    """All records of a key, given and begun anew at every count-th one, whenever they happened."""
+    """Windows of `count` records of a key, regardless of time. Each emits its row at its last record."""
 
     count: Count = Field(description="how many records of a key make one result")
 
@@ -136,7 +143,7 @@ class WindowSpec(Section):
 
     @property
     def kind(self) -> TumblingSpec | SlidingSpec | SessionSpec | CumulatingSpec | GlobalSpec:
-        """The one that is given."""
+        """The kind that is set."""
         kind = self.tumbling or self.sliding or self.session or self.cumulating or self.global_
         assert kind is not None, "the validator has seen to it"
         return kind

@@ -1,8 +1,8 @@
 """A feed of live orders: small Parquet files that keep appearing in a folder, at a steady rate, for a while.
 
-The one idea: how many orders must be there is a function of the time that has passed; each tick writes what is
-missing. So a slow tick is made up for by the next one, and a feed of s seconds ends with exactly rate * s orders.
-Run as a process of its own (`python -m mixedmode.demo.feed DIR --first-order N`); it stops by itself.
+The number of orders that must exist is a function of the elapsed time; each tick writes the missing orders. So the
+next tick compensates for a slow one, and a feed of s seconds ends with exactly rate * s orders. Run it as its own
+process (`python -m mixedmode.demo.feed DIR --first-order N`); it stops by itself.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from mixedmode.demo.orders import HISTORY_END_US, Shop, make_orders, write_order
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a feed has written."""
+    """The numbers of orders and files that a feed has written."""
 
     orders: int
     files: int
@@ -33,8 +33,10 @@ def feed(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Fed:
-    """Write a file about every `interval_seconds` for `seconds`. Event time goes on from the history's end, as fast as
-    the clock; ids go on from `first_order`, and each file is named by its first order, so that names sort.
+    """Write a file about every `interval_seconds` for `seconds`; return what was written.
+
+    Event time continues from the end of the history, as fast as the clock. Ids continue from `first_order`. Each file
+    is named by its first order, so that names sort in time order.
     """
     directory.mkdir(parents=True, exist_ok=True)
     started, total, step_us = clock(), int(seconds * orders_per_second), 1e6 / orders_per_second
@@ -59,7 +61,7 @@ def feed(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a feed as the command line says, and print what it wrote."""
+    """Run a feed with the arguments of the command line, and print what it wrote."""
     parser = argparse.ArgumentParser(prog="python -m mixedmode.demo.feed", description="Write live orders for a while.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--seconds", type=float, default=30.0)

@@ -1,12 +1,12 @@
-"""Orders of a made-up shop: a deterministic, vectorised generator, and a history of them as Parquet files.
+"""Orders of a fictional shop: a deterministic, vectorised generator, and a history of orders as Parquet files.
 
-The one idea: order n is due at a fixed event time, and a block of orders is a function of (seed, first order, count)
-alone. So history and feed are one sequence cut in two, and a test that repeats a block gets the same bytes.
+Order n is due at a fixed event time, and a block of orders is a function of (seed, first order, count) alone. So
+history and feed are one sequence in two parts, and a test that repeats a block gets the same bytes.
 
 Invariants (tests/demo/test_orders.py):
   I1  make_orders is a pure function of its arguments
-  I2  order ids are consecutive, and no order is more than LATENESS_US behind the latest one before it
-  I3  a file appears under its final name only when it is whole, and Spark ignores the name it has before
+  I2  order ids are consecutive, and no order is more than LATENESS_US behind the latest order before it
+  I3  a file appears under its final name only when it is complete, and Spark ignores its earlier name
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 HISTORY_START_US = 1_640_995_200_000_000  # 2022-01-01 00:00 UTC
-HISTORY_END_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC; the feed goes on from here
+HISTORY_END_US = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC; the feed continues from here
 LATENESS_US = 30_000_000
-HOT_CUSTOMERS = 50  # get HOT_SHARE of all orders, the rest is spread evenly
+HOT_CUSTOMERS = 50  # place HOT_SHARE of all orders; the others are spread evenly
 HOT_SHARE = 0.05
 FIRST_CUSTOMER_ID = 1_000
 
@@ -41,15 +41,17 @@ SCHEMA = pa.schema([pa.field(name, data_type, nullable=False) for name, data_typ
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """What stays the same over a shop's life. The same shop gives the same orders."""
+    """The fixed properties of a shop. The same shop produces the same orders."""
 
     customers: int = 200_000
     seed: int = 2022
 
 
 def make_orders(shop: Shop, *, first_order: int, count: int, start_us: int, step_us: float) -> pa.Table:
-    """`count` orders with ids from `first_order`; order k of them is due at start_us + k * step_us, and up to
-    LATENESS_US earlier than that (so they are nearly, not fully, in order of time). No NULLs; columns as SCHEMA.
+    """Return `count` orders with ids from `first_order`. There are no NULLs; the columns are those of SCHEMA.
+
+    Order k of them (0-based) is due at start_us + k * step_us, and its event time is up to LATENESS_US earlier. So the
+    orders are nearly, but not fully, in order of time.
     """
     assert count >= 0, count
     assert shop.customers > 0, shop
@@ -68,8 +70,8 @@ def make_orders(shop: Shop, *, first_order: int, count: int, start_us: int, step
 
 
 def history(directory: Path, *, orders: int = 2_000_000, files: int = 8, shop: Shop | None = None) -> int:
-    """Write `orders` orders, spread evenly over HISTORY_START_US to HISTORY_END_US, as `files` Parquet files.
-    Returns their size in bytes. Written again with the same arguments, the files hold the same rows.
+    """Write `orders` orders, spread evenly over HISTORY_START_US to HISTORY_END_US, as `files` Parquet files. Return
+    their size in bytes. The same arguments produce files with the same rows.
     """
     step_us = (HISTORY_END_US - HISTORY_START_US) / max(orders, 1)
     directory.mkdir(parents=True, exist_ok=True)
@@ -82,8 +84,8 @@ def history(directory: Path, *, orders: int = 2_000_000, files: int = 8, shop: S
 
 
 def write_orders(orders: pa.Table, path: Path) -> int:
-    """Write one Parquet file that appears under its name at once; returns its size in bytes.
-    Until then it has a name with a leading dot in the same folder, which file sources skip.
+    """Write one Parquet file that appears under its name atomically; return its size in bytes. Until it is complete,
+    its name in the same folder begins with a dot, which file sources skip.
     """
     partial = path.with_name(f".{path.name}.partial")
     pq.write_table(
@@ -91,7 +93,7 @@ def write_orders(orders: pa.Table, path: Path) -> int:
         partial,
         compression="snappy",
         use_dictionary=["status", "country"],
-        store_decimal_as_integer=True,  # 8 bytes, and what Spark's vectorised reader likes best
+        store_decimal_as_integer=True,  # 8 bytes, and fastest for Spark's vectorised reader
         write_statistics=["ordered_at"],
     )
     size = partial.stat().st_size
@@ -100,7 +102,7 @@ def write_orders(orders: pa.Table, path: Path) -> int:
 
 
 def _blocks(total: int, parts: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of `parts` nearly equal blocks that cover 0..total; empty blocks are left out."""
+    """Yield (first, count) of `parts` nearly equal blocks that cover 0..total; empty blocks are omitted."""
     for part in range(parts):
         first, end = part * total // parts, (part + 1) * total // parts
         if end > first:
@@ -108,7 +110,9 @@ def _blocks(total: int, parts: int) -> Iterator[tuple[int, int]]:
 
 
 def _customer_ids(rng: np.random.Generator, count: int, customers: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Evenly drawn, but a share of HOT_SHARE comes from HOT_CUSTOMERS who are spread over the whole range of ids."""
+    """Draw customers evenly, except that HOT_SHARE of them come from HOT_CUSTOMERS, spread over the whole range of
+    ids.
+    """
     hot = min(HOT_CUSTOMERS, customers)
     drawn = rng.integers(0, customers, count, dtype=np.int64)
     is_hot = rng.random(count, dtype=np.float32) < HOT_SHARE
@@ -117,7 +121,7 @@ def _customer_ids(rng: np.random.Generator, count: int, customers: int) -> np.nd
 
 
 def _amounts(rng: np.random.Generator, count: int) -> "pa.Array[Any]":
-    """Prices: most between 10 and 100, a few in the thousands, none below 0.01."""
+    """Draw prices: most between 10 and 100, a few in the thousands, none below 0.01."""
     cents = np.exp(rng.standard_normal(count, dtype=np.float32) * 0.9 + 8.2).astype(np.int64) + 1
     words = np.zeros((count, 2), dtype="<i8")  # decimal128 is a 16-byte little-endian integer; the high half stays 0
     words[:, 0] = cents
@@ -125,7 +129,7 @@ def _amounts(rng: np.random.Generator, count: int) -> "pa.Array[Any]":
 
 
 def _words(rng: np.random.Generator, count: int, shares: dict[str, float]) -> "pa.Array[Any]":
-    """Words drawn by their shares, through a table of 1,000 slots: one integer draw per row."""
+    """Draw words by their shares, through a table of 1,000 slots: one integer draw per row."""
     slots = np.repeat(np.arange(len(shares), dtype=np.int8), [round(share * 1000) for share in shares.values()])
     codes = slots[rng.integers(0, len(slots), count, dtype=np.int16)]
     return pa.DictionaryArray.from_arrays(codes, pa.array(list(shares))).dictionary_decode()

@@ -1,7 +1,7 @@
-"""The autoscaler: measures live epochs, and asks for another parallelism when `decide_scale` says so.
+"""The autoscaler: measures live epochs, and requests another parallelism when `decide_scale` returns one.
 
-The one idea: it asks in the way in which a person does, by a request in the checkpoint folder. So the screen and the
-manifests show what it does, a restart goes on with it, and what a person has asked for is found in the same place.
+The autoscaler makes the same request as a person: a request in the checkpoint folder. So the display and the manifests
+show what it does, a restart keeps its choice, and requests of people are found in the same place.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,10 @@ _KEPT = 20  # epochs; decide_scale looks at fewer
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """The epoch that ran last: its manifest, when it began and ended, and when the one before it began."""
+    """The epoch that ran last: its manifest, when it began and ended, and when the previous epoch began.
+
+    All times are in seconds of the clock. `arriving_since` is None if the previous epoch was not measured.
+    """
 
     manifest: Manifest
     began: float
@@ -29,7 +32,7 @@ class _Ran:
 
 
 class Autoscaler:
-    """Watches live epochs, and asks for another parallelism when `decide_scale` says so."""
+    """Measures live epochs, and requests another parallelism when `decide_scale` returns one."""
 
     def __init__(
         self,
@@ -39,9 +42,9 @@ class Autoscaler:
         clock: Clock,
         trigger_seconds: Callable[[Epoch], float | None],
     ) -> None:
-        """trigger_seconds: how long Spark took for an epoch that is over, all of its own work included, if it says so.
+        """trigger_seconds: returns how long Spark took for a finished epoch, its own work included; None if unknown.
 
-        Where epochs are short, that work is a good part of them, and it is not seen from within an epoch.
+        Spark's own work is a large part of a short epoch, and code inside the epoch cannot measure it.
         """
         self._targets = targets
         self._interval_seconds = interval_ms / 1000
@@ -54,7 +57,7 @@ class Autoscaler:
         self._seconds_before = 0.0
 
     def watch(self, run: Callable[[], Manifest | None]) -> None:
-        """Decide by the live epochs so far, and run the next.  run: gives its manifest, None if it was no new one."""
+        """Decide from the live epochs so far, then run the next one.  run: returns its manifest; None if not new."""
         began, last = self._clock.seconds(), self._last
         if last is not None:
             self._measure(last)
@@ -87,12 +90,12 @@ class Autoscaler:
         )
         decision = decide_scale(load, self._targets)
         if isinstance(decision, Scale):
-            with suppress(RetryableError):  # it is decided anew after the next epoch
+            with suppress(RetryableError):  # the next epoch decides again
                 self._rescaling.ask(decision.to, reason=decision.reason, now_ms=now_ms)
 
 
 def scale_targets(spec: JobSpec, cores: int) -> ScaleTargets | None:
-    """The autoscaler's settings, with bounds that are known; None if it is off."""
+    """Return the settings of the autoscaler, with both bounds filled in; None if it is off."""
     settings = spec.execution.autoscaler
     if not settings.enabled:
         return None

@@ -1,7 +1,7 @@
-"""Which sources of a job say that the records of an epoch are backlog: a class of the user's own, Kafka by lag.
+"""Asks the sources of a job if the records of an epoch are backlog: a custom source decides itself, Kafka by its lag.
 
-The one idea: a source is asked with two offsets, where the epoch begins and where it ends. Both stand in Spark's log
-before the epoch runs, so a repeat of the epoch gets the same answer.
+A source is asked with two offsets: where the epoch begins and where it ends. Both are in Spark's log before the epoch
+runs, so a repeat of the epoch gets the same answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,15 @@ class TellsBacklog(Protocol):
     """A source that may say that it is in backlog again."""
 
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
-        """Return whether the records of an epoch are backlog, from the source's lines of Spark's offset log: one, or
-        one per side of history and live. before: () for the first epoch.
+        """Return whether the records of an epoch are backlog.
+
+        before, now: the source's lines in Spark's offset log where the epoch begins and ends. A source has one line;
+        a source with history and live has one line per side. before: () for the first epoch.
         """
 
 
 class SourceBacklogs:
-    """The sources that a job reads, and how their offsets stand in Spark's log."""
+    """The sources that a job reads, and the number of lines that each has in Spark's offset log."""
 
     def __init__(self, sources: Mapping[str, OpenSource], sources_read: Sequence[str], *, has_clock: bool) -> None:
         """has_clock: the query also reads the clock (sources/heartbeat.py)."""
@@ -33,7 +35,10 @@ class SourceBacklogs:
         self._has_clock = has_clock
 
     def of_epoch(self, before: str, now: str) -> frozenset[str]:
-        """Return the sources that say so. before, now: texts of Spark's offset log, "" for before the first epoch."""
+        """Return the names of the sources that are in backlog in an epoch.
+
+        before, now: entries of Spark's offset log where the epoch begins and ends; before: "" for the first epoch.
+        """
         telling = {name: source for name, source in self._sources.items() if isinstance(source, TellsBacklog)}
         if not telling:
             return frozenset()

@@ -1,11 +1,11 @@
-"""Records that a source could not decode, as an output of the job: staged and committed with the epoch that has them.
+"""Records that a source could not decode, as an output of the job: staged and committed with their epoch.
 
-The one idea: an epoch is a range of the source, which stands in Spark's log. So what its rows lack is found by reading
-that range once more, on its own, for what cannot be decoded. The rows themselves carry nothing of it through the steps,
-and a repeat of the epoch finds the same records again. Only a source whose dead letters have an output is read twice.
+An epoch is a range of the source's offsets, and Spark's log has that range. A second query reads the same range and
+returns only the records that cannot be decoded. So the rows need not carry these records through the steps, and a
+repeat of the epoch finds the same records again. Only a source whose dead letters have an output is read twice.
 
 Invariants (tests/kafka/test_dead_letters.py):
-  I1  a record of a committed epoch is either a row of the source or in its dead letters, and in them once
+  I1  each record of a committed epoch is either a row of the source or is in its dead letters exactly once
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,27 +50,27 @@ _REPORT = spark_schema([pa.field(REPORT_COLUMN, pa.binary())])
 
 @runtime_checkable
 class ReadsAgain(Protocol):
-    """A source of records with offsets that can say which of a range it could not decode."""
+    """A source of records with offsets that can read a range again, to find the records it cannot decode."""
 
     @property
     def has_dead_letters(self) -> bool:
-        """Whether they have an output; else such a record stops the job."""
+        """Return whether dead letters have an output; if not, a record that cannot be decoded stops the job."""
 
     def reads(self, offsets: Offsets) -> bool:
-        """Whether a line of Spark's offset log is this source's."""
+        """Return whether a line of Spark's offset log belongs to this source."""
 
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:
-        """Those of a range, with the columns of DEAD_LETTER_FIELDS."""
+        """Return the records of a range that cannot be decoded, with the columns of DEAD_LETTER_FIELDS."""
 
     def batch_ranges(self) -> OffsetRanges:
-        """What `batch` reads."""
+        """Return the ranges that `batch` reads."""
 
 
 class DeadLetters:
-    """What the sources of a job could not decode, epoch by epoch."""
+    """Stages the records that the sources of a job could not decode, epoch by epoch."""
 
     def __init__(self, sources: Mapping[str, OpenSource]) -> None:
-        """`sources` are those of the job, by name; those without dead letters do not matter."""
+        """`sources` are the sources of the job, by name; sources without a dead-letter output are ignored."""
         self._sources = {
             name: source
             for name, source in sources.items()
@@ -80,7 +80,10 @@ class DeadLetters:
     def stage(
         self, epoch: Epoch, settings: StageSettings, folder: SparkFolder, *, before: str, now: str
     ) -> tuple[StagedFile, ...]:
-        """Stage those of an epoch: of what `now` has in Spark's log, and `before` ("" for the first epoch) has not."""
+        """Stage the dead letters of an epoch, which reads from the offsets `before` to the offsets `now`.
+
+        Both are entries of Spark's offset log; before: "" for the first epoch.
+        """
         staged: list[StagedFile] = []
         for name, source in self._sources.items():
             end = _of(source, map(parse_offsets, lines_of(now)), name)
@@ -93,7 +96,7 @@ class DeadLetters:
         return tuple(staged)
 
     def stage_batch(self, epoch: Epoch, settings: StageSettings) -> tuple[StagedFile, ...]:
-        """Stage those of a batch run."""
+        """Stage the dead letters of a batch run."""
         found = (_stage(name, source, source.batch_ranges(), epoch, settings) for name, source in self._sources.items())
         return tuple(file for files in found for file in files)
 
@@ -103,7 +106,7 @@ class DeadLetterTask(RowsTask):
     """Writes the dead letters of one partition. Called by Spark."""
 
     def _rows(self, batch: pa.RecordBatch) -> pa.Table:
-        """An output of its own has no column that tells inserts from deletes."""
+        """Dead letters are only inserted, so their output has no column for inserts and deletes."""
         return pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))
 
 
@@ -119,10 +122,10 @@ def _stage(
 
 
 def _of(source: ReadsAgain, lines: Iterable[Offsets | None], name: str) -> Offsets | None:
-    """The line that is the source's, None if there is none. Raises InvalidJobError if it may be one of several."""
+    """Return the line of the source, None if it has none. Raise InvalidJobError if several lines may be its."""
     found: list[Offsets] = []
     for line in lines:
-        if line is not None and source.reads(line) and line not in found:  # a source that is read twice has two lines
+        if line is not None and source.reads(line) and line not in found:  # a source read twice has two equal lines
             found.append(line)
     if len(found) > 1:
         msg = (

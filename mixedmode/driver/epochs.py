@@ -2,8 +2,9 @@
 
     decide what this epoch is -> run its stages -> manifest (THE commit) -> publish outputs -> return to Spark
 
-A failure anywhere before the manifest leaves the epoch to be run again over the same range; after it, the repeat finds
-the manifest and only publishes. What failed outside is repeated within the run as often as the job tolerates in a row.
+After a failure before the manifest, the epoch runs again over the same range. After a failure later, the repeat finds
+the manifest and only publishes. If the cause is outside mixedmode, the run itself repeats the epoch: as many times in a
+row as the job tolerates.
 """
 
 import threading
@@ -51,19 +52,20 @@ from mixedmode.spark.jvm import has_ended
 from mixedmode.tasks.timing import Timing, source_progress, timing_at
 from mixedmode.time import MIN_TIME_US
 
-#: settings of an epoch, of which it is decided whether it is backlog
+#: returns the settings of an epoch, once its path is decided
 SettingsOf = Callable[[Epoch, EpochPath], StageSettings]
 
 
 class StopRequested(Exception):  # noqa: N818 - a request, not an error
-    """The run was asked to stop before this epoch began; Spark hands the epoch over again at the next start."""
+    """The run was asked to stop before this epoch began; Spark passes the same epoch again at the next start."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochContext:
-    """What does not change between the epochs of a run. `stop` is set when the run is to end after the epoch under way;
-    `log_file` is Spark's. `line_sources` is the number of the source of each line of Spark's offset entries; `present`
-    looks for input files (Inputs).
+    """Everything that stays the same for all epochs of a run.
+
+    `stop`: set when the run shall end after the current epoch. `log_file`: of Spark. `line_sources`: for each line of
+    Spark's offset entries, the number of its source. `present`: returns the input files that exist (Inputs.present).
     """
 
     spec: JobSpec
@@ -85,9 +87,9 @@ class EpochContext:
 
 @dataclass(frozen=True, slots=True)
 class EpochInput:
-    """What one epoch is about to do: its rows (None: the input has ended), and how it goes about them.
+    """The input of one epoch, and how the epoch processes it. `frame` is None when the input has ended.
 
-    `source_logs` are for its manifest; `files` are those that map tasks read themselves, where these are known.
+    `source_logs` are for the manifest; `files` are the files that map tasks read themselves, None where not known.
     """
 
     session: SparkSession
@@ -102,10 +104,10 @@ class EpochInput:
 
 
 class EpochRunner:
-    """Runs epochs one after the other; remembers the latest manifest, which only it writes."""
+    """Runs epochs one after the other. It alone writes manifests, so it knows the latest one."""
 
     def __init__(self, context: EpochContext, retained: Sequence[Manifest]) -> None:
-        """`retained`: the manifests there are, oldest to newest."""
+        """`retained`: the existing manifests, oldest to newest."""
         self._context = context
         self._retained = list(retained)
         self._started_ms = context.clock.now_ms()
@@ -113,13 +115,13 @@ class EpochRunner:
 
     @property
     def latest(self) -> Manifest | None:
-        """The newest manifest."""
+        """Return the newest manifest; None before the first commit."""
         return self._retained[-1] if self._retained else None
 
     def run(self, frame: DataFrame, epoch: Epoch, settings: SettingsOf, *, is_catching_up: bool) -> None:
-        """Handle one micro-batch that Spark hands over. Raises the errors of ARCHITECTURE.md, section 10.
+        """Process one micro-batch from Spark. Raise the errors of ARCHITECTURE.md, section 10.
 
-        settings: of the epoch, once it is decided whether it is backlog.
+        settings: returns the settings of the epoch, once its path is decided.
         """
         offsets = self._offsets(epoch)
         latest = self.latest
@@ -140,14 +142,14 @@ class EpochRunner:
                 assert latest is not None
                 publish_committed(self._context.sinks, latest)
             case SkipPublished():
-                pass  # it was published before the epoch after it began
+                pass  # its outputs were published before the next epoch began
             case Gap(reason):
                 raise CorruptStateError(reason)
             case _:
                 assert_never(decision)
 
     def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], tuple[str, ...] | None]:
-        """Return the source logs after the epoch, and the files for map tasks that read them; all of them exist."""
+        """Return the source logs after the epoch, and the existing files for map tasks that read files themselves."""
         context = self._context
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
@@ -156,7 +158,7 @@ class EpochRunner:
         return new.logs, tuple(present) if reads_all else None
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
-        """The epoch after the last record there will ever be: without input, and everything that waits fires."""
+        """Run the last epoch of a job whose input has ended: it has no input, and all timers and windows fire."""
         latest = self.latest
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
         path = EpochPath(is_backlog=False, path="streaming")
@@ -164,7 +166,7 @@ class EpochRunner:
         self._run_tolerantly(EpochInput(session, None, epoch, settings(epoch, path), path, timing, offsets=""))
 
     def _run_tolerantly(self, given: EpochInput) -> None:
-        """Run an epoch, again after a failure outside, until more of them came in a row than the job tolerates."""
+        """Run an epoch. Repeat it after a failure outside mixedmode, unless more failed in a row than tolerated."""
         checkpointing = self._context.spec.execution.checkpointing
         failures = 0
         while True:
@@ -179,12 +181,12 @@ class EpochRunner:
                     raise
                 tolerable = checkpointing.tolerable_failed_checkpoints
                 self._context.observer.on_epoch_failed(EpochFailed(given.epoch, failures, tolerable, str(found)))
-                # what failed outside may need a moment; the job commits once an interval in any case
+                # the cause may need a moment to go away; the job commits once an interval in any case
                 if self._context.stop.wait(checkpointing.interval_ms / 1000):
                     raise
 
     def _run_and_commit(self, given: EpochInput, *, is_repeat: bool) -> None:
-        """Run, commit and publish an epoch; or what is left of that, if an attempt before this one failed late."""
+        """Run, commit and publish an epoch. If an earlier attempt has committed it, only publish."""
         context = self._context
         started = context.clock.seconds()
         result: EpochResult | None = None
@@ -200,7 +202,7 @@ class EpochRunner:
                 reach("before-manifest", given.epoch)
                 manifest = self._commit(manifest)
             self._retained.append(manifest)
-            if manifest.records_in or not context.plan.uses_clock:  # the clock has something new in every epoch
+            if manifest.records_in or not context.plan.uses_clock:  # a heartbeat starts epochs without records
                 self.inputs_taken += 1
         manifest = self._retained[-1]
         with profile.stage("driver: publish"):
@@ -212,7 +214,10 @@ class EpochRunner:
         context.observer.on_epoch_committed(committed)
 
     def _is_committed(self, epoch: Epoch) -> bool:
-        """Whether an attempt of this start has committed it, also if the store failed before it said so."""
+        """Return whether an attempt of this start has committed the epoch.
+
+        The store may have failed after the commit, before it answered; so look for the manifest in the store.
+        """
         if self.latest is None or self.latest.epoch < epoch:
             existing = self._context.log.get(epoch)
             if existing is None or existing.generation != self._context.generation:
@@ -227,7 +232,7 @@ class EpochRunner:
         with_full_snapshot = context.plan.with_full_snapshot([operator.operator_id for operator in state], known)
         lists = () if latest is None else latest.list_states
         task = EpochTask(given.epoch, given.path.path, given.timing, state, with_full_snapshot, lists, given.files)
-        # a backlog has no checkpoint that could be late: it ends in its only one
+        # a backlog has no time limit: its only checkpoint is the one at its end
         limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.epoch}"
         try:
@@ -256,18 +261,18 @@ class EpochRunner:
         )
 
     def _discard(self, epoch: Epoch) -> None:
-        """What the tasks of an epoch that failed have written: on a full disk, it would only fill it further."""
+        """Delete the files that the tasks of a failed epoch have written, so that a full disk does not fill further."""
         context = self._context
-        with suppress(RetryableError):  # the failure that brought us here is the one to tell of
+        with suppress(RetryableError):  # the first failure is the one to report
             discard_attempts(context.log, sinks=context.sinks.stores, epoch=epoch, own=context.generation)
 
     def _drop_old_checkpoints(self) -> None:
         while len(self._retained) > self._context.spec.execution.checkpointing.num_retained:
             drop_checkpoint(self._context.log, self._retained[0], self._retained[1:])
-            del self._retained[0]  # only now: if the store failed, the repeat of the epoch drops it
+            del self._retained[0]  # after the drop: if the store fails, the repeat of the epoch drops it
 
     def _path(self, offsets: str, *, is_catching_up: bool) -> EpochPath:
-        """Backlog or live, sorted or streaming. Only what is there when a fresh job starts is its initial backlog."""
+        """Return whether the epoch is backlog, and its path. Only input present at a fresh start is initial backlog."""
         latest = self.latest
         says = self._context.backlogs.of_epoch("" if latest is None else latest.offsets, offsets)
         known = {} if latest is None else latest.sources
@@ -296,8 +301,10 @@ class EpochRunner:
                 assert_never(outcome)
 
     def _check_not_overtaken(self, committed: Manifest) -> None:
-        """Raises FencedError if a newer start is past this epoch: stopped for long right before its commit, this start
-        may find the name free again, because that one has dropped its checkpoint. Then nothing of it is published.
+        """Raise FencedError if a newer start has committed a later epoch; then nothing of this epoch is published.
+
+        If this start paused for long right before its commit, the newer start may have committed this epoch and dropped
+        the checkpoint again, so that the name of the manifest was free.
         """
         epochs = self._context.log.epochs()
         if epochs and epochs[-1] > committed.epoch:
@@ -370,7 +377,7 @@ def publish_committed(sinks: Sinks, manifest: Manifest) -> None:
 def _committed(
     manifest: Manifest, result: EpochResult | None, *, seconds: float, profile: Mapping[str, float]
 ) -> EpochCommitted:
-    """`result` is None where an earlier attempt committed the epoch and failed after that."""
+    """Return the event of a committed epoch.  result: None if an earlier attempt committed it and failed later."""
     return EpochCommitted(
         epoch=manifest.epoch,
         is_backlog=manifest.is_backlog,

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it: the command line's display, a log, a test."""
+"""The events of a run, for its observers: the command line's display, a log, a test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, PathTaken
 
-#: "over": the input of the job was ended for good before, so there is nothing to run
+#: "over": an earlier run ended the input of the job for good, so there is nothing to run
 Phase = Literal["starting", "catching up", "live", "ended", "over"]
 
 
@@ -23,11 +23,11 @@ class EpochStarted:
 class EpochCommitted:
     """An epoch is committed and published.
 
-    `seconds` is the time from its start to its publication; `migration_seconds` is the part of it in which the slowest
-    subtask wrote and stored the epoch's `pairs` of key and state. `records_late` came too late for every window;
-    `records_ahead` are too far ahead of the clock to move the watermark; on `records_skipped` a function failed.
-    `profile`: where the time went. Stages of tasks are seconds of work, added up over all of them; those that begin
-    with "driver: " are seconds that passed, of which "driver: tasks" are those in which Spark ran the tasks.
+    `seconds`: from the start of the epoch to its publication. `migration_seconds`: the part in which the slowest
+    subtask wrote and stored its state; `pairs` counts the pairs of key and state of all subtasks. `records_late`: too
+    late for every window. `records_ahead`: too far ahead of the clock to move the watermark. `records_skipped`: a
+    function failed on them. `profile`: {stage: seconds}. A stage of tasks has seconds of work, added up over all tasks.
+    A stage that begins with "driver: " has elapsed seconds; "driver: tasks" is the time in which Spark ran the tasks.
     """
 
     epoch: Epoch
@@ -49,7 +49,10 @@ class EpochCommitted:
 
 @dataclass(frozen=True, slots=True)
 class EpochFailed:
-    """An epoch failed for a reason outside, and is run again: the `failures`-th time in a row, of `tolerable`."""
+    """An epoch failed for a reason outside mixedmode, and runs again.
+
+    This was failure number `failures` in a row; the job tolerates `tolerable`.
+    """
 
     epoch: Epoch
     failures: int
@@ -67,7 +70,7 @@ class Flipped:
 
 @dataclass(frozen=True, slots=True)
 class StepRescaled:
-    """One step has another number of subtasks than in the epoch before."""
+    """The number of subtasks of one step changed since the previous epoch."""
 
     operator_id: str
     before: int
@@ -76,7 +79,7 @@ class StepRescaled:
 
 @dataclass(frozen=True, slots=True)
 class Rescaled:
-    """Steps have other numbers of subtasks from `epoch` on.  `reason` says who wants it so."""
+    """The numbers of subtasks of some steps change from `epoch` on.  `reason` says who requested it."""
 
     epoch: Epoch
     steps: tuple[StepRescaled, ...]
@@ -85,10 +88,10 @@ class Rescaled:
 
 @dataclass(frozen=True, slots=True)
 class WentBack:
-    """The newest checkpoints are damaged, so the job goes on from the older one `to`, and reads again what came after.
+    """The newest checkpoints are damaged, so the job goes on from the older one `to`, and reads later input again.
 
-    `damaged` are the checkpoints that it has left, newest first. `files_taken_back` files or rows of outputs were
-    rolled back; what the outputs `lasting` (by name, "" is the main one) have of later epochs stays there.
+    `damaged`: the abandoned checkpoints, newest first. `files_taken_back`: how many files or rows of outputs were
+    rolled back. `lasting`: names of outputs that cannot be rolled back ("" is the main one); they keep later rows.
     """
 
     to: Epoch
@@ -99,14 +102,14 @@ class WentBack:
 
 @dataclass(frozen=True, slots=True)
 class SparkLogRepaired:
-    """Entries of Spark's own log were missing or damaged, and need not be restored. The job goes on as if whole."""
+    """Entries of Spark's own log were missing or damaged. The job needs none of them, and goes on as if whole."""
 
     files: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedLate:
-    """An earlier start committed this epoch and ended before its outputs were published; now they are."""
+    """An earlier start committed this epoch and ended before it published the outputs; this start published them."""
 
     epoch: Epoch
 
@@ -127,25 +130,25 @@ class Observer(Protocol):
         """An epoch failed and is run again; the job tolerates it."""
 
     def on_flip(self, event: Flipped) -> None:
-        """The backlog flag of a mixed job goes down; at most once in a run."""
+        """The backlog of a mixed job is over; at most once in a run."""
 
     def on_rescaled(self, event: Rescaled) -> None:
-        """The epoch that is about to begin has other numbers of subtasks than the one before it."""
+        """Some steps have another number of subtasks in the next epoch than in the previous one."""
 
     def on_rescale_ignored(self, reason: str) -> None:
-        """A request to rescale is there and does not count; the job goes on as it was."""
+        """A request to rescale is outdated or unreadable, and is ignored; the parallelism does not change."""
 
     def on_notice(self, text: str) -> None:
-        """Something about the beginning of the job that a person should see, such as a source without any file."""
+        """A fact about the input that a person should see before the first epoch, such as a source without files."""
 
     def on_went_back(self, event: WentBack) -> None:
-        """The start goes on from an older checkpoint, as newer ones are damaged; at most once in a run."""
+        """The start goes on from an older checkpoint because newer ones are damaged; at most once in a run."""
 
     def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
-        """Spark's own log was mended; at most once in a run."""
+        """Spark's own log was repaired; at most once in a run."""
 
     def on_published_late(self, event: PublishedLate) -> None:
-        """The start published what an earlier one had committed; at most once in a run."""
+        """This start published an epoch that an earlier start had committed; at most once in a run."""
 
 
 class Silent:

@@ -1,7 +1,7 @@
-"""Input files that Spark has planned to read: whether they still exist, and from which source each line of offsets is.
+"""Input files that Spark has planned to read: checks that they exist, and maps lines of Spark's offsets to sources.
 
-Spark passes over a planned file that is gone without a word, and its records are lost. So all files of an epoch are
-looked for before the epoch runs: at that moment Spark has made its plan, and a file that goes away later fails a task.
+Spark silently skips a planned file that does not exist any more, and its records are lost. So the driver checks all
+files of an epoch before the epoch runs. Spark has made its plan by then: a file that is deleted later fails a task.
 """
 
 import os
@@ -23,9 +23,9 @@ _NAMES_SHOWN = 5
 
 
 def missing_files(session: SparkSession, urls: Sequence[str], options: Mapping[str, str]) -> list[str]:
-    """Return those of the files that do not exist.
+    """Return the files that do not exist, in the order of `urls`.
 
-    urls: as Spark's log of a source has them. options: of the sources, for Hadoop's file systems (`fs.*`).
+    urls: as written in Spark's log of a source. options: of the sources; only `fs.*` (Hadoop's file systems) count.
     """
     local = {url: url.startswith(f"{_LOCAL}/") for url in urls}
     gone = {url for url, is_local in local.items() if is_local and not os.path.exists(unquote(url[len(_LOCAL) :]))}  # noqa: PTH110 - many
@@ -36,12 +36,12 @@ def missing_files(session: SparkSession, urls: Sequence[str], options: Mapping[s
 
 
 def ignores_missing(session: SparkSession) -> bool:
-    """Whether the job asks for missing files to be passed over."""
+    """Return whether the job's settings tell Spark to skip missing files."""
     return str(session.conf.get(IGNORE_MISSING, "false")).lower() == "true"
 
 
 def inputs_gone(gone: Sequence[str], *, planned: int) -> CorruptStateError:
-    """Return the error for files that are gone. planned: how many were looked for."""
+    """Return the error for files that do not exist. planned: the number of files that were checked."""
     more = f" (and {len(gone) - _NAMES_SHOWN} more)" if len(gone) > _NAMES_SHOWN else ""
     return CorruptStateError(
         "input files that the job has to read are gone: an epoch that was planned and not committed has to be "
@@ -55,7 +55,8 @@ def inputs_gone(gone: Sequence[str], *, planned: int) -> CorruptStateError:
 def line_sources(frame: DataFrame) -> tuple[int, ...]:
     """Return the number that Spark gives to the source of each line of an offset entry of a query over `frame`.
 
-    Spark numbers sources in the order in which its plan first names them; one that is named again keeps its number.
+    Spark numbers sources in the order in which its plan first names them. A source named again keeps its number. For
+    example, a plan that reads orders, users and orders again has the line sources (0, 1, 0).
     """
     plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no public name for it
     leaves = plan.collectLeaves()

@@ -1,4 +1,4 @@
-"""The frames that a job reads (rows, or files whose rows its map tasks read), and the settings of its stages."""
+"""The frames that a job reads, and the settings of its stages. A frame has rows, or files that map tasks read."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -24,7 +24,7 @@ class Inputs:
     """A planned job's sources in one session."""
 
     def __init__(self, session: SparkSession, spec: JobSpec, plan: JobPlan, sources: Mapping[str, OpenSource]) -> None:
-        """`sources` are those of the job, opened in this session."""
+        """`sources` are the sources of the job, opened in this session."""
         self.session = session
         self._spec = spec
         self._plan = plan
@@ -32,14 +32,14 @@ class Inputs:
         self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
 
     def batch(self) -> DataFrame:
-        """Everything that is there now, once."""
+        """Return a frame of all input that is present now."""
         if self._plan.reads:
             return self._files().list_batch()
         frames = {name: source.batch() for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
-        """What is there and what comes, in micro-batches of at most `admission` per source."""
+        """Return a streaming frame of present and future input; a micro-batch has at most `admission` per source."""
         frame = self._stream(admission)
         return with_heartbeat(self.session, frame) if self._plan.uses_clock else frame
 
@@ -52,13 +52,13 @@ class Inputs:
         return input_frame(self.session, self._plan, frames)
 
     def line_sources(self) -> tuple[int, ...]:
-        """The number of the source of each line of Spark's offset entries."""
+        """Return the number of the source of each line of Spark's offset entries."""
         return line_sources(self.stream(lambda _source: Admission()))
 
     def present(self, urls: Sequence[str]) -> list[str]:
         """Return those of the planned files that exist.
 
-        Raises CorruptStateError if one is gone, unless the job asks for such files to be passed over.
+        Raise CorruptStateError if a file does not exist, unless the job's settings tell Spark to skip missing files.
         """
         options: dict[str, str] = {}
         for source in self._spec.sources.values():
@@ -70,23 +70,23 @@ class Inputs:
         return [url for url in urls if url not in set(gone)] if gone else list(urls)
 
     def check_beginnings(self) -> None:
-        """Before a job's first epoch: raises InvalidJobError if a stream would pass over a part of what is there."""
+        """Before a job's first epoch: raise InvalidJobError if a stream would skip a part of the present input."""
         for source in self._sources.values():
             if isinstance(source, ChecksBeginning):
                 source.check_beginning()
 
     def notices(self) -> Iterator[str]:
-        """Before a job's first epoch: what a person should see of its input, such as that there is none."""
+        """Yield facts about the input that a person should see before the first epoch, such as that it has no files."""
         for source in self._sources.values():
             if isinstance(source, NotesBeginning):
                 yield from source.notices()
 
     def reads_once(self, path: str) -> bool:
-        """Return whether a source reads the file of this path once, although Spark takes the path for a pattern."""
+        """Return whether a source reads the file of this path once, although the path looks like a pattern to Spark."""
         return any(isinstance(one, NotesBeginning) and one.reads_once(path) for one in self._sources.values())
 
     def _files(self) -> FileSource:
-        """The one source of a job whose map tasks read files themselves."""
+        """Return the only source of a job whose map tasks read files themselves."""
         (source,) = self._sources.values()
         assert isinstance(source, FileSource), source
         return source
@@ -100,9 +100,9 @@ class Inputs:
         is_backlog: bool,
         subtasks: Subtasks | None = None,
     ) -> StageSettings:
-        """Stage settings; a backlog may have a parallelism of its own, which then is that of every step.
+        """Return the stage settings. If the backlog has its own parallelism, every step has that one in backlog.
 
-        checkpoint_url: None in batch mode. subtasks: as many as are asked for; not given: what the job file says.
+        checkpoint_url: None in batch mode. subtasks: the requested numbers; None: the numbers of the job file.
         """
         asked = subtasks or configured_subtasks(self._spec)
         backlog_parallelism = self._spec.execution.backlog.parallelism if is_backlog else None

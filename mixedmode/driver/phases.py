@@ -1,6 +1,6 @@
 """The phases of a run with checkpoints: catch up, flip, live; each is one streaming query over one checkpoint folder.
 
-Catching up is Spark's AvailableNow: it fixes what is present when it starts, so live traffic cannot push its end away.
+Catching up uses Spark's AvailableNow trigger. It fixes its end when it starts, so live traffic cannot move the end.
 The query after it goes on with the next epoch.
 """
 
@@ -28,17 +28,17 @@ from mixedmode.sources import Admission
 from mixedmode.spark.session import cores
 
 _POLL_SECONDS = 0.05
-# Without a limit of its own, a backlog on the streaming path takes this much a second of its interval, per subtask.
+# A backlog in streaming mode without limits admits this much per subtask and second of its interval.
 STREAMED_BYTES_PER_SECOND = 16 * 1024 * 1024
 STREAMED_RECORDS_PER_SECOND = 100_000
 
 
 class Until(Enum):
-    """When a run of a job with checkpoints ends by itself."""
+    """The condition under which a run of a job with checkpoints ends by itself."""
 
-    STOPPED = "stopped"  # never: it goes on until it is asked to stop
-    IDLE = "idle"  # once everything present is processed
-    DRAINED = "drained"  # the same, and then the input ends for good; bounded sources end so in any case
+    STOPPED = "stopped"  # never: the run goes on until it is asked to stop
+    IDLE = "idle"  # when all present input is processed
+    DRAINED = "drained"  # as IDLE; then the input ends for good. Bounded sources always end this way
 
 
 class Phases:
@@ -58,7 +58,7 @@ class Phases:
             self._autoscaler = Autoscaler(targets, interval_ms, self._rescaling, context.clock, trigger)
 
     def run(self, until: Until) -> None:
-        """Catch up; flip; then live until it is stopped, or catch up again until nothing is new."""
+        """Catch up, flip, then run live until stopped; or catch up again until no input is new. See `Until`."""
         is_fresh = self._runner.latest is None
         self._context.observer.on_phase("catching up")
         self._catch_up(is_first=True)
@@ -72,12 +72,12 @@ class Phases:
             self._go_live()
             return
         while self._catch_up(is_first=False) and not self._stop.is_set():
-            pass  # what arrived meanwhile is another pass, until a pass finds nothing
+            pass  # each pass processes what arrived during the one before; a pass without input ends the loop
         if until is Until.DRAINED and not self._stop.is_set():
             self._runner.run_final(self._inputs.session, self._settings_of)
 
     def _catch_up(self, *, is_first: bool) -> bool:
-        """Everything present now, then return; whether there was anything."""
+        """Process all input that is present now. Return whether there was new input."""
         before = self._runner.inputs_taken
         frame = self._inputs.stream(self._admission)
 
@@ -88,7 +88,7 @@ class Phases:
         return self._runner.inputs_taken > before
 
     def _run_epoch(self, batch: DataFrame, epoch: Epoch, *, is_catching_up: bool) -> None:
-        """Run one epoch. The first one of a job that is backlog ends in the flip, whatever the query brings next."""
+        """Run one epoch. If the job's first epoch is backlog, its end is the flip, even if the query goes on."""
         is_fresh = self._runner.latest is None
         self._runner.run(batch, epoch, self._settings_of, is_catching_up=is_catching_up)
         latest = self._runner.latest
@@ -117,12 +117,12 @@ class Phases:
             self._autoscaler.watch(run)
         latest, interval_ms = self._runner.latest, self._policy.backlog_interval_ms
         if interval_ms > self._policy.live_interval_ms and latest is not None and latest.is_backlog:
-            # while the job is in backlog again, its epochs are this far apart; Spark's trigger does not change
+            # In backlog again, epochs have a longer interval. Spark's trigger is fixed, so wait here.
             spent_ms = 1000 * (self._context.clock.seconds() - started)
             self._stop.wait(max(0.0, (interval_ms - spent_ms) / 1000))
 
     def _trigger_seconds(self, epoch: Epoch) -> float | None:
-        """How long Spark took for an epoch of the query under way, from looking for input to its own commit."""
+        """Return Spark's seconds for an epoch, from listing its input to Spark's commit; None if unknown."""
         for query in self._inputs.session.streams.active:
             for progress in reversed(query.recentProgress):
                 if progress.batchId == epoch and "addBatch" in progress.durationMs:
@@ -130,7 +130,7 @@ class Phases:
         return None
 
     def _settings_of(self, epoch: Epoch, path: EpochPath) -> StageSettings:
-        """The settings of an epoch; tells what is other than in the one before."""
+        """Return the settings of an epoch, and tell the observer how they differ from the previous epoch."""
         before = self._runner.latest
         settings = self._settings(is_backlog=path.is_backlog)
         self._rescaling.tell(epoch, self._context.plan, settings, before, is_backlog=path.is_backlog)
@@ -147,7 +147,7 @@ class Phases:
         )
 
     def _admission(self, source: SourceSpec) -> Admission:
-        """Mixed mode takes all that is there in one epoch; streaming cuts it into epochs of about the interval."""
+        """Return no limit in mixed mode, which has one backlog epoch; else a limit for epochs of about the interval."""
         if self._policy.mode == "mixed":
             return Admission()
         if source.limits_per_epoch:
@@ -163,7 +163,7 @@ class Phases:
             raise StopRequested
 
     def _query(self, frame: DataFrame, run: Callable[[DataFrame, Epoch], None], *, trigger: dict[str, Any]) -> None:
-        """Run one streaming query to its end, or until a stop is asked for and its epoch is done."""
+        """Run one streaming query to its end. If a stop is requested, end it after the current epoch."""
         failure: list[BaseException] = []
         is_stopped = False
 
@@ -172,7 +172,7 @@ class Phases:
                 self._check_not_stopped()
                 run(batch, Epoch(batch_id))
             except BaseException as error:
-                failure.append(error)  # Spark would bring it back as text
+                failure.append(error)  # Spark would turn the error into text
                 raise
 
         query = (
@@ -188,19 +188,19 @@ class Phases:
                     is_stopped = True
                     query.stop()
         except PySparkException as error:
-            failure.append(error)  # the second one, if the first is ours
+            failure.append(error)  # after the error of the epoch itself, if there is one
         _wait_until_gone(frame.sparkSession, query)
         if failure and not _is_stop(failure[0], is_stopped=is_stopped):
             raise failure[0]
 
 
 def _wait_until_gone(session: SparkSession, query: StreamingQuery) -> None:
-    """Spark says that a query has ended a moment before it allows the next one over the same checkpoint folder."""
-    with suppress(PySparkException, Py4JError):  # Spark itself may be gone
+    """Wait until Spark allows the next query over the checkpoint folder, a moment after the query has ended."""
+    with suppress(PySparkException, Py4JError):  # Spark itself may have ended
         while any(active.id == query.id for active in session.streams.active):
             time.sleep(_POLL_SECONDS)
 
 
 def _is_stop(failure: BaseException, *, is_stopped: bool) -> bool:
-    """Whether a query ended because it was asked to: before an epoch, or while Spark was just beginning one."""
+    """Return whether a query ended on request: before an epoch, or while Spark was preparing an epoch."""
     return isinstance(failure, StopRequested) or (is_stopped and isinstance(failure, PySparkException | Py4JError))

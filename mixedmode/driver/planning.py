@@ -18,16 +18,16 @@ from mixedmode.spark.session import cores, open_session
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A plan, and how many subtasks can run at once where it would run."""
+    """A plan, and the number of subtasks that can run at the same time in this session."""
 
     plan: JobPlan
     cores: int
 
 
 def plan_job(spec: JobSpec, where: Where, *, connects: bool = False) -> PlannedJob:
-    """Check everything that can be checked before data is read; `connects`: also topics and databases.
+    """Return the plan of a job, after all checks that need no data.  connects: also check topics and databases.
 
-    Raises an error with the place of each problem.
+    Raise an error that has every problem and its place in the job file.
     """
     with errors_explained("not kept"):
         session = open_session(spec)
@@ -44,7 +44,7 @@ def plan_job(spec: JobSpec, where: Where, *, connects: bool = False) -> PlannedJ
 
 
 def _check_files(spec: JobSpec, plan: JobPlan, where: Where) -> None:
-    """Raises InvalidJobError for columns that an output of files cannot have; a run finds that when it prepares it."""
+    """Raise InvalidJobError for columns that a file output cannot store. A run checks this when it prepares outputs."""
     places = {id(sink): path for path, sink in spec.sinks.items()}
     outputs = {MAIN: spec.sink, **plan.side_sinks}
     for name, schema in output_schemas(plan).items():

@@ -1,6 +1,6 @@
-"""Whether what a job names outside is there: topics of Kafka, databases of PostgreSQL, and the library for them.
+"""Checks the external systems of a job: topics of Kafka, databases of PostgreSQL, and the library for PostgreSQL.
 
-Asked before anything is claimed or committed, and of all of them, so that one report has every problem.
+The checks run before the start claims a generation or commits. All systems are checked, so one report has all problems.
 """
 
 import re
@@ -21,7 +21,7 @@ from mixedmode.sinks.open import postgres_table
 from mixedmode.sinks.tables.database import Database, LostConnectionError
 from mixedmode.spark.kafka_errors import kafka_problem, without_connector
 
-#: how PostgreSQL refuses a login; the server answers, so repeating would not help
+#: messages with which PostgreSQL refuses a login; the server has answered, so a repeat would not help
 _REFUSED_LOGIN = re.compile(
     r"password authentication failed|no password supplied|role \S+ does not exist|database \S+ does not exist"
     r"|no pg_hba\.conf entry|is not permitted to log in|permission denied for database"
@@ -29,7 +29,7 @@ _REFUSED_LOGIN = re.compile(
 
 
 def library_problems(spec: JobSpec, where: Where) -> list[MixedmodeError]:
-    """A problem for each output whose library is not installed."""
+    """Return a problem for each output whose library is not installed."""
     found: list[MixedmodeError] = []
     for path, sink in spec.sinks.items():
         if isinstance(sink, PostgresSinkSpec):
@@ -39,7 +39,7 @@ def library_problems(spec: JobSpec, where: Where) -> list[MixedmodeError]:
 
 
 def connection_problems(session: SparkSession, spec: JobSpec, where: Where) -> list[MixedmodeError]:
-    """A problem for each topic and database that is not there, cannot be reached, or refuses the job's user."""
+    """Return a problem for each topic or database that does not exist, cannot be reached, or refuses the login."""
     found: list[MixedmodeError] = []
     for path, source in _kafka_sources(spec):
         topics = {"subscribePattern": source.topic_pattern} if source.topic_pattern else None
@@ -57,7 +57,7 @@ def connection_problems(session: SparkSession, spec: JobSpec, where: Where) -> l
 
 
 def ask_database(database: Database) -> None:
-    """Log in, and out again. Raises InvalidJobError if the login is refused, RetryableError if nobody answers."""
+    """Log in and out. Raise InvalidJobError if the login is refused, RetryableError if the server does not answer."""
     try:
         with database.transaction():
             pass
@@ -86,10 +86,10 @@ def _kafka_sources(spec: JobSpec) -> Iterator[tuple[Path, KafkaSourceSpec]]:
 
 def _ask_kafka(session: SparkSession, servers: str, given: Mapping[str, str], topics: Mapping[str, str]) -> None:
     options = {"kafka.bootstrap.servers": resolve(servers), **resolve_all(given), **topics}
-    if not options.keys() & TOPIC_PATIENCE.keys():  # they depend on each other
+    if not options.keys() & TOPIC_PATIENCE.keys():  # these options depend on each other, so the job sets all or none
         options |= TOPIC_PATIENCE
     try:
-        # planning asks the brokers for the partitions; no record is read
+        # Spark's planning asks the brokers for the partitions; no record is read
         session.read.format("kafka").options(**options).load().rdd.getNumPartitions()
     except PySparkException as error:
         named = ", ".join(topics.values())

@@ -1,14 +1,14 @@
-"""Where a start goes on: it verifies what is there, and goes back to an older checkpoint if the newest is damaged.
+"""Finds the checkpoint that a start goes on from: the newest one, or an older one if the newest is damaged.
 
-    find    read only: the checkpoints from the newest one down to one that is whole; nothing whole is an error
-    (the caller checks that this job can read the state of the one that was found)
-    leave   go back to it, and mend what Spark's log lacks
+    find    read only: verify checkpoints from the newest to the first whole one; an error if none is whole
+    (the caller checks that this job can read the state of the checkpoint that was found)
+    leave   go back to this checkpoint, and repair missing entries of Spark's log
 
-The one idea: nothing is changed before it is known that there is a whole checkpoint, and that it is this job's.
+Nothing is changed before it is certain that a whole checkpoint exists, and that it belongs to this job.
 
 Invariants (tests/faults/test_damage.py, tests/checkpoint/test_go_back.py):
-  I1  after any damage from which there is a way back, the output ends as that of an undisturbed run
-  I2  where there is none, no file is changed
+  I1  after any damage from which the job can go back, the final output equals that of an undisturbed run
+  I2  after other damage, no file is changed
 """
 
 from collections.abc import Callable, Sequence
@@ -41,9 +41,10 @@ __all__ = ["FoundCheckpoint", "drop_damaged_plan", "find_checkpoint", "leave_dam
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """The newest whole checkpoint (None: there is none at all), and those above it that are damaged, newest first.
+    """The newest whole checkpoint, None if there are no checkpoints at all.
 
-    `left` are the manifests of the latter that can be read, oldest first.
+    `damaged` are the newer checkpoints, which are damaged, newest first. `left` are those of their manifests that can
+    be read, oldest first.
     """
 
     whole: Manifest | None
@@ -52,11 +53,12 @@ class FoundCheckpoint:
 
 
 def find_checkpoint(log: CheckpointLog, sinks: Sinks, *, reads: bool) -> FoundCheckpoint:
-    """The newest checkpoint from which a start can go on. Changes nothing.
+    """Return the newest checkpoint from which a start can go on. Change nothing.
 
-    reads: whether checksums are compared. Raises CorruptStateError if there are checkpoints and none is whole.
+    reads: whether to compare checksums. Raise CorruptStateError if there are checkpoints and none is whole.
     """
-    known = _known_epochs(log, sinks)  # before Spark's log is listed: it is written before the manifests are
+    # list manifests before Spark's log: the log's entry of an epoch is written before its manifest
+    known = _known_epochs(log, sinks)
     verifier = Verifier(log, sinks.by_name, reads, spark_listing(log), log.goings_back())
     checked: list[CheckedCheckpoint] = []
     manifests: dict[Epoch, Manifest] = {}
@@ -83,9 +85,9 @@ def find_checkpoint(log: CheckpointLog, sinks: Sinks, *, reads: bool) -> FoundCh
 def planned_beyond(
     log: CheckpointLog, found: FoundCheckpoint, line_sources: Sequence[int], present: Callable[[Sequence[str]], object]
 ) -> PlannedInput:
-    """Return what Spark has planned beyond the checkpoint that was found. Changes nothing.
+    """Return the input that Spark has planned after the checkpoint that was found. Change nothing.
 
-    present: raises CorruptStateError if one of the files, all of which will be read again, is gone.
+    The job will read all these files again. present: raises CorruptStateError if one of them does not exist.
     """
     if found.whole is not None and found.whole.is_final:
         return PlannedInput((), (), ())
@@ -95,16 +97,16 @@ def planned_beyond(
 
 
 def drop_damaged_plan(log: CheckpointLog, planned: PlannedInput, observer: Observer) -> None:
-    """Let Spark plan anew what it has planned and what is damaged of it."""
+    """Drop the damaged part of Spark's planned input, so that Spark plans it again."""
     _tell_repaired(log, drop_planned(log, planned), observer)
 
 
 def leave_damaged(
     log: CheckpointLog, sinks: Sinks, found: FoundCheckpoint, generation: Generation, observer: Observer
 ) -> list[Manifest]:
-    """Make the whole checkpoint that was found the newest one; the manifests there are then, oldest to newest.
+    """Make the whole checkpoint that was found the newest one. Return the remaining manifests, oldest to newest.
 
-    Raises CorruptStateError, and has changed nothing, if an output cannot become what it was after that checkpoint.
+    Raise CorruptStateError if an output cannot be rolled back to that checkpoint; then nothing has been changed.
     """
     whole = found.whole
     assert whole is not None, "there is a checkpoint"
@@ -131,9 +133,9 @@ def _tell_repaired(log: CheckpointLog, repaired: Sequence[str], observer: Observ
 
 
 def _known_epochs(log: CheckpointLog, sinks: Sinks) -> tuple[Epoch, ...]:
-    """All epochs that were committed and not dropped, newest first, also those whose manifest is gone.
+    """Return all epochs that were committed and not dropped, newest first, also epochs whose manifest is missing.
 
-    What follows a commit is looked at before the manifests: an older start that is still running may be committing.
+    An older start may still be committing. So read the traces that follow a commit first, and the manifests last.
     """
     spark_log, published = spark_listing(log), sinks.newest_published()
     begun = newest_begun(spark_log)

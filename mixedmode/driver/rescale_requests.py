@@ -1,7 +1,7 @@
-"""Asking a job to rescale while it runs: `mixedmode rescale`, `Job.rescale`.
+"""Requests to rescale a running job: `mixedmode rescale`, `Job.rescale`.
 
-The one idea: who asks writes a small file into the checkpoint folder, and the driver finds it before its next epoch. So
-nothing has to reach a running process, and a job that does not run just then finds the request at its next start.
+A request is a small file in the checkpoint folder, and the driver reads it before its next epoch. So no connection to
+the running process is needed, and a job that is not running finds the request at its next start.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _FRESH = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that is in place. `unaffected` are the steps that keep a number of their own, by operator id."""
+    """A request that was written. `unaffected`: {operator id: subtasks} of steps with their own number, which stays."""
 
     request: RescaleRequest
     unaffected: dict[str, int]
@@ -48,7 +48,7 @@ class Asked:
 
 
 def configured_subtasks(spec: JobSpec) -> Subtasks:
-    """What the job file says of parallelism."""
+    """Return the parallelism that the job file sets."""
     own = {operator_id: count for operator_id, count in spec.step_parallelism.items() if count is not None}
     return Subtasks(spec.parallelism, own)
 
@@ -56,9 +56,9 @@ def configured_subtasks(spec: JobSpec) -> Subtasks:
 def ask_to_rescale(
     spec: JobSpec, parallelism: int | None, *, step: str | None = None, clock: Clock | None = None
 ) -> Asked:
-    """Ask for `parallelism` subtasks of every step without a number of its own, or of one step, from the next epoch on.
+    """Request `parallelism` subtasks from the next epoch on: for `step`, or for every step without its own number.
 
-    None withdraws all that was asked for. Raises InvalidJobError, which says why, when it cannot be done.
+    None withdraws all requests. Raise InvalidJobError, with the reason, if the job cannot be rescaled like this.
     """
     folder = spec.execution.checkpointing.dir
     if folder is None or spec.chosen_mode is RuntimeMode.BATCH:
@@ -128,11 +128,11 @@ def _check_number(spec: JobSpec, parallelism: int | None, step: str | None) -> N
 
 
 def _check_lists(log: CheckpointLog, asked: Subtasks) -> None:
-    """A step that does not say what becomes of its lists would stop the job in the next epoch."""
+    """Raise InvalidJobError for a step that cannot redistribute its lists; it would stop the job in the next epoch."""
     try:
         latest = log.latest()
     except CorruptStateError:
-        return  # a matter of the next start, which looks at the lists, too
+        return  # the next start handles the damage, and checks the lists too
     for state in () if latest is None else latest.list_states:
         now, wanted = len(state.lists), asked.steps.get(state.operator_id, asked.job)
         if state.redistribution is None and now and wanted is not None and wanted != now:

@@ -1,7 +1,7 @@
-"""The parallelism of each epoch: what the job file says, or what was asked for since.
+"""The parallelism of each epoch: from the job file, or from a newer request.
 
-The one idea: an epoch reads the state of the one before it by key groups, so each may have another number of subtasks.
-The driver looks at the requests before every epoch; nothing is restarted, and nothing but the next epoch is slower.
+An epoch reads the state of the previous epoch by key groups, so each epoch may have another number of subtasks. The
+driver reads the requests before every epoch. Nothing restarts, and only the next epoch is slower.
 """
 
 from collections.abc import Sequence
@@ -26,31 +26,31 @@ _BY_FILE = "the job file says so"
 
 
 class Rescaling:
-    """What is asked for, as it is before each epoch of a run."""
+    """Reads the requests before each epoch of a run, and decides on its parallelism."""
 
     def __init__(self, spec: JobSpec, log: CheckpointLog, observer: Observer) -> None:
-        """Looks at the requests for the first time: those that it finds were made before this start."""
+        """Read the requests for the first time: they were made before this start."""
         self._configured = self._subtasks = configured_subtasks(spec)
         self._requests = RescaleLog(log.store)
         self._observer = observer
         self._seen: int | None = None
         self._was_backlog = False
-        self.request: RescaleRequest | None = None  # the one that counts
+        self.request: RescaleRequest | None = None  # the request in force
         self._look(is_made_meanwhile=False)
 
     def subtasks(self, *, is_initial_backlog: bool) -> Subtasks:
-        """What the next epoch is to have. One small listing of the checkpoint folder, if nothing is new.
+        """Return the numbers of subtasks of the next epoch. Without a new request, this costs one small listing.
 
-        is_initial_backlog: of a job that has just begun. It has what the job file says, and so has a repeat of it.
+        is_initial_backlog: the epoch is the backlog of a fresh job. It and its repeats use the job file's numbers.
         """
         if is_initial_backlog:
             return self._configured
-        with suppress(RetryableError):  # the store will be asked again before the next epoch
+        with suppress(RetryableError):  # the requests are read again before the next epoch
             self._look(is_made_meanwhile=True)
         return self._subtasks
 
     def ask(self, parallelism: int, *, reason: str, now_ms: int) -> None:
-        """The autoscaler's request, for the epochs from now on, unless a person has asked for something meanwhile."""
+        """Write a request of the autoscaler for all later epochs, unless a person has made a request meanwhile."""
 
         def make(newest: RescaleRequest | None) -> RescaleRequest | None:
             if newest is not None and newest.is_pinned:
@@ -69,9 +69,9 @@ class Rescaling:
     def tell(
         self, epoch: Epoch, plan: JobPlan, settings: StageSettings, before: Manifest | None, *, is_backlog: bool
     ) -> None:
-        """Tell the observer how the steps differ in this epoch from the one `before` it, and why.
+        """Tell the observer which steps have another number of subtasks than in the epoch `before`, and why.
 
-        is_backlog: the epoch is backlog, which may have a parallelism of its own, which no request is about.
+        is_backlog: the epoch is backlog. A backlog may have its own parallelism, which requests do not change.
         """
         known = {} if before is None else _parallelism_in(before)
         changes = []
@@ -84,7 +84,7 @@ class Rescaling:
         self._was_backlog = is_backlog
 
     def _reason(self) -> str:
-        """Why the subtasks are other ones than in the epoch before."""
+        """Return why the numbers of subtasks changed since the previous epoch."""
         if self.request is None or self._subtasks == self._configured:
             return _BACKLOG_OVER if self._was_backlog else _BY_FILE
         return self.request.reason if self.request.is_automatic else _BY_HAND
@@ -114,7 +114,7 @@ class Rescaling:
                 assert_never(decision)
 
     def _read(self, numbers: Sequence[int]) -> RescaleRequest | None:
-        """The newest request that can be read; the one in use is among them, as it is kept until a newer one is."""
+        """Return the newest readable request. The request in force is kept until a newer one can be read."""
         for number in reversed(numbers):
             try:
                 request = self._requests.get(number)
@@ -127,6 +127,6 @@ class Rescaling:
 
 
 def _parallelism_in(manifest: Manifest) -> dict[str, int]:
-    """{step: how many subtasks it had}, of the steps that have left something."""
+    """Return {operator id: number of subtasks} of the steps that have state in the manifest."""
     known = {one.operator_id: one.parallelism for one in manifest.operators}
     return known | {one.operator_id: len(one.lists) for one in manifest.list_states}

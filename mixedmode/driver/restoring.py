@@ -1,7 +1,7 @@
-"""A savepoint restored to a job: what the job is now is Spark's to say, what is in its output folders is the sinks'.
+"""Restores a savepoint to a job. Spark's analysis describes the job; the sinks describe the output folders.
 
-The order is: verify the savepoint, decide, look at the outputs; then write; and create the manifest last. Nothing is
-written, and no output is touched, before all questions have been answered.
+The order is: verify the savepoint, decide, check the outputs; then write files; and create the manifest last. No file
+is written, and no output is changed, before all checks have passed.
 """
 
 from collections.abc import Collection, Mapping
@@ -39,11 +39,12 @@ __all__ = ["RestoredJob", "restore_savepoint"]
 
 @dataclass(frozen=True, slots=True)
 class RestoredJob:
-    """What a restore did. Outputs by name, "" being the main one.
+    """The result of a restore. Outputs are named; "" is the main one.
 
-    dropped_outputs: of the savepoint, that the job does not have. with_full_snapshot: steps that emit their whole table
-    in the first epoch, for what is new downstream. files_taken_back: of outputs that go on, later than the savepoint.
-    lasting: outputs that go on, and cannot be rolled back. was_done: the same had been restored before.
+    outputs: those that the job continues. dropped_outputs: outputs of the savepoint that the job does not have.
+    with_full_snapshot: steps that emit their whole table in the first epoch, because a downstream step or output is
+    new. files_taken_back: how many files of continued outputs were rolled back, as they are newer than the savepoint.
+    lasting: continued outputs that cannot be rolled back. was_done: the same restore had been done before.
     """
 
     savepoint: Savepoint
@@ -68,9 +69,9 @@ def restore_savepoint(
 ) -> RestoredJob:
     """Fill the job's empty checkpoint folder from a savepoint (folder or URL); the job's next start goes on from it.
 
-    moved: folders of input files that have been moved since, {as it was: as it is}. Repeatable: after a failure or a
-    crash, do it again. Raises InvalidJobError if the job cannot go on from it, and CorruptStateError if it is damaged;
-    nothing has been written then.
+    moved: folders of input files that have moved since, {old: new}. After a failure or a crash, call it again. Raise
+    InvalidJobError if the job cannot go on from the savepoint, CorruptStateError if it is damaged; then nothing has
+    been written.
     """
     folder = spec.execution.checkpointing.dir
     if folder is None or resolve_mode(spec).mode == "batch":
@@ -139,13 +140,13 @@ def _decided(program: Program, savepoint: Savepoint, *, allow_dropped: bool) -> 
 
 
 def _is_new(sinks: Sinks, name: str) -> bool:
-    """Whether an output begins anew if it has to: the console may always, a folder if nothing was written to it."""
+    """Return whether an output can start fresh: the console always can, a folder if nothing was written to it."""
     sink = sinks.by_name[name]
     return sink.cannot_report_published or sink.is_new()
 
 
 def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[str, ...]:
-    """The outputs of the savepoint that are gone on with."""
+    """Return the outputs of the savepoint that the job continues."""
     return tuple(
         name
         for name in stored.output_names
@@ -156,7 +157,7 @@ def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[st
 
 
 def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
-    """Raises InvalidJobError unless the folders of outputs that go on hold what the job has written so far."""
+    """Raise InvalidJobError unless the folders of continued outputs hold the files that the job has written so far."""
     schemas = output_schemas(plan)
     for name in manifest.output_names:
         sinks.by_name[name].prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=False)
@@ -166,14 +167,14 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
 
 
 def _check_can_go_back(sinks: Sinks, manifest: Manifest) -> None:
-    """Raises InvalidJobError if an output that goes on cannot become what it was when the savepoint was taken."""
+    """Raise InvalidJobError if a continued output cannot be rolled back to the savepoint."""
     obstacle = sinks.obstacle(manifest)
     if obstacle is not None:
         raise InvalidJobError(obstacle)
 
 
 def _check_begin_anew(sinks: Sinks, manifest: Manifest) -> None:
-    """Raises InvalidJobError if an output begins anew in a folder in which something would stay of another run."""
+    """Raise InvalidJobError if an output starts fresh in a folder that would keep files of another run."""
     for name in sinks.by_name.keys() - set(manifest.output_names):
         oldest = sinks.by_name[name].oldest_published()
         if oldest is not None and oldest <= manifest.epoch:
@@ -186,7 +187,7 @@ def _check_begin_anew(sinks: Sinks, manifest: Manifest) -> None:
 
 
 def _check_published(sinks: Sinks, manifest: Manifest, names: Collection[str]) -> None:
-    """Raises InvalidJobError unless what is published of the savepoint's epoch is what its manifest names."""
+    """Raise InvalidJobError unless the published files of the savepoint's epoch are those that its manifest names."""
     for name in names:
         sink = sinks.by_name[name]
         files = [file for file in manifest.outputs if file.sink == name]

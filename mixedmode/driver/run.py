@@ -1,7 +1,7 @@
-"""A run of a job: session, plan, the checks at its start; then one batch epoch, or the phases of a job that goes on.
+"""A run of a job: session, plan and checks; then one batch epoch, or the phases of a job with checkpoints.
 
-batch      read everything once, one epoch, no checkpoint
-otherwise  claim a generation, see what is committed, publish it once more, and go through the phases (phases.py)
+batch      read all input once, in one epoch, without a checkpoint
+otherwise  claim a generation, find the newest checkpoint, publish its outputs again, run the phases (phases.py)
 """
 
 import tempfile
@@ -50,7 +50,7 @@ _NO_GENERATION = Generation(0)
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run a job, beside what the job says. `stop` may be set from another thread or a signal handler."""
+    """Options of a run that are not in the job file. `stop` may be set from another thread or a signal handler."""
 
     until: Until = Until.STOPPED
     observer: Observer = Silent()  # noqa: RUF009 - holds nothing
@@ -62,8 +62,8 @@ class RunOptions:
 def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     """Run a job until it ends or is stopped.
 
-    Returns when the input ended, when `until` says so, or after the epoch in which `stop` was set. Raises
-    InvalidJobError before anything is committed, or another kind that says what to do next; starting again resumes.
+    Return when the input has ended, when `until` is reached, or after the epoch in which `stop` was set. Raise
+    InvalidJobError before anything is committed, or another error that says what to do next. A new start resumes.
     """
     arm()
     log_folder = _log_folder(spec)
@@ -97,7 +97,7 @@ class _Run:
         self.policy: ModePolicy = resolve_mode(spec)
 
     def run_batch(self) -> None:
-        """Everything present, once: no state is kept, nothing is checkpointed, a failure starts over."""
+        """Process all present input once. There is no state and no checkpoint; after a failure, start over."""
         with tempfile.TemporaryDirectory(prefix="mixedmode-batch-") as folder:
             sinks = self._open_sinks(folder, _NO_GENERATION)
             self._tell_notices()
@@ -140,7 +140,7 @@ class _Run:
             )
 
     def run_with_checkpoints(self) -> None:
-        """Catch up, flip, live; see the module."""
+        """Find the checkpoint to go on from, publish it again, then catch up, flip and run live (phases.py)."""
         folder = self._spec.execution.checkpointing.dir
         assert folder is not None, "only batch mode has no checkpoint folder"
         store = ObjectStore(folder)
@@ -190,14 +190,14 @@ class _Run:
         return open_sinks(self._session, self._spec, self._plan, base, generation, replaces=replaces)
 
     def _check_start(self, log: CheckpointLog, sinks: Sinks, generation: Generation) -> list[Manifest]:
-        """The manifests there are, oldest to newest, once it is sure that this job may go on from the last one.
+        """Return the remaining manifests, oldest to newest, after checking that this job may go on from the last one.
 
-        First that it is this job, and that these are its outputs; then what of it is whole; only then is anything that
-        is damaged left behind (recovery.py).
+        First check that the folder and the outputs belong to this job; then find a whole checkpoint; only then leave
+        damaged checkpoints (recovery.py).
         """
         wanted = JobIdentity(self._spec.name, self._spec.pipeline.max_parallelism, self._plan.fingerprints)
         epochs = log.epochs()
-        # one after the other, newest first: nearly always, only one is read
+        # newest first: nearly always, only one manifest is read
         newest = next((one for epoch in reversed(epochs) for one in readable_manifests(log, [epoch])[0]), None)
         decision = decide_start(
             wanted,
@@ -214,8 +214,8 @@ class _Run:
                 raise CorruptStateError(reason)
             case _:
                 assert_never(decision)
-        if newest is not None:  # otherwise the outputs there may be are of checkpoints that are all damaged
-            # and so may be an output that was begun by checkpoints of which the manifests cannot be read any more
+        if newest is not None:  # otherwise no manifest can be read, and any outputs belong to damaged checkpoints
+            # unreadable newer manifests may have begun further outputs
             others = sinks.by_name.keys() - set(newest.output_names)
             known = (*newest.output_names, *sinks.begun_after(newest.epoch, others))
             sinks.prepare(output_schemas(self._plan), known=known)
@@ -240,7 +240,7 @@ class _Run:
 def open_sinks(
     session: SparkSession, spec: JobSpec, plan: JobPlan, base: str, generation: Generation, *, replaces: bool = False
 ) -> Sinks:
-    """The outputs of a job.  base: where those wait that are no folders of files; replaces: it is a batch run."""
+    """Open the outputs of a job.  base: where outputs that are no folders stage their files; replaces: batch run."""
     context = SinkContext(
         job=spec.name,
         name=MAIN,
@@ -256,7 +256,7 @@ def open_sinks(
 
 
 def check_state(plan: JobPlan, latest: Manifest) -> None:
-    """Raises InvalidJobError when a function cannot read what an earlier version of it has stored."""
+    """Raise InvalidJobError if a function cannot read the state that its earlier version has stored."""
     stored = {operator.operator_id: operator.state_schema for operator in latest.operators}
     for stage in plan.stages:
         problems = stage.unreadable(stored.get(stage.operator_id, {}))
@@ -272,7 +272,7 @@ def check_state(plan: JobPlan, latest: Manifest) -> None:
 
 
 def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
-    """{name of an output: its columns}, "" for the main one. Pure."""
+    """Return {name of an output: its columns}; the main output is "". Pure."""
     schemas = {MAIN: OutputSchema(plan.output_fields, plan.key_columns)}
     for stage in plan.stages:
         if stage.late_fields:
@@ -282,7 +282,7 @@ def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
 
 
 def _keep_private(spec: JobSpec) -> None:
-    """Take care of who can enter the folder of the checkpoints, before anything is written to it."""
+    """Restrict access to the checkpoint folder, if the job says so, before anything is written to it."""
     checkpointing = spec.execution.checkpointing
     root = None if checkpointing.dir is None else ObjectStore(checkpointing.dir).local_root
     if root is not None and checkpointing.access == "owner":
@@ -290,7 +290,7 @@ def _keep_private(spec: JobSpec) -> None:
 
 
 def _log_folder(spec: JobSpec) -> Path:
-    """Spark's log lies beside the checkpoints, or in our folder for temporary files."""
+    """Return the folder of Spark's log: beside local checkpoints, else in mixedmode's temporary folder."""
     folder = spec.execution.checkpointing.dir
     if folder is None or "://" in folder:
         return own_temporary_folder()

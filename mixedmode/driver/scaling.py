@@ -1,20 +1,23 @@
-"""How many subtasks a live job should have, from what its last epochs did. Pure: no clock, no state, nothing opened.
+"""Decides the number of subtasks of a live job from its last epochs. Pure: no clock, no state, no files.
 
-The one idea: what a job has to do grows with the time in which its input arrived, so an epoch is measured against that
-time (its *period*, at least the interval), not against the interval alone: after a pause, a long epoch is no overload.
-Work is taken to be shared out evenly, so `p` subtasks that are busy for the part `u` of the time are `p * u / target`
-subtasks that are busy for `target` of it. Part of an epoch is not shared out (Spark's planning, the commit), so that
-number is too low when it grows, which shows in the next look, and safe when it shrinks.
+The one idea: the work of an epoch grows with the time in which its input arrived. This time is the *period* of the
+epoch; it is at least the interval. The duration of an epoch is compared with its period, not with the interval, so a
+long epoch after a pause is no overload.
 
-Between growing and shrinking lies a margin: a load that sways by a tenth never turns the number back and forth.
+The calculation assumes that work is shared evenly: `p` subtasks with utilisation `u` have the same work as
+`p * u / target` subtasks with utilisation `target`. Example: 4 subtasks that are busy 90 % of the time, with a target
+of 60 %, become 4 * 0.9 / 0.6 = 6 subtasks. Part of an epoch is not shared (Spark's planning, the commit). So the number
+may be too low when it grows, which the next decision corrects, and it is safe when it shrinks.
+
+A margin lies between growing and shrinking, so a load with 10 % noise does not change the number back and forth.
 
 Source: the autoscaler of Flink's Kubernetes operator (FLIP-271): utilisation target with a boundary, stabilisation by
 a window of observations.
 Invariants (tests/driver/test_scaling.py):
-  I1  a number that is chosen is within the bounds, and another one than now
-  I2  nothing is chosen within a cool-down, or before _EPOCHS epochs ran since the last change
-  I3  more load never gives fewer subtasks
-  I4  under a steady load, also one that sways by a tenth, the number comes to rest, and turns at most never
+  I1  a chosen number is within the bounds, and differs from the present number
+  I2  no number is chosen within a cool-down, or before _EPOCHS epochs ran since the last change
+  I3  more load never results in fewer subtasks
+  I4  under steady load, even with 10 % noise, the number of subtasks converges and does not oscillate
 """
 
 import math
@@ -24,13 +27,13 @@ from statistics import median
 
 __all__ = ["EpochLoad", "Keep", "Load", "Scale", "ScaleDecision", "ScaleTargets", "decide_scale", "lag_seconds"]
 
-_EPOCHS = 5  # looked at together, so that one slow epoch decides nothing; the first after a change fetches state
-_MARGIN = 0.8  # shrinking aims at this part of each target
+_EPOCHS = 5  # per decision, so that one slow epoch decides nothing; the first after a change loads state
+_MARGIN = 0.8  # the number shrinks only if each target is still met at this part of it
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleTargets:
-    """The autoscaler's settings, with bounds that are known: see AutoscalerSpec."""
+    """The settings of the autoscaler, with both bounds filled in: see AutoscalerSpec."""
 
     parallelism_min: int
     parallelism_max: int
@@ -42,10 +45,10 @@ class ScaleTargets:
 
 @dataclass(frozen=True, slots=True)
 class EpochLoad:
-    """What one live epoch did.
+    """Measurements of one live epoch.
 
-    `seconds`: all that Spark and the job took for it. `period_seconds`: from the start of the epoch before it, at least
-    the interval: its input arrived in this time. `lag_seconds`: see `lag_seconds`.
+    `seconds`: the whole time that Spark and the job took for it. `period_seconds`: the time in which its input arrived,
+    from the start of the previous epoch; at least the interval. `lag_seconds`: see the function `lag_seconds`.
     """
 
     records: int
@@ -56,9 +59,9 @@ class EpochLoad:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is known when it is decided. `epochs` ran at `parallelism`, oldest first; `since_change_ms`: None: never.
+    """The input of a decision. `epochs` ran at `parallelism`, oldest first.
 
-    `is_pinned`: a person has asked for a parallelism.
+    `since_change_ms`: None if the number was never changed. `is_pinned`: a person has requested a parallelism.
     """
 
     parallelism: int
@@ -70,14 +73,14 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Go on as it is, and why."""
+    """Keep the number of subtasks, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Have `to` subtasks from the next epoch on, and why."""
+    """Change to `to` subtasks from the next epoch on, with the reason."""
 
     to: int
     reason: str
@@ -87,15 +90,17 @@ ScaleDecision = Keep | Scale
 
 
 def lag_seconds(seconds: float, seconds_before: float, interval_seconds: float) -> float:
-    """How long the epoch's oldest record waited for its result, beyond the interval that it may wait in any case.
+    """Return how long the epoch's oldest record waited for its result, less the interval that every record may wait.
 
-    It came when the epoch before began, which took `seconds_before`; it waits on for an interval if that one was short.
+    The oldest record arrived when the previous epoch began. It waited until that epoch ended, after `seconds_before`,
+    at least for an interval; then `seconds` for its own epoch. Example: with an interval of 10 s, an epoch of 4 s after
+    one of 12 s has a lag of 4 + (12 - 10) = 6 s.
     """
     return seconds + max(0.0, seconds_before - interval_seconds)
 
 
 def decide_scale(load: Load, targets: ScaleTargets) -> ScaleDecision:
-    """Whether to change the number of subtasks."""
+    """Decide whether to change the number of subtasks, and to what."""
     if load.is_pinned:
         return Keep("a parallelism was asked for with `mixedmode rescale`")
     if load.since_change_ms is not None and load.since_change_ms < targets.cool_down_ms:
@@ -120,7 +125,7 @@ def decide_scale(load: Load, targets: ScaleTargets) -> ScaleDecision:
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """What one target asks for: `growing` subtasks at least; none is taken away while `shrinking` are not more."""
+    """The demand of one target: at least `growing` subtasks, and no shrinking below `shrinking` subtasks."""
 
     growing: float
     shrinking: float
@@ -128,7 +133,7 @@ class _Want:
 
 
 def _wants(load: Load, targets: ScaleTargets) -> list[_Want]:
-    """What each target there is asks for. All of it grows with the load."""
+    """Return the demand of each target that is set. Every demand grows with the load."""
     epochs, now = load.epochs[-_EPOCHS:], load.parallelism
     busy = median(epoch.seconds / epoch.period_seconds for epoch in epochs)
     found = f"busy {busy:.0%} of the time, target {targets.utilization:.0%}"
@@ -147,13 +152,13 @@ def _want(subtasks: float, why: str) -> _Want:
 
 
 def _late(load: Load, target_seconds: float, work: float) -> _Want:
-    """What the lag asks for.  work: subtasks that would be busy all the time.
+    """Return the demand of the lag target.  work: the number of subtasks that would be busy all the time.
 
-    A job that keeps up is behind by the length of an epoch, which more subtasks shorten. One that does not keep up is
-    further behind. That measures its past and not its work, of which the utilisation tells; so it does not grow for
-    it, and does not shrink either.
+    A job that keeps up lags by the duration of an epoch, and more subtasks shorten it. A job that does not keep up lags
+    more. Such a lag measures past load, not present work, which the utilisation measures. So the number of subtasks
+    does not grow because of this lag, and does not shrink either.
     """
-    lag = min(epoch.lag_seconds for epoch in load.epochs[-_EPOCHS:])  # one that goes away by itself is none
+    lag = min(epoch.lag_seconds for epoch in load.epochs[-_EPOCHS:])  # a lag that goes away by itself does not count
     why = f"{lag:.1f} s behind, target {target_seconds:g} s"
     keeping_up = _want(work * load.interval_seconds / target_seconds, why)
     if lag <= target_seconds:

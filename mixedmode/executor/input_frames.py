@@ -1,8 +1,9 @@
-"""The frame that an epoch begins with: what the first step reads, and what says how far the sources have come.
+"""The input frame of an epoch: the rows of the first step, and rows that show the progress of the sources.
 
-It belongs to the streaming query, so that Spark prunes columns and pushes filters into the scan. Spark's log has a line
-for each time that a query reads a source, and refuses to go on with another number of them. So the query always
-reads each source a second time, for its event time; where the first step's rows tell that, of no row (Spark prunes it).
+The frame is part of the streaming query, so Spark prunes columns and pushes filters into the scan. Spark's log has a
+line for each time that a query reads a source, and Spark refuses to go on with another number of lines. So the query
+always reads each source a second time, for its event time. Where the rows of the first step have the event time, the
+second reading has a false filter, and Spark prunes it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +21,15 @@ from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
 __all__ = ["input_frame", "stage_columns", "with_nothing_of"]
 
-#: without it, Spark runs a branch of a streaming query that can give no row
+#: without this setting, Spark runs a branch of a streaming query that can return no row
 _PRUNES = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 
 
 def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
-    """Columns of the first keyed stage, or rows for a map stage or the sink; and where rows are read only to see how
-    far a source has come, those, with its number in SOURCE_COLUMN.
+    """Return the input frame of an epoch: columns of the first keyed stage, or rows for a map stage or the sink.
+
+    If the sources are read a second time for their progress, the frame also has these rows. They have the number of
+    their source in SOURCE_COLUMN; the other rows have NULL there.
     """
     rows = _first_step(session, plan, sources)
     if plan.source_rows is None:
@@ -40,15 +43,13 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
 
 
 def with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame | None = None) -> DataFrame:
-    """The rows of a frame whose query reads the source a second time, and none of its rows; the frame is the source if
-    none is given.
-    """
+    """Return `rows` and a second reading of `source` that adds no row.  source: None for the frame itself."""
     session.conf.set(_PRUNES, "true")
     return rows.union(_like(rows, (source or rows).where("false"), {}))
 
 
 def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column] = ()) -> DataFrame:
-    """What the map side of a stage reads, under the names that it expects; and `watched`, what moves the watermark."""
+    """Return the columns that the map side of a stage reads, under their internal names, and the columns `watched`."""
     columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
@@ -76,7 +77,7 @@ def _first_step(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
 
 
 def _seen(plan: JobPlan, name: str, number: int, source: DataFrame, rows: DataFrame) -> DataFrame:
-    """The records of a source as rows that only say how far it has come."""
+    """Return the records of a source as rows that only show the progress of the source."""
     return _like(
         rows,
         source,
@@ -89,7 +90,7 @@ def _seen(plan: JobPlan, name: str, number: int, source: DataFrame, rows: DataFr
 
 
 def _like(rows: DataFrame, other: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """Rows of another frame with the columns of `rows`, NULL but for `columns`."""
+    """Return the rows of `other` with the column names of `rows`: `columns` where given, else NULL."""
     return other.select(
         *(columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema)
     )

@@ -1,9 +1,9 @@
-"""The map stages of an epoch: what Spark is asked to do for them, and the lists that go into the manifest.
+"""Runs the map stages of an epoch on Spark, and returns the lists for the manifest.
 
-    rows -> [deal] => [map subtask] -> rows, kept for what follows -> sql -> ... -> columns of the first keyed stage
+    rows -> [deal] => [map subtask] -> persisted rows -> sql -> ... -> columns of the first keyed stage
 
-The one idea: a map stage is one action, that of its reports. It changes what the job remembers, so it runs once in an
-epoch: its rows are kept until the epoch is over, and whatever follows reads those.
+A map stage runs in one Spark action, which collects its reports. The stage changes state, so it runs only once in an
+epoch: its rows are persisted until the epoch ends, and later steps read the persisted rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ __all__ = ["MapEpoch", "Mapped", "run_maps"]
 
 @dataclass(frozen=True, slots=True)
 class MapEpoch:
-    """What the map stages are told of an epoch.
+    """The facts about an epoch that the map stages need.
 
-    `before` are the lists that the epoch before left; `keeps` is false in batch mode, which keeps nothing. `watch`: how
-    the first stage sees how far the source has come, None if nothing goes by that.
+    `before`: the lists after the previous epoch. `keeps`: false in batch mode, which stores no lists. `watch`: how the
+    first stage measures the progress of the source; None if no step depends on the watermark.
     """
 
     epoch: Epoch
@@ -46,9 +46,9 @@ class MapEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What the last map stage gives, the lists after the epoch, and the frames to unpersist when it is over.
+    """The output rows of the last map stage, the lists after the epoch, and the frames to unpersist after the epoch.
 
-    `seen` is what the first one has seen of the sources.
+    `seen` is the progress of the sources, as the first map stage measured it.
     """
 
     rows: DataFrame
@@ -66,8 +66,8 @@ def run_maps(
 ) -> Mapped:
     """Run the map stages, one after the other.
 
-    frame: the rows of the first, after its sql; parallelism: by operator id. Raises what a subtask raised, and
-    InvalidJobError for lists that are too large, or that cannot be handed to so many subtasks.
+    frame: the input of the first map stage, after its sql. parallelism: {operator id: number of subtasks}. Raise the
+    error of a subtask, or InvalidJobError for lists that are too large or cannot be redistributed.
     """
     before = {state.operator_id: state.lists for state in given.before}
     states, held, seen = [], list[DataFrame](), Progress()
@@ -92,7 +92,7 @@ def run_maps(
 
 
 def release(held: Sequence[DataFrame]) -> None:
-    """Forget the rows that were kept."""
+    """Unpersist the rows of map stages."""
     for frame in held:
         frame.unpersist()
 
@@ -120,7 +120,7 @@ def _mapped(rows: DataFrame, task: MapTask, watch: Watch | None) -> DataFrame:
 
 
 def _reports(output: DataFrame, parallelism: int) -> list[SubtaskReport]:
-    """The report of each subtask; computes all rows. Raises the error that a subtask sent instead."""
+    """Compute all rows, and return the report of each subtask. Raise the error that a subtask sent instead."""
     rows = output.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN).collect()
     reports = sorted((decode_report(bytes(row[0])) for row in rows), key=lambda report: report.subtask)
     assert [report.subtask for report in reports] == list(range(parallelism)), reports

@@ -1,7 +1,7 @@
-"""Reading the rows that one stage of an epoch hands to the next: those of attempts that count (tasks/inner_rows.py).
+"""Reads the rows between two stages of an epoch, only from attempts with a valid report (tasks/inner_rows.py).
 
 Invariants (tests/executor/test_rows_between.py):
-  I1  rows_of returns the rows of the attempts that count, or fails
+  I1  rows_of returns the rows of the attempts in `reports`, or fails
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 
 
 def may_compute_twice(session: SparkSession) -> bool:
-    """Whether rows that Spark keeps can get lost, or be there twice."""
+    """Return whether Spark may lose persisted rows, or have them twice: everywhere but on a local master."""
     master = session.sparkContext.master or ""
     return master != "local" and not master.startswith("local[")
 
 
 def rows_of(output: DataFrame, reports: Iterable[SubtaskReport]) -> DataFrame:
-    """The rows of a stage's frame, without the reports; reading one of an attempt not in `reports` fails."""
+    """Return the rows of a stage's frame, without the reports. A row of an attempt not in `reports` raises an error."""
     rows = output.where(F.col(REPORT_COLUMN).isNull())
     if ATTEMPT_FIELD.name in output.columns:
         counts = F.col(ATTEMPT_FIELD.name).isin([report.attempt for report in reports])
@@ -29,5 +29,5 @@ def rows_of(output: DataFrame, reports: Iterable[SubtaskReport]) -> DataFrame:
 
 
 def is_computed_twice(error: BaseException) -> bool:
-    """Whether rows between two steps came from another computation than the one that counts."""
+    """Return whether the error says that rows between two steps came from an attempt without a valid report."""
     return COMPUTED_TWICE in str(error)

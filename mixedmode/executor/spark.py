@@ -1,10 +1,10 @@
-"""The frames of an epoch: what Spark is asked to do, stage by stage.
+"""Runs the stages of an epoch on Spark, one after the other.
 
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
-Map stages come before all of it, and have a module of their own (map_stages.py). Up to the columns of the first stage,
-the frame belongs to the streaming query (input_frames.py); where that stage needs nothing from Spark SQL, the query
-gives files instead, and the map side reads them (direct.py). Everything after it is built in `foreachBatch`, once per
+Map stages come first, and have their own module (map_stages.py). Up to the columns of the first stage, the frame is
+part of the streaming query (input_frames.py). If the first stage needs nothing from Spark SQL, the query returns files
+instead of rows, and the map side reads the files (direct.py). All later frames are built in `foreachBatch`, once per
 epoch.
 """
 
@@ -48,14 +48,15 @@ from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import Watch, Watched
 
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
-_REPEATS = 3  # of an epoch's stages, when rows between them were computed twice
+_REPEATS = 3  # how often the stages of an epoch are repeated if rows between them were computed twice
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """What holds for an epoch, whatever is in it. `checkpoint_url` is None in batch mode; `sinks` are by output name.
+    """The settings of an epoch that do not depend on its input.
 
-    `step_parallelism` is that of the steps that have one of their own, by operator id.
+    `checkpoint_url` is None in batch mode. `sinks`: by output name. `step_parallelism`: {operator id: number of
+    subtasks}, only of steps with their own number.
     """
 
     parallelism: int
@@ -68,17 +69,17 @@ class StageSettings:
     step_parallelism: Mapping[str, int] = field(default_factory=dict)
 
     def parallelism_of(self, operator_id: str) -> int:
-        """How many subtasks a step has."""
+        """Return the number of subtasks of a step."""
         return self.step_parallelism.get(operator_id, self.parallelism)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """One epoch to run: its number, its path, its place in time, and the state that the epoch before left.
+    """One epoch to run: its number, path and timing, and the state after the previous epoch.
 
-    `with_full_snapshot` are steps that emit their whole stored table, which nothing downstream has seen yet.
-    `lists` are what map stages keep. `files` are the URIs of what the epoch reads, if that is known; else Spark is
-    asked for them. `seen` is what map stages have seen of the sources.
+    `with_full_snapshot`: steps that emit their whole stored table, because a downstream step or output is new.
+    `lists`: of map stages. `files`: URIs of the input files; None: Spark lists them. `seen`: the progress of the
+    sources, as map stages measured it.
     """
 
     epoch: Epoch
@@ -93,9 +94,9 @@ class EpochTask:
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """What the tasks of one epoch did, ready for a manifest. `migration_seconds` is that of the slowest subtask.
+    """The results of the tasks of one epoch, ready for a manifest.
 
-    `profile`: seconds of work by stage, added up over all tasks.
+    `migration_seconds` is the time of the slowest subtask. `profile`: {stage: seconds of work, added up over tasks}.
     """
 
     progress: Progress
@@ -144,7 +145,7 @@ def _run_once(
 
 
 def _watch(plan: JobPlan, task: EpochTask) -> Watch | None:
-    """How the first map stage sees how far the source has come; None where nothing goes by it."""
+    """Return how the first map stage measures the progress of the source; None if no step needs it."""
     if not plan.strategies:
         return None
     return Watch(Watched.APART if plan.source_rows is None else Watched.ROWS, plan.progress_names, task.timing)
@@ -153,7 +154,7 @@ def _watch(plan: JobPlan, task: EpochTask) -> Watch | None:
 def _run_keyed(
     session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
 ) -> EpochResult:
-    """The keyed stages, over columns of the first one; or in a job without any, rows to the sink."""
+    """Run the keyed stages over the columns of the first one. A job without keyed stages writes rows to the sink."""
     if not plan.stages:
         reports = _write_rows(frame, plan, settings, task)
         return _result(plan, [reports], task.state)
@@ -169,12 +170,12 @@ def _run_keyed(
                 subtask = replace(subtask, output_schema=_with_attempt(subtask.output_schema))
             output = _run_subtasks(session, blocks, subtask)
             if is_inner:
-                # A stage writes runs, so it runs once: its rows are kept for the next stage to read twice.
+                # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
                 output = output.persist()
                 held.append(output)
             all_reports.append(_reports(output))
             if subtask.waits_for_end:
-                break  # no row for the stages after it, which keep their state
+                break  # later stages get no rows, so they do not run and keep their state
             if following is not None:
                 given = rows_of(output, all_reports[-1])
                 rows = stage_columns(_changelog(session, given, following), following)
@@ -201,7 +202,7 @@ def _write_rows(
 def _first_blocks(
     session: SparkSession, frame: DataFrame | None, plan: JobPlan, settings: StageSettings, task: EpochTask
 ) -> DataFrame | DirectMapSide:
-    """Blocks for the first keyed stage; or what gives them to a stage that reads its small input itself."""
+    """Return the blocks of the first keyed stage as a frame; for small input, a map side that its subtasks run."""
     stage = plan.stages[0]
     map_side = _map_side(stage, plan, settings, task)
     if frame is not None and not plan.reads:
@@ -216,7 +217,7 @@ def _first_blocks(
 
 
 def _run_subtasks(session: SparkSession, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
-    """The frame of a keyed stage."""
+    """Return the output frame of a keyed stage."""
     schema = spark_schema(list(subtask.output_schema))
     if isinstance(blocks, DirectMapSide):
         numbers = session.range(0, subtask.parallelism, 1, subtask.parallelism)
@@ -225,7 +226,7 @@ def _run_subtasks(session: SparkSession, blocks: DataFrame | DirectMapSide, subt
 
 
 def _files(frame: DataFrame, task: EpochTask) -> list[tuple[str, int]]:
-    """(path, bytes) of the files that an epoch reads."""
+    """Return (path, bytes) of each file that an epoch reads."""
     if task.files is None:
         return [(path_of_text(row.path), row.length) for row in frame.collect()]
     return [(path, file_bytes(path)) for path in map(path_of_url, task.files)]
@@ -244,7 +245,7 @@ def _map_side(stage: KeyedStage, plan: JobPlan, settings: StageSettings, task: E
 
 
 def _watched(stage: KeyedStage, plan: JobPlan) -> Watched:
-    """Where the map tasks of a stage find the event times of the sources."""
+    """Return where the map tasks of a stage find the event times of the sources."""
     if stage is not plan.stages[0] or (plan.maps and plan.strategies):
         return Watched.BEFORE
     return Watched.APART if plan.source_rows is None else Watched.ROWS
@@ -294,7 +295,11 @@ def _with_attempt(schema: pa.Schema) -> pa.Schema:
 
 
 def _changelog(session: SparkSession, rows: DataFrame, following: KeyedStage) -> DataFrame:
-    """Rows of a stage as the next one reads them: its sql, applied to rows taken back and rows added alike."""
+    """Return the changelog of a stage as the next stage reads it, after the sql between them.
+
+    The sql runs on rows of each weight (-1 retracts, +1 adds) separately. For example, when count 4 of a key becomes
+    5, `SELECT k, n * 2` turns (k, 4, -1), (k, 5, +1) into (k, 8, -1), (k, 10, +1).
+    """
     if not following.sql:
         return rows
     sides = [
@@ -320,7 +325,7 @@ def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Seque
     for stage, stage_reports in zip_longest(plan.stages, reports[: len(plan.stages)]):
         if not stage.operator.states:
             continue
-        if stage_reports is None:  # it was not run, so that its state is what it was
+        if stage_reports is None:  # the stage did not run, so its state is unchanged
             operators += [state_before[stage.operator_id]] if stage.operator_id in state_before else []
             continue
         new = [run for report in sorted(stage_reports, key=lambda r: r.subtask) for run in report.runs]
@@ -343,7 +348,7 @@ def _result(plan: JobPlan, reports: Sequence[list[SubtaskReport]], before: Seque
 
 
 def _progress(plan: JobPlan, reports: Sequence[SubtaskReport]) -> Progress:
-    """Every subtask has heard of all of it; a task that only writes rows knows its own."""
+    """Return the progress of the epoch. Every subtask reports all of it; tasks that only write rows report a part."""
     if plan.stages:
         return reports[0].progress
     return reduce(Progress.merged, (report.progress for report in reports), Progress())

@@ -1,4 +1,4 @@
-"""The public Python API: a job in Python says what a job file says, and either can be had from the other."""
+"""The public Python API. A job in Python and a job file say the same, and each can be converted to the other."""
 
 from mixedmode.job.api import Job
 from mixedmode.job.connectors import SideOutput, Sink, Source

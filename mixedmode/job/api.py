@@ -1,4 +1,4 @@
-"""A job in Python: an immutable builder over the same frozen spec that a job file gives.
+"""A job in Python: an immutable builder of the same frozen spec that a job file is read into.
 
     flights = Source.parquet("data/flights", event_time="date", out_of_orderness="1h")
     job = (
@@ -9,9 +9,9 @@
         .write(Sink.parquet("./run/out"))
     )
 
-Every call returns a new value and checks what it was given, so that a mistake shows at the line that makes it. An
-argument that is left out has the default of the job file, which stands in mixedmode/config and nowhere else.
-Relative paths are taken from the current directory.
+Every call returns a new value and checks its arguments, so an error is raised at the line with the mistake.
+An argument that is left out has the default of the job file; mixedmode/config is the only place with defaults.
+Relative paths are resolved against the current directory.
 
 Invariants (tests/job/test_api.py):
   I1  Job.from_yaml of job.to_yaml() has the same spec
@@ -54,12 +54,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Job:
-    """A job, or the beginning of one until `write` has been called."""
+    """A job, complete once it has a step and `write` has been called.
+
+    Each argument is a setting of the job file under a shorter name; docs/job-file.md has the details and defaults.
+    All arguments but `name` are passed by keyword, and all but `name` and `sources` are optional.
+
+    name: the job's name, in messages and in Spark's user interface.
+    sources: {name for SQL: source}; see Source.
+    mode: batch, streaming, mixed or automatic.
+    parallelism: number of subtasks of a keyed step.
+    checkpoint_dir: folder or URL for state and manifests. Every mode but batch needs it.
+    checkpoint_interval: time between two live epochs; each ends in one commit.
+    checkpoints_retained: number of checkpoints to keep.
+    checkpoint_verification: how a start checks the newest checkpoint, by checksums or by sizes.
+    checkpoint_timeout: limit on the time of a live epoch. An epoch that exceeds it counts as failed.
+    tolerable_failed_checkpoints: number of failures in a row after which an epoch is still run again.
+    interval_during_backlog: time between two commits in backlog; 0: one commit, at the end of the backlog.
+    max_parallelism: number of key groups, so the most subtasks; fixed for the life of the job's state.
+    backlog_parallelism: number of subtasks in backlog.
+    end_of_key_watermark: the watermark of a key after its last record in backlog. `greatest` is the greatest watermark
+        of the backlog; `max` fires every window and timer in the backlog.
+    backlog_emit: `final` emits one row per key or window of the backlog; `all` emits every running value, too.
+    autoscaler: lets a live job choose its parallelism; see AutoscalerArguments.
+    watermark_lag_threshold: a live epoch whose watermark lags more than this takes the sorted path.
+    sort_memory: memory of a task, beside its interpreter.
+    spark: configuration of Spark, with or without the leading `spark.`.
+
+    Raises InvalidJobError that names every wrong argument.
+    """
 
     settings: JobSettings
     steps: tuple[Step, ...]
     sink: SinkSpec | None
-    #: where the settings stand, when they come from a file
+    #: the places of the settings in their file, for a job from a file
     origin: LoadedJob | None = field(compare=False, repr=False)
 
     def __init__(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -111,13 +138,19 @@ class Job:
 
     @classmethod
     def from_yaml(cls, path: FileName, overrides: Sequence[str] = ()) -> Self:
-        """The job in a file, with `key=value` overrides put over it. Raises InvalidJobError with all that is wrong."""
+        """Return the job in a file, with `key=value` overrides that replace what the file says.
+
+        Raises InvalidJobError with everything that is wrong.
+        """
         loaded = load_job(path, overrides)
         return cls._of(_settings_of(loaded.spec), loaded.spec.steps, loaded.spec.sink, loaded)
 
     @property
     def spec(self) -> JobSpec:
-        """The whole job, checked as a whole.  Raises InvalidJobError when it has no step or no sink yet."""
+        """Return the whole job, after a check of all parts together.
+
+        Raises InvalidJobError if the job is not valid, or has no step or no sink yet.
+        """
         if not self.steps:
             msg = f"the job has no step yet. Call .sql(...) or .key_by(...).aggregate(...). name={self.settings.name}"
             raise InvalidJobError(msg)
@@ -130,9 +163,11 @@ class Job:
         return spec
 
     def sql(self, sql: str, *, name: str | None = None, clock: Literal["refused", "allowed"] = "refused") -> Self:
-        """A step of stateless Spark SQL over the sources, or over what the step before emits.
+        """Add a step of stateless Spark SQL over the sources, or over the rows that the previous step emits.
 
-        clock: with `allowed`, the SQL may ask for the current time, and the modes then give other rows.
+        sql: a SELECT.
+        name: the name of the step.
+        clock: with `allowed`, the SQL may ask for the current time; the execution modes may then emit different rows.
         """
         step = checked_section(SqlStep, {"sql": sql, "name": name, "clock": clock}, place="Job.sql", name=argument)
         return self.with_step(step)
@@ -147,10 +182,17 @@ class Job:
         parallelism: int | None = None,
         folder: FileName | None = None,
     ) -> Self:
-        """A step that a map function makes the rows of: a class, or its name as `package.module:Class`.
+        """Add a step with a map function, which makes output rows of input rows. It must precede the first keyed step.
 
-        It comes before the first keyed step. `folder` is where its module is imported from: of a class the folder that
-        it came from, else the current one.
+        function: a class, or its name as `package.module:Class`.
+        output: columns of the result, as Spark DDL.
+        args: arguments for the class, by name.
+        name: the name of the step.
+        parallelism: number of subtasks of this step.
+        folder: the folder that the module is imported from.
+            By default, a class has the folder that it came from, and a name has the current folder.
+
+        docs/map-functions.md is the guide.
         """
         reference, home = class_reference(function, place="Job.map")
         settings = {
@@ -166,19 +208,26 @@ class Job:
         return self.with_step(resolve_step(step, FilePath()))
 
     def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob[Self]:
-        """The rows by key, for `.aggregate(...)` or `.process(...)` to end the step, or `.window(...)` to go on."""
+        """Group the rows by key columns.
+
+        Call `.aggregate(...)` or `.process(...)` on the result to complete the step, or `.window(...)` to add windows.
+        name: the name of the step. parallelism: subtasks of this step.
+        """
         return KeyedJob(self, columns, name, parallelism)
 
     def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob[Self]:
-        """All rows, without a key, by window, for `.aggregate(...)` to end the step. See WindowArguments."""
+        """Group all rows, without a key, by window. Call `.aggregate(...)` on the result to complete the step.
+
+        name: the name of the step. See WindowArguments for the other arguments.
+        """
         return WindowedJob.checked(self, {"name": name}, window)
 
     def with_step(self, step: Step) -> Self:
-        """The same job with one more step."""
+        """Return the same job with one more step."""
         return self._of(self.settings, (*self.steps, step), self.sink, self.origin)
 
     def write(self, sink: SinkSpec) -> Self:
-        """The same job with this sink."""
+        """Return the same job with this sink, which replaces an earlier one."""
         return self._of(self.settings, self.steps, sink, self.origin)
 
     def run(
@@ -188,11 +237,15 @@ class Job:
         observer: "Observer | None" = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """Run the job as `mixedmode run` does, in this process. Returns when it ends or after `stop` is set.
+        """Run the job in this process, as `mixedmode run` does. Return when the job ends, or after `stop` is set.
 
-        until: `idle` returns once everything present is processed, `drained` then ends the input for good. observer is
-        told of epochs and the flip as they happen. Raises InvalidJobError before anything is committed, or another
-        kind of mixedmode.errors that says what to do; calling it again resumes.
+        until: `stopped` runs a live job until it is stopped. `idle` returns once all input that is present is
+            processed. `drained` does the same, and then ends the input for good.
+        observer: an object whose methods are called for each epoch, for the flip and for other events.
+        stop: an event that stops the job.
+
+        Raises InvalidJobError before anything is committed, or another error of mixedmode.errors that says what to do.
+        Call `run` again to resume the job.
         """
         from mixedmode.driver.events import Silent  # noqa: PLC0415 - Spark is loaded only to run
         from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415
@@ -201,17 +254,23 @@ class Job:
         run_job(self.spec, self.where, options)
 
     def rescale(self, parallelism: int | None, *, step: str | None = None) -> None:
-        """Ask the job, wherever it runs, for so many subtasks of each keyed step, or of one, from its next epoch on.
+        """Ask the job, wherever it runs, to use another parallelism from its next epoch on.
 
-        None withdraws all that was asked for. Returns when it is asked for. Raises InvalidJobError, which says why, if
-        it cannot be done.
+        The method returns once the request is stored; it does not wait for the change.
+        parallelism: number of subtasks; None withdraws all earlier requests.
+        step: the step to rescale; by default every keyed step.
+
+        Raises InvalidJobError, with the reason, if the request cannot be met.
         """
         from mixedmode.driver.rescale_requests import ask_to_rescale  # noqa: PLC0415 - the store is loaded only to use it
 
         ask_to_rescale(self.spec, parallelism, step=step)
 
     def create_savepoint(self, place: FileName) -> None:
-        """Keep the newest checkpoint in a folder or URL of its own, wherever the job runs. See docs/savepoints.md."""
+        """Keep the newest checkpoint as a savepoint in `place`, a folder or URL of its own, wherever the job runs.
+
+        Raises InvalidJobError if there is no checkpoint yet. See docs/savepoints.md.
+        """
         from mixedmode.job.savepoints import take_savepoint  # noqa: PLC0415 - the store is loaded only to use it
 
         take_savepoint(self.spec, os.fspath(place))
@@ -219,21 +278,27 @@ class Job:
     def restore_savepoint(
         self, place: FileName, *, allow_dropped_state: bool = False, moved: Mapping[str, str] | None = None
     ) -> None:
-        """Fill the job's empty checkpoint folder from a savepoint, so that `run` goes on from it.
+        """Fill the job's empty checkpoint folder from a savepoint, so that `run` continues from it.
 
-        allow_dropped_state: leave out the state of steps that the job does not have. moved: folders of input files that
-        were moved since, {as it was: as it is}. Raises InvalidJobError, which says why, if the job cannot go on.
+        place: the savepoint's folder or URL.
+        allow_dropped_state: drop the state of steps that this job does not have.
+        moved: {old folder: new folder} of input files that were moved since.
+
+        Raises InvalidJobError, with the reason, if the job cannot continue from this savepoint.
         """
         from mixedmode.driver.restoring import restore_savepoint  # noqa: PLC0415 - Spark is loaded only to plan
 
         restore_savepoint(os.fspath(place), self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)
 
     def to_yaml(self) -> str:
-        """The job as a job file, with absolute paths."""
+        """Return the job as the text of a job file, with absolute paths."""
         return job_spec_to_yaml(self.spec)
 
     def where(self, *path: str | int) -> str:
-        """`job.yaml:17: steps[0].sql` for a job from a file, `steps[0].sql` for one from Python."""
+        """Return the start of a message about a setting.
+
+        It is `job.yaml:17: steps[0].sql` for a job from a file, and `steps[0].sql` for a job from Python.
+        """
         return path_text(path) if self.origin is None else self.origin.where(*path)
 
     def _fill(
@@ -261,7 +326,10 @@ class Job:
 
 
 def _settings_of(spec: JobSpec) -> JobSettings:
-    """The part of a job that is no step and no sink; what was valid as a whole is valid in part."""
+    """Return the settings of a job without its steps and sink.
+
+    Settings that are valid in a whole job are valid alone.
+    """
     settings = _fields(spec)
     return JobSettings.model_validate({key: settings[key] for key in map(key_of, JobSettings.model_fields)})
 

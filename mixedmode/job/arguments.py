@@ -1,6 +1,6 @@
-"""Between the arguments of the Python API and the settings of the job file.
+"""Conversion between the arguments of the Python API and the settings of the job file.
 
-An argument is a setting under a shorter name. What is wrong with the setting is reported under the argument's name.
+An argument is a setting under a shorter name. An error in the setting is reported under the argument's name.
 """
 
 import os
@@ -15,12 +15,20 @@ Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
 Duration = str | Literal[0]  # "1s", "1h30m", 0
 Size = str | int  # "256MB", a number of bytes
 SparkValue = str | int | float | bool
-#: what an argument of a function can be: what YAML can hold
+#: a value that YAML can hold, as an argument of a user's class
 PlainValue = None | bool | int | float | str | Sequence["PlainValue"] | Mapping[str, "PlainValue"]
 
 
 class AutoscalerArguments(TypedDict, total=False):
-    """The argument `autoscaler`: what it aims at and its bounds; given, even if empty, it is switched on."""
+    """The argument `autoscaler`: targets and bounds. Passing it, even empty, switches the autoscaler on.
+
+    min_parallelism: the fewest subtasks that it chooses.
+    max_parallelism: the most subtasks that it chooses.
+    target_utilization: part of the time, above 0 and at most 1, in which an epoch is running.
+    target_lag: longest time that a record may wait beyond the checkpointing interval.
+    target_throughput: most records per second for one subtask.
+    cool_down: least time between two changes.
+    """
 
     min_parallelism: int
     max_parallelism: int
@@ -30,7 +38,7 @@ class AutoscalerArguments(TypedDict, total=False):
     cool_down: Duration
 
 
-#: path of a setting: the argument that gives it, where that is not the path with _ for -
+#: {path of a setting: its argument}, where the argument is not the first key of the path with _ instead of -
 _ARGUMENTS: dict[Path, str] = {
     ("execution", "runtime-mode"): "mode",
     ("execution", "interval-during-backlog"): "interval_during_backlog",
@@ -77,7 +85,7 @@ _ARGUMENTS: dict[Path, str] = {
 
 
 def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """The sections that hold each value at its path; an argument that was left out is not given."""
+    """Return nested sections that hold each value at its path; None (an argument that was left out) is not included."""
     tree: dict[str, Any] = {}
     for path, value in values.items():
         if value is None:
@@ -90,20 +98,20 @@ def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
 
 
 def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | None:
-    """The section that the argument gives."""
+    """Return the section `execution.autoscaler` for the argument; None if the argument was left out."""
     if given is None:
         return None
     return {"enabled": True, **{key.replace("_", "-"): value for key, value in given.items()}}
 
 
 def argument(path: Path) -> str:
-    """The argument that gives the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
+    """Return the argument for the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
     if path[:2] == ("execution", "autoscaler"):
         return "autoscaler" + "".join(f"[{str(part).replace('-', '_')!r}]" for part in path[2:] if part != "enabled")
     if path[0] == "aggregate" and len(path) > 1:
-        return str(path[1])  # an output is an argument of its own
+        return str(path[1])  # each output is an argument
     if path[0] == "window" and len(path) > 2:
-        return _ARGUMENTS.get(path) or str(path[2]).replace("-", "_")  # whatever the kind of window
+        return _ARGUMENTS.get(path) or str(path[2]).replace("-", "_")  # the same for every kind of window
     known = next((end for end in range(len(path), 0, -1) if path[:end] in _ARGUMENTS), 1)
     name = _ARGUMENTS.get(path[:known]) or str(path[0]).replace("-", "_")
     return name + "".join(f"[{part!r}]" for part in path[known:])

@@ -1,4 +1,4 @@
-"""The parts of a keyed step in Python: keys, then maybe windows, then an aggregate or a process function.
+"""The parts of a keyed step in Python: keys, optional windows, then an aggregate or a process function.
 
 job.key_by("origin").aggregate(flights="count(*)")
 job.key_by("origin").window(sliding="1h", slide="10m", allowed_lateness="5m").aggregate(flights="count(*)")
@@ -22,15 +22,15 @@ from mixedmode.job.arguments import Duration, FileName, PlainValue, argument, ne
 
 
 class TakesSteps(Protocol):
-    """A job that a finished step is added to: Job, in api.py."""
+    """A job to which a finished step is added: Job, in api.py."""
 
     def with_step(self, step: Step) -> Self:
-        """The same job with one more step."""
+        """Return the same job with one more step."""
 
 
 J = TypeVar("J", bound=TakesSteps)
 
-#: argument that says what kind of window it is: where its value goes
+#: {argument that selects a kind of window: (the kind in the job file, the setting that the value is for)}
 _KINDS: dict[str, tuple[str, str]] = {
     "tumbling": ("tumbling", "size"),
     "sliding": ("sliding", "size"),
@@ -41,9 +41,24 @@ _KINDS: dict[str, tuple[str, str]] = {
 
 
 class WindowArguments(TypedDict, total=False):
-    """Arguments of `.window(...)`: exactly one of the first five, what belongs to it, and what holds for all.
+    """Arguments of `.window(...)`. Exactly one of the first five is required; it selects the kind of window.
 
-    tumbling: size. sliding: size, with `slide`. cumulating: greatest size, with `step`. session: gap. count: records.
+    tumbling: the size of a window; windows do not overlap.
+    sliding: the size of a window; `slide` is required, too.
+    cumulating: the greatest size of a window; `step` is required, too.
+    session: the gap, a time without a record of the key, that ends a window.
+    count: the number of records of a key in a window.
+
+    slide: the time from the start of one sliding window to the start of the next.
+    step: the time from the end of one cumulating window to the end of the next.
+    offset: how much later than at multiples of their size since 1970 windows begin.
+    time_zone: the time zone in which windows of whole days begin at midnight; by default UTC.
+    allowed_lateness: how long after its end a window still accepts records and emits an updated row.
+    early_results_every: how often an open window emits its result so far; by default never.
+    late: a sink for records that are late for all their windows; by default such records are only counted.
+
+    `offset` and `time_zone` are for tumbling, sliding and cumulating windows only. `allowed_lateness`,
+    `early_results_every` and `late` are not for `count`, whose windows do not end with time.
     """
 
     tumbling: Duration
@@ -62,26 +77,33 @@ class WindowArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class WindowedJob(Generic[J]):
-    """A job whose next step has its windows, and keys if any, and not yet its outputs."""
+    """A job whose next step has its windows, and its keys if any, and still needs its outputs: call `aggregate`."""
 
     job: J
     settings: Mapping[str, Any]
 
     @classmethod
     def checked(cls, job: J, settings: Mapping[str, Any], window: WindowArguments) -> Self:
-        """With the settings of a step so far.  Raises InvalidJobError naming the argument that is wrong."""
+        """Return `settings`, those of the step so far, with the window's settings added.
+
+        Raises InvalidJobError that names the wrong argument.
+        """
         values = {**settings, **_window_settings(window)}
         checked_section(KeyedInput, values, place="Job.window", name=argument)
         return cls(job, values)
 
     def aggregate(self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall) -> J:
-        """One row per window, and key: `aggregate(flights="count(*)")`, or a mapping for names that are no words."""
+        """Complete the step: one row per window, or per key and window, such as `aggregate(flights="count(*)")`.
+
+        outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
+        calls.
+        """
         return _aggregated(self.job, self.settings, {**(outputs or {}), **more})
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedJob(Generic[J]):
-    """A job whose next step has its keys and not yet its outputs."""
+    """A job whose next step has its keys and still needs its outputs: call `aggregate`, `window` or `process`."""
 
     job: J
     columns: tuple[str, ...]
@@ -89,11 +111,18 @@ class KeyedJob(Generic[J]):
     parallelism: int | None = None
 
     def window(self, **window: Unpack[WindowArguments]) -> WindowedJob[J]:
-        """The rows of each key by window, for `.aggregate(...)` to end the step. See WindowArguments."""
+        """Group the rows of each key by window.
+
+        Call `.aggregate(...)` on the result to complete the step. See WindowArguments.
+        """
         return WindowedJob.checked(self.job, self._settings, window)
 
     def aggregate(self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall) -> J:
-        """One row per key: `aggregate(flights="count(*)")`, or a mapping for names that are no Python words."""
+        """Complete the step: one row per key, such as `aggregate(flights="count(*)")`.
+
+        outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
+        calls.
+        """
         return _aggregated(self.job, self._settings, {**(outputs or {}), **more})
 
     def process(  # one argument per setting, by keyword
@@ -107,9 +136,19 @@ class KeyedJob(Generic[J]):
         dead_letter: SinkSpec | None = None,
         folder: FileName | None = None,
     ) -> J:
-        """What a process function gives for each key: a class, or its name as `package.module:Class`.
+        """Complete the step with a process function, which sees the records of each key and has state and timers.
 
-        `folder` is where its module is imported from: of a class the folder that it came from, else the current one.
+        function: a class, or its name as `package.module:Class`.
+        output: columns of the rows that the function emits, as Spark DDL.
+        args: arguments for the class, by name.
+        outputs: {tag: SideOutput} for the rows of each side output.
+        on_error: what to do with a record on which the function raised. `fail` stops the job. `skip` counts the record
+            and leaves it out. `dead-letter` writes it to the sink `dead_letter`.
+        dead_letter: the sink for these records; only with `on_error="dead-letter"`.
+        folder: the folder that the module is imported from.
+            By default, a class has the folder that it came from, and a name has the current folder.
+
+        docs/process-functions.md is the guide.
         """
         reference, home = class_reference(function, place="Job.process")
         settings = {
@@ -136,7 +175,7 @@ def _aggregated(job: J, settings: Mapping[str, Any], outputs: Mapping[str, str |
 
 
 def _window_settings(window: WindowArguments) -> dict[str, Any]:
-    """The settings of a step that the arguments give."""
+    """Return the settings of a step that the arguments stand for. Raises TypeError for an unknown argument."""
     given: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
     unknown = next((name for name in given if name not in WindowArguments.__annotations__), None)
     if unknown is not None:
@@ -154,7 +193,11 @@ def _window_settings(window: WindowArguments) -> dict[str, Any]:
 
 
 def class_reference(function: str | type, *, place: str) -> tuple[str, FilePath | None]:
-    """(its name, the folder to import it from) of a class that a task can import; `place` is the call that has it."""
+    """Return (name, folder to import from) of a class that a task can import.
+
+    place: the call that has the class, for messages. The folder is None for a name, and for a class without a file.
+    Raises InvalidJobError for a class that cannot be imported.
+    """
     if isinstance(function, str):
         return function, None
     module, name = sys.modules.get(function.__module__), function.__qualname__

@@ -1,4 +1,4 @@
-"""Taking a savepoint of a job: `mixedmode savepoint create`, `Job.create_savepoint`. The job may run, or not."""
+"""Creation of a savepoint, for `mixedmode savepoint create` and `Job.create_savepoint`. The job need not be running."""
 
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import Savepoint, create_savepoint
@@ -10,7 +10,10 @@ from mixedmode.errors import InvalidJobError
 
 
 def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> Savepoint:
-    """Keep the newest checkpoint of a job in `place`, a folder or URL. Raises InvalidJobError when there is none."""
+    """Keep the newest checkpoint of a job in `place`, a folder or URL.
+
+    Raises InvalidJobError if the job has no checkpoint, or if `place` overlaps another place of the job.
+    """
     folder = spec.execution.checkpointing.dir
     if folder is None:
         msg = (
@@ -23,7 +26,7 @@ def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> 
 
 
 def savepoint_of(folder: str, place: str, *, clock: Clock | None = None) -> Savepoint:
-    """Keep the newest checkpoint in `folder`, a job's checkpoint folder or URL."""
+    """Keep the newest checkpoint of `folder`, a job's checkpoint folder or URL, in `place`."""
     check_savepoint_folder(folder, place)
     log = CheckpointLog(ObjectStore(folder))
     return create_savepoint(log, ObjectStore(place), now_ms=(clock or SystemClock()).now_ms())

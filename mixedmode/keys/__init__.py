@@ -1,4 +1,4 @@
-"""Keys: their canonical bytes, their hash, the key group that owns them, and rows grouped by them. Pure."""
+"""Keys: their canonical bytes, their hash, their key group, and the grouping of rows by key. Pure."""
 
 from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys, key_widths
 from mixedmode.keys.grouping import Groups, distinct_part, group_codes

@@ -1,4 +1,4 @@
-"""numpy types as the keyed code names them, and a view of an Arrow buffer."""
+"""Names of numpy types for keyed code, and a view of an Arrow buffer."""
 
 from typing import Any
 

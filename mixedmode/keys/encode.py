@@ -1,16 +1,18 @@
-"""Canonical key bytes: any key columns <-> one binary column whose byte order is the order of the columns.
+"""Canonical key bytes: encode key columns as one binary column whose byte order is the order of the columns.
 
-The one idea: each column becomes a marker byte (0x00 NULL, 0x01 value) and a payload that sorts as the value does, so
-hashing, sorting, merging and storing a key never look at its types again.
+The one idea: each column becomes a marker byte (0x00 NULL, 0x01 value) and a payload that sorts as the value does. So
+code that hashes, sorts, merges or stores a key does not depend on its types.
 
     int8..64, date32, timestamp   big-endian, sign bit flipped, at the type's own width
     bool                          1 byte, 0 or 1
     decimal128                    16 bytes big-endian, sign bit flipped
     float32, float64              -0.0 -> 0.0, every NaN -> one NaN; positive: sign bit flipped, negative: all bits
     string, binary                0x00 -> 0x00 0xFF, then 0x00 0x00
-A NULL of fixed width keeps its width (payload zeros); a NULL string or binary is its marker alone.
+A NULL of fixed width keeps its width (payload zeros); a NULL string or binary is only its marker.
 
-These bytes are stored in checkpoints: a change of the layout is a new format version of everything that holds a key.
+    Example: (int16 5, string "a") is 01 80 05 | 01 61 00 00.
+
+Checkpoints store these bytes: a change of the layout requires a new version of every format that holds a key.
 
 Source of the escape: FoundationDB tuple layer, https://github.com/apple/foundationdb/blob/main/design/tuple.md
 Invariants (tests/keys/test_encode.py):
@@ -38,9 +40,9 @@ _NULL, _VALUE, _ZERO, _ESCAPED, _END = b"\x00", b"\x01", b"\x00", b"\x00\xff", b
 
 @dataclass(frozen=True, slots=True)
 class KeySchema:
-    """The columns of a key, in order. Their names and nullability do not matter to the bytes; their types do.
+    """The columns of a key, in order. The bytes depend on their types, but not on their names and nullability.
 
-    Raises InvalidJobError (fix the job file) when there is no column, or one of a type that cannot be a key.
+    Raises InvalidJobError (fix the job file) if there is no column, or if the type of a column cannot be a key.
     """
 
     fields: tuple[pa.Field, ...]
@@ -55,12 +57,12 @@ class KeySchema:
 
     @property
     def is_fixed_width(self) -> bool:
-        """Whether every key has the same number of bytes."""
+        """Return whether all keys have the same number of bytes."""
         return not any(_is_variable(field.type) for field in self.fields)
 
     @property
     def width(self) -> int | None:
-        """Bytes of every key, or None when they vary."""
+        """Return the number of bytes of every key, or None if it varies."""
         return _record(self.fields).itemsize if self.is_fixed_width else None
 
 
@@ -81,9 +83,9 @@ def encode_keys(columns: Sequence[pa.Array], schema: KeySchema) -> pa.Array:
 
 
 def decode_keys(keys: pa.Array, schema: KeySchema) -> list[pa.Array]:
-    """Inverse of `encode_keys`: (n,) fixed_size_binary, binary or large_binary -> one array per column of the schema.
+    """Decode the keys of `encode_keys`: (n,) fixed_size_binary, binary or large_binary -> one array per column.
 
-    Raises CorruptStateError (restore an older checkpoint) when the bytes are no keys of this schema.
+    Raises CorruptStateError (restore an older checkpoint) if the bytes are not keys of this schema.
     """
     assert keys.null_count == 0, keys.null_count
     rows = binary_rows(keys)
@@ -107,7 +109,7 @@ def decode_keys(keys: pa.Array, schema: KeySchema) -> list[pa.Array]:
 
 
 def key_widths(rows: pa.Array, schema: KeySchema, *, after: int) -> I64:
-    """(n,) bytes of the key that stands in each of `rows` after its first `after` bytes, whatever follows the key.
+    """Return the (n,) lengths, in bytes, of the keys that begin at byte `after` of each row; any bytes may follow.
 
     `rows` is (n,) large_binary. Raises CorruptStateError as `decode_keys` does.
     """
@@ -124,7 +126,7 @@ def key_widths(rows: pa.Array, schema: KeySchema, *, after: int) -> I64:
 
 
 def _segments(schema: KeySchema) -> Iterator[tuple[bool, int, int]]:
-    """(is variable, first, last + 1) of each piece: one variable column, or a run of fixed ones encoded together."""
+    """Yield (is variable, first, last + 1) of each piece: one variable column, or neighbouring fixed columns."""
     for variable, run in groupby(range(len(schema.fields)), key=lambda i: _is_variable(schema.fields[i].type)):
         indices = list(run)
         if variable:
@@ -144,7 +146,7 @@ def _is_variable(type_: pa.DataType) -> bool:
 
 
 def _record(fields: Sequence[pa.Field]) -> np.dtype[Any]:
-    """Layout of a run of fixed columns: per column i, a marker `m{i}` and big-endian words `w{i}.{j}`, unpadded."""
+    """Return the layout of neighbouring fixed columns: per column i a marker `m{i}` and big-endian words `w{i}.{j}`."""
     names, formats = list[str](), list[str]()
     for i, field in enumerate(fields):
         words = payload_words(field.type)
@@ -185,9 +187,9 @@ def _encode_variable(column: pa.Array) -> pa.Array:
 
 
 def _find_payloads(rows: BinaryRows, at: I64, valid: Bools | None, *, is_last: bool) -> tuple[I64, I64, I64]:
-    """Start and end of the escaped payloads whose markers are at `at`, and the positions after their terminators.
+    """Return start and end of the escaped payloads whose markers are at `at`, and the positions after the terminators.
 
-    The last column ends with the key, so only earlier ones are searched for their terminator.
+    The last column ends with the key, so only earlier columns are searched for their terminator.
     """
     start = at + 1
     end = np.maximum(rows.ends - 2, start) if is_last else _find_terminators(rows.data, start)
@@ -197,7 +199,10 @@ def _find_payloads(rows: BinaryRows, at: I64, valid: Bools | None, *, is_last: b
 
 
 def _find_terminators(data: U8, starts: I64) -> I64:
-    """First position p >= start with 0x00 0x00. Escaping puts 0xFF after each 0x00 of a payload, so p ends it."""
+    """Return the first position p >= start with 0x00 0x00.
+
+    Escaping puts 0xFF after each 0x00 of a payload, so the payload ends at p.
+    """
     zero = data == 0
     pairs = np.append(np.flatnonzero(zero[:-1] & zero[1:]), len(data))
     found: I64 = pairs[np.searchsorted(pairs, starts)]
@@ -208,13 +213,16 @@ def _restore(payload: Any, schema: KeySchema, column: int) -> pa.Array:
     plain = pc.replace_substring(payload, _ESCAPED, _ZERO) if _holds_zero(payload) else payload
     try:
         restored: pa.Array = plain.cast(schema.fields[column].type)
-    except pa.ArrowInvalid as error:  # a string that is no UTF-8
+    except pa.ArrowInvalid as error:  # a string that is not UTF-8
         raise CorruptStateError(_not_a_key(schema)) from error
     return restored
 
 
 def _slices(data: U8, start: I64, end: I64, valid: Bools | None) -> pa.Array:
-    """data[start[i]:end[i]] for each row. As slices do not overlap, they are every second item of one Arrow array."""
+    """Return data[start[i]:end[i]] for each row, NULL where not `valid`.
+
+    The slices do not overlap, so they are every second item of one Arrow array whose offsets are all bounds in order.
+    """
     n = len(start)
     if n == 0:
         return pa.array([], pa.large_binary())
@@ -227,7 +235,7 @@ def _slices(data: U8, start: I64, end: I64, valid: Bools | None) -> pa.Array:
 
 
 def _valid(markers: AnyNumpy) -> Bools | None:
-    """Which rows hold a value; None when all do."""
+    """Return a mask of the rows that hold a value; None if all do."""
     if len(markers) and int(markers.max()) > 1:
         msg = (
             "a key column starts with a byte that is neither NULL nor value, so these bytes are no encoded keys. "

@@ -1,10 +1,15 @@
 """Dense group numbers for rows that share the same key, in order of first appearance.
 
 The one idea: number the values of each column, then number the pairs (group so far, number in the next column) as one
-integer. Numbers are dense again after each column and so below 2**31, so no product of two of them overflows.
-Integers of a small range are numbered through a table, which is several times faster than a hash table. Of others, a
-sample says whether many are distinct: then they are sorted by their hash, as Arrow's hash table would take hundreds of
-bytes for each while it grows. Strings of at most 8 bytes are numbered as the integers that their bytes are.
+integer. After each column the numbers are dense again, and so below 2**31. So no product of two numbers overflows.
+
+    Example: the columns (x, y, x) and (1, 1, 2) have the numbers 0, 1, 0 and 0, 0, 1. With 2 numbers in the second
+    column, the pairs are 0 * 2 + 0, 1 * 2 + 0, 0 * 2 + 1, that is 0, 2, 1. The dense groups are 0, 1, 2.
+
+Integers of a small range are numbered with a table, which is several times faster than a hash table. For other
+integers, a sample estimates the number of distinct values. If it is large, the values are sorted by their hash, because
+Arrow's hash table would take hundreds of bytes per value while it grows. Strings of at most 8 bytes are numbered as
+integers of the same bytes.
 
 Invariants (tests/keys/test_grouping.py):
   I1  codes[i] == codes[j]  exactly when  rows i and j are equal in all columns (NULL == NULL, NaN == NaN, -0.0 == 0.0)
@@ -24,9 +29,9 @@ from mixedmode.keys.rows import WORD_BYTES, BinaryRows, binary_rows, first_words
 from mixedmode.keys.sample import HASH_FACTOR, SAMPLED_KEYS, sampled_rows
 from mixedmode.keys.values import integers_of, to_ordered, valid_mask
 
-_TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly holes, and a hash table is smaller and as fast
+_TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly empty, and a hash table is smaller and as fast
 
-_HASHED_VALUES_MAX = 2**16  # of more distinct values, a hash table exceeds a CPU's cache, and in the end all memory
+_HASHED_VALUES_MAX = 2**16  # with more distinct values, a hash table exceeds a CPU's cache, and finally the memory
 
 _BLOCK_ROWS = 2**16  # the working arrays of a block stay in the cache
 
@@ -55,7 +60,7 @@ def group_codes(columns: Sequence[pa.Array]) -> Groups:
 
 
 def distinct_part(columns: Sequence[pa.Array]) -> float:
-    """About how many distinct keys there are per row, in (0, 1], by a sample; 0 if there is nothing in it."""
+    """Return an estimate of the distinct keys per row, in (0, 1], from a sample; 0 if the sample is empty."""
     rows = pa.array(sampled_rows(columns))
     if len(rows) == 0:
         return 0.0
@@ -75,7 +80,7 @@ def _number_column(column: pa.Array) -> Groups:
 
 
 def _normalised_bits(column: pa.Array) -> AnyNumpy:
-    """(n,) integers of the width of a floating type: equal for equal values, NaN and zeros of either sign included."""
+    """Return (n,) integers of a floating type's width: equal for equal values, for any NaN, and for -0.0 and 0.0."""
     bits = np.empty(len(column), f"i{column.type.bit_width // 8}")
     for lo in range(0, len(column), _BLOCK_ROWS):
         bits[lo : lo + _BLOCK_ROWS] = to_ordered(column.slice(lo, _BLOCK_ROWS))[0].view(bits.dtype)
@@ -88,8 +93,9 @@ def _has_bytes(type_: pa.DataType) -> bool:
 
 
 def _words(column: pa.Array) -> U64 | None:
-    """(n,) the bytes of each value as one integer, zeros behind them. None where that does not tell the values apart:
-    one has more than 8 bytes, or a zero among them.
+    """Return (n,) the bytes of each value as one integer, padded with zeros.
+
+    Return None if that would not distinguish the values: one has more than 8 bytes, or contains a zero byte.
     """
     words = np.empty(len(column), np.uint64)
     for lo in range(0, len(column), _BLOCK_ROWS):
@@ -122,7 +128,7 @@ def _number_integers(values: AnyNumpy) -> Groups:
 
 
 def _number_by_table(values: I64, span: int) -> Groups:
-    """Number values in [0, span) through tables indexed by value."""
+    """Number values in [0, span) with tables indexed by value."""
     n = len(values)
     first = np.full(span, n, dtype=np.int32)
     first[values[::-1]] = np.arange(n - 1, -1, -1, dtype=np.int32)  # the last assignment wins: the smallest row
@@ -135,9 +141,9 @@ def _number_by_table(values: I64, span: int) -> Groups:
 
 
 def _number_by_sort(values: AnyNumpy) -> Groups:
-    """Number values by sorting words of their hash and their row: equal values become neighbours, in order of rows.
+    """Number values by sorting words of hash and row number: equal values become neighbours, in the order of rows.
 
-    Takes some 20 bytes per row: what compares neighbours does so block by block.
+    This takes about 20 bytes per row, because neighbours are compared block by block.
     """
     n = len(values)
     row_mask = np.uint64((1 << (n - 1).bit_length()) - 1)
@@ -163,10 +169,11 @@ def _number_by_sort(values: AnyNumpy) -> Groups:
 
 
 def _set_apart(order: I64, is_hash_new: Bools, values: AnyNumpy) -> Bools:
-    """(n,) whether a place has another value than the one before it, once values of equal hash stand apart.
+    """Return (n,) booleans: True where a place has another value than the place before it.
 
-    order: (n,) the row at each place, ascending where hashes are equal; there, rows with equal values are made
-    neighbours. is_hash_new: (n,) whether a place has another hash than the one before it.
+    order: (n,) the row at each place, ascending where hashes are equal. Where different values have equal hashes,
+    `order` is changed so that rows with equal values become neighbours. is_hash_new: (n,) True where a place has
+    another hash than the place before it.
     """
     n = len(values)
     is_new = np.ones(n, np.bool_)
@@ -174,7 +181,7 @@ def _set_apart(order: I64, is_hash_new: Bools, values: AnyNumpy) -> Bools:
         ordered = values[order[lo - 1 : lo + _BLOCK_ROWS]]
         is_new[lo : lo + _BLOCK_ROWS] = ordered[1:] != ordered[:-1]
     clashes = np.flatnonzero(is_new & ~is_hash_new)
-    if len(clashes):  # few: a hash has all bits of a word but those that number the rows
+    if len(clashes):  # few: a hash has all bits of a word except those of the row number
         bounds = np.append(np.flatnonzero(is_hash_new), n)
         for run in np.unique(np.searchsorted(bounds, clashes, "right")).tolist():
             places = slice(int(bounds[run - 1]), int(bounds[run]))

@@ -29,7 +29,9 @@ class KeyGroupRange:
 
 
 def group_range(subtask_index: int, *, parallelism: int, max_parallelism: int) -> KeyGroupRange:
-    """Key groups owned by one subtask.  Requires 0 <= subtask_index < parallelism.
+    """Return the key groups owned by one subtask.  Requires 0 <= subtask_index < parallelism.
+
+    Example: with parallelism=3 and max_parallelism=8 the ranges are [0, 3), [3, 6) and [6, 8).
 
     Raises InvalidJobError (fix the job file) unless 1 <= parallelism <= max_parallelism <= MAX_PARALLELISM_LIMIT.
     """
@@ -43,7 +45,7 @@ def group_range(subtask_index: int, *, parallelism: int, max_parallelism: int) -
 def subtask_of_group(
     key_group: npt.NDArray[np.integer[Any]], *, parallelism: int, max_parallelism: int
 ) -> npt.NDArray[np.int32]:
-    """Owner of each key group: (n,) uint16 -> (n,) int32, same order. One vectorised pass, no Python loop.
+    """Return the owner of each key group: (n,) uint16 -> (n,) int32, same order. One vectorised pass, no Python loop.
 
     Raises InvalidJobError under the same conditions as `group_range`.
     """
@@ -53,7 +55,7 @@ def subtask_of_group(
 
 
 def check_max_parallelism(max_parallelism: int) -> None:
-    """Raises InvalidJobError (fix the job file) unless 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT."""
+    """Raise InvalidJobError (fix the job file) unless 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT."""
     if not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
         msg = (
             "max_parallelism is outside the supported range, and it cannot change once state exists. "
@@ -63,7 +65,7 @@ def check_max_parallelism(max_parallelism: int) -> None:
 
 
 def check_parallelism(parallelism: int, max_parallelism: int) -> None:
-    """Raises InvalidJobError (fix the job file) unless every subtask would own at least one key group."""
+    """Raise InvalidJobError (fix the job file) unless every subtask would own at least one key group."""
     check_max_parallelism(max_parallelism)
     if not 1 <= parallelism <= max_parallelism:
         msg = (

@@ -1,8 +1,8 @@
-"""xxHash64 of many byte strings at once, bit-equal to Spark's `xxhash64(binary)`, and the key group it gives.
+"""xxHash64 of many byte strings at once, bit-equal to Spark's `xxhash64(binary)`, and the key group of each hash.
 
-The one idea: the algorithm reads 32-byte stripes, then a tail of length % 32. All rows take stripe i together
-(rows sorted by length, so those which still have one are a prefix), and all rows with the same tail length take the
-same steps, so the number of numpy calls depends on the longest row and never on the number of rows.
+The one idea: the algorithm reads 32-byte stripes, then a tail of length % 32. All rows process stripe i together; rows
+are sorted by length, so the rows that still have a stripe are a prefix. All rows with the same tail length take the
+same steps. So the number of numpy calls depends on the longest row, and never on the number of rows.
 
 Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md (XXH64)
 Invariants (tests/keys/test_xxhash64.py):
@@ -42,7 +42,7 @@ def xxhash64(values: pa.Array, *, seed: int = SPARK_SEED) -> U64:
 
 
 def key_groups(keys: pa.Array, *, max_parallelism: int) -> U16:
-    """Key group of each encoded key: pmod(xxhash64(key), max_parallelism), as Spark computes it. (n,) -> (n,) uint16.
+    """Return the key group of each encoded key: pmod(xxhash64(key), max_parallelism), as Spark. (n,) -> (n,) uint16.
 
     Raises InvalidJobError (fix the job file) unless 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT.
     """
@@ -83,7 +83,7 @@ def _hash_rows(rows: BinaryRows, lengths: I64, seed: int) -> U64:
 
 
 def _tail_classes(tails: I64) -> list[tuple[I64 | slice, int]]:
-    """Row numbers per tail length, at most 32 classes; the empty tail needs no work and is left out."""
+    """Return the row numbers per tail length, at most 31 classes; the empty tail needs no work and is left out."""
     if len(tails) and (tails == tails[0]).all():
         return [(slice(None), int(tails[0]))] if tails[0] else []
     order = np.argsort(tails.astype(np.uint8), kind="stable")  # radix sort
@@ -93,7 +93,7 @@ def _tail_classes(tails: I64) -> list[tuple[I64 | slice, int]]:
 
 
 def _hash_stripes(rows: BinaryRows, striped: I64, lengths: I64, seed: int) -> U64:
-    """The state after all whole 32-byte stripes of the rows in `striped`, in the order of `striped`."""
+    """Return the hash state after all whole 32-byte stripes of the rows in `striped`, in the order of `striped`."""
     order = np.argsort(-lengths[striped], kind="stable")
     longest_first = striped[order]
     stripes = lengths[longest_first] // 32

@@ -1,7 +1,7 @@
 """The bytes of a binary Arrow array, seen by numpy without a copy.
 
-The one idea: row i of any binary array is data[starts[i]:ends[i]], so one code path serves fixed and variable width,
-sliced arrays included; a word is read at any byte offset through a view whose stride is one byte.
+The one idea: row i of any binary array is data[starts[i]:ends[i]]. So the same code serves fixed and variable width,
+including sliced arrays. A word is read at any byte offset through a view whose stride is one byte.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import pyarrow as pa
 from mixedmode.keys.arrow import I64, U8, U64, AnyNumpy, from_buffer
 
 WORD_BYTES = 8
-#: by length: the bits of a little-endian word that belong to a row of so many bytes
+#: by length in bytes: the mask of the bits of a little-endian word that belong to a row of this length
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(WORD_BYTES + 1)], np.uint64)
 
 
@@ -29,12 +29,12 @@ class BinaryRows:
         return len(self.starts)
 
     def row(self, index: int) -> bytes:
-        """The bytes of one row."""
+        """Return the bytes of one row."""
         return self.data[self.starts[index] : self.ends[index]].tobytes()
 
 
 def binary_rows(values: pa.Array) -> BinaryRows:
-    """View an array of any binary or string type. A NULL row has whatever bytes its slot has."""
+    """View an array of any binary or string type. The bytes of a NULL row are arbitrary."""
     n, type_ = len(values), values.type
     if pa.types.is_fixed_size_binary(type_):
         width = type_.byte_width
@@ -62,9 +62,9 @@ def read_at(data: U8, dtype: npt.DTypeLike, positions: I64) -> AnyNumpy:
 
 
 def first_words(rows: BinaryRows) -> U64:
-    """The first 8 bytes of each row as a little-endian integer, zeros behind a shorter one: (n,), n > 0.
+    """Return the first 8 bytes of each row as a little-endian integer, padded with zeros: (n,), n > 0.
 
-    Copies the bytes from the first row's on, so give it a block of rows at a time.
+    Copies all bytes from the first row on, so call it with a block of rows at a time.
     """
     padded = np.concatenate([rows.data[int(rows.starts[0]) :], np.zeros(WORD_BYTES, np.uint8)])
     words: U64 = read_at(padded, "<u8", rows.starts - rows.starts[0])  # of the last row, too

@@ -1,7 +1,7 @@
-"""A sample of rows by their keys: all rows of a key, or none. So how often keys repeat is seen in a part of the rows.
+"""A sample of rows by key: it has all rows of a key or none, so it shows how often keys repeat.
 
-The one idea: a key is in the sample if its hash begins with zeros. A sample of rows would not do: in it, keys that all
-rows repeat ten times may hardly repeat at all.
+The one idea: a key is in the sample if its hash begins with zeros. A random sample of rows is not enough: keys that
+occur ten times in the input may hardly repeat in such a sample.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from mixedmode.keys.hash import xxhash64
 from mixedmode.keys.rows import WORD_BYTES, binary_rows, first_words
 from mixedmode.keys.values import payload_words, to_ordered, valid_mask
 
-SAMPLED_KEYS = 64  # of so many keys, about one is in the sample
+SAMPLED_KEYS = 64  # about one of this many keys is in the sample
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Knuth's multiplicative hashing, which is one to one
 
 _SHIFT = np.uint64(64 - (SAMPLED_KEYS - 1).bit_length())
@@ -24,9 +24,9 @@ _BLOCK_ROWS = 2**16  # the working arrays of a block stay in the cache
 
 
 def sampled_rows(columns: Sequence[pa.Array]) -> I64:
-    """The rows in the sample, ascending, of n rows in one or more columns of length n, of types that keys have.
+    """Return the rows in the sample, ascending, of one or more key columns of length n.
 
-    NULL is a value like any other. Rows whose keys are equal, as `group_codes` has it, are in it together.
+    NULL is a value like any other. Rows with equal keys, in the sense of `group_codes`, are all in the sample or none.
     """
     found = [
         _sampled([c.slice(lo, _BLOCK_ROWS) for c in columns]) + lo for lo in range(0, len(columns[0]), _BLOCK_ROWS)
@@ -45,7 +45,7 @@ def _sampled(columns: Sequence[pa.Array]) -> I64:
 
 
 def _words(column: pa.Array) -> list[U64]:
-    """Words that tell most values apart, (n,) each, 0 for NULL."""
+    """Return words that distinguish most values, (n,) each, 0 for NULL."""
     if payload_words(column.type) is not None:
         words = [word.astype(np.uint64) for word in to_ordered(column)]
     else:
@@ -55,7 +55,7 @@ def _words(column: pa.Array) -> list[U64]:
 
 
 def _word_of_text(column: pa.Array) -> U64:
-    """The bytes of a short value, the hash of a long one."""
+    """Return (n,) words: the bytes of a short value plus its length, or the hash of a long value."""
     rows = binary_rows(column)
     lengths = rows.ends - rows.starts
     words = first_words(rows) + lengths.astype(np.uint64)

@@ -1,11 +1,13 @@
-"""Rows numbered by the value of their key, where the values of one column nearly fill a range.
+"""Number rows by the value of their key, if the values of one column nearly fill a range.
 
-The one idea: the value, counted from the least one, is the number of the row's group already. Whoever finds out which
-values there are, to number those without a gap, reads all rows a few times more, at random.
+The one idea: the value minus the least value is already the number of the row's group. Numbers without gaps would need
+several more passes over all rows, with random access.
+
+    Example: the values 7, 5, 8, 7 have the slots 2, 0, 3, 2. The slot 1, of the value 6, is not taken.
 
 Invariants (tests/keys/test_slots.py):
   I1  the key of a row's slot is the row's value
-  I2  a slot is taken exactly when a row is in it; at least half of them are
+  I2  a slot is taken if and only if a row is in it; at least half of the slots are taken
 """
 
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ import pyarrow as pa
 from mixedmode.keys.arrow import I64, Bools
 from mixedmode.keys.values import integers_of
 
-_SLOTS_PER_TAKEN = 2  # with more gaps, what is computed for them costs as much as numbering without
+_SLOTS_PER_TAKEN = 2  # with more gaps, computing values for empty slots costs as much as numbering without gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,10 @@ class Slots:
 
 
 def slots_of(column: pa.Array) -> Slots | None:
-    """The slots of a column of n rows.
+    """Return the slots of a column of n rows, None if its values do not nearly fill a range.
 
-    None where its values do not nearly fill a range: it is empty, has NULLs, is not of integers, dates or timestamps,
-    its range has more than n values, or fewer than half of those are there.
+    That is the case if the column is empty, has NULLs, or is not of integers, dates or timestamps. It is also the case
+    if its range has more than n values, or if fewer than half of these values occur.
     """
     values = integers_of(column)
     if values is None or len(values) == 0:

@@ -1,7 +1,9 @@
-"""Values of fixed width <-> unsigned words whose numeric order is the order of the values.
+"""Convert values of fixed width to unsigned words whose numeric order is the order of the values, and back.
 
-The one idea: each type is one or two unsigned words. Big-endian they are the payload of an encoded key; as numbers they
-are what grouping and sorting compare. NULL slots hold arbitrary words: the caller masks them.
+The one idea: each type becomes one or two unsigned words. In big-endian order they are the payload of an encoded key;
+as numbers they are compared by grouping and sorting. NULL slots hold arbitrary words, which the caller masks.
+
+    Example: int8 -1 is 0x7f and int8 1 is 0x81, so -1 sorts before 1.
 """
 
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ _FLOAT_PATTERNS = {4: (0x7FC00000, 0x7F800000), 8: (0x7FF8000000000000, 0x7FF000
 
 
 def payload_words(type_: pa.DataType) -> tuple[str, ...] | None:
-    """Numpy codes of the unsigned words of a type, most significant first; None for types without a fixed order."""
+    """Return numpy codes of the unsigned words of a type, most significant first; None for unsupported types."""
     if pa.types.is_boolean(type_):
         return ("u1",)
     if pa.types.is_decimal128(type_):
@@ -33,7 +35,7 @@ def payload_words(type_: pa.DataType) -> tuple[str, ...] | None:
 
 
 def to_ordered(column: pa.Array) -> list[Words]:
-    """Unsigned words of a column of fixed width, most significant first: arrays of (n,), in native byte order."""
+    """Return unsigned words of a column of fixed width, most significant first: (n,) arrays in native byte order."""
     words = payload_words(column.type)
     assert words is not None, column.type
     if pa.types.is_boolean(column.type):
@@ -48,8 +50,9 @@ def to_ordered(column: pa.Array) -> list[Words]:
 
 
 def integers_of(column: pa.Array) -> AnyNumpy | None:
-    """The integers that a column's values are, (n,) without a copy: of an integer, date or timestamp type, and without
-    NULL; None for any other.
+    """Return the values of an integer, date or timestamp column without NULL as (n,) integers, without a copy.
+
+    Return None for any other column.
     """
     type_ = column.type
     is_integer = pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_)
@@ -57,7 +60,7 @@ def integers_of(column: pa.Array) -> AnyNumpy | None:
 
 
 def from_ordered(words: Sequence[AnyNumpy], valid: Bools | None, type_: pa.DataType) -> pa.Array:
-    """Inverse of `to_ordered`: words of any byte order -> (n,) array of exactly `type_`, NULL where not `valid`."""
+    """Return the (n,) values of `type_` for words of `to_ordered`, in any byte order; NULL where not `valid`."""
     native = [word.astype(word.dtype.newbyteorder("=")) for word in words]
     if pa.types.is_boolean(type_):
         booleans: pa.Array = pa.array(native[0] == 1, mask=None if valid is None else ~valid)
@@ -73,7 +76,7 @@ def from_ordered(words: Sequence[AnyNumpy], valid: Bools | None, type_: pa.DataT
 
 
 def valid_mask(column: pa.Array) -> Bools | None:
-    """(n,) bool, False where NULL; None when the column has no NULL."""
+    """Return (n,) booleans, False where NULL; None if the column has no NULL."""
     if column.null_count == 0:
         return None
     mask: Bools = pc.is_valid(column).to_numpy(zero_copy_only=False)
@@ -81,17 +84,17 @@ def valid_mask(column: pa.Array) -> Bools | None:
 
 
 def _buffer(column: pa.Array, dtype: str, per_row: int) -> AnyNumpy:
-    """The value buffer of the rows of a (sliced) column, without a copy; NULL slots hold arbitrary values."""
+    """Return the value buffer of the rows of a (sliced) column, without a copy; NULL slots hold arbitrary values."""
     return from_buffer(column.buffers()[1], dtype, count=len(column) * per_row, start=column.offset * per_row)
 
 
 def _sign(dtype: np.dtype[Any]) -> Any:
-    """The word of this unsigned type in which only the highest bit is set."""
+    """Return the word of this unsigned type in which only the highest bit is set."""
     return dtype.type(1 << (dtype.itemsize * 8 - 1))
 
 
 def _float_to_ordered(bits: AnyNumpy) -> Words:
-    # on the bits, because arithmetic on a signalling NaN sets off a floating-point warning
+    # on the bits, because arithmetic on a signalling NaN raises a floating-point warning
     sign = _sign(bits.dtype)
     magnitude = bits & (sign - 1)
     nan, infinity = (bits.dtype.type(pattern) for pattern in _FLOAT_PATTERNS[bits.itemsize])

@@ -1,4 +1,4 @@
-"""`mixedmode explain`: the plan in words, for a person who wants to know what will happen before it does."""
+"""The text of `mixedmode explain`: describes the plan of a job to a person before the job runs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ _SUBTASKS_SHOWN = 8
 
 
 def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
-    """Several lines; ends without a newline. `cores` is the parallelism of a job that sets none."""
+    """Return several lines, without a newline at the end. `cores` is the parallelism of a job that sets none."""
     policy = resolve_mode(spec)
     live = spec.parallelism or min(cores, spec.pipeline.max_parallelism)
     lines = [f"{spec.name}: {policy.mode} mode", *_sources(spec, plan)]
@@ -54,7 +54,7 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
 
 
 def _watermark(source: SourceSpec, *, is_used: bool) -> Iterator[str]:
-    """What else decides about the watermark of a source, where something goes by it or it was set."""
+    """Yield the other watermark settings of a source, if a step depends on the watermark or they were set."""
     watermark = source.watermark
     if not is_used and not watermark.model_fields_set - {"out_of_orderness_ms"}:
         return
@@ -74,7 +74,7 @@ def _watermark(source: SourceSpec, *, is_used: bool) -> Iterator[str]:
 
 
 def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int) -> Iterator[str]:
-    """What is in front of the operator: sql, and how rows get to the subtask of their key."""
+    """Yield the lines on sql and exchange, which come before the operator."""
     max_parallelism, own = spec.pipeline.max_parallelism, spec.step_parallelism.get(stage.operator_id)
     live = own or of_job
     backlog = spec.execution.backlog.parallelism or live
@@ -92,9 +92,9 @@ def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int)
 
 
 def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[str]:
-    """What the operator gives and keeps, and along which path."""
+    """Yield the lines on the output, the state and the path of the operator."""
     computed = [field for field in stage.operator.output_fields if field not in stage.key_fields]
-    if not stage.operator.output_key:  # a function says itself what all of the columns are
+    if not stage.operator.output_key:  # a function declares all of its columns itself
         computed = list(stage.operator.output_fields)
     yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in computed)}"
     if not stage.operator.states:

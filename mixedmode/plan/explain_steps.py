@@ -1,6 +1,6 @@
-"""What the operator of a keyed stage does, in words: windows, lateness, functions, state. For `explain`.
+"""The lines of `explain` on the operators of stages: windows, lateness, functions, state.
 
-The one idea: each kind of operator has its lines in one place here, so that `explain.py` does not ask what it is.
+This module alone distinguishes the kinds of operators, so that explain.py need not.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ _HANDED_ON = {
 
 
 def map_lines(stage: MapStage, subtasks: int, backlog: int) -> Iterator[str]:
-    """All of a map stage but its sql."""
+    """Yield the lines of a map stage, without its sql."""
     differs = f", {backlog} in backlog" if backlog != subtasks else ""
     yield f"  exchange    dealt out to {subtasks} subtasks{differs}, Arrow blocks"
     yield f"  function    {stage.operator.function.label}, rows in no certain order"
@@ -44,12 +44,12 @@ def map_lines(stage: MapStage, subtasks: int, backlog: int) -> Iterator[str]:
 
 
 def goes_by_time(stage: KeyedStage) -> bool:
-    """Whether the watermark decides what the stage gives, and when."""
+    """Return whether the watermark decides which rows the stage emits, and when."""
     return isinstance(stage.operator, TimedOperator | ProcessOperator)
 
 
 def combined(stage: KeyedStage) -> str:
-    """What of the input is made one row before the shuffle, as the end of a phrase; empty for nothing."""
+    """Return the end of a phrase that says which rows are combined before the shuffle; empty if none are."""
     match stage.operator:
         case AggregateOperator():
             per = "key"
@@ -63,7 +63,7 @@ def combined(stage: KeyedStage) -> str:
 
 
 def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
-    """Windows, or the function; nothing for a plain aggregate."""
+    """Yield the lines on windows or on the function; none for a plain aggregate."""
     operator = stage.operator
     match operator:
         case TimeWindowAggregateOperator():
@@ -81,7 +81,7 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
 
 
 def state_text(stage: KeyedStage) -> str:
-    """What is kept, and for what."""
+    """Return a phrase on the state that the stage stores."""
     operator = stage.operator
     match operator:
         case MultisetAggregateOperator():
@@ -101,7 +101,7 @@ def state_text(stage: KeyedStage) -> str:
 
 
 def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
-    """What the rows of an output beside the main one are."""
+    """Return a phrase on the rows of an output other than the main one."""
     if name == LATE:
         return "records that came too late for all of their windows"
     if name == DEAD_LETTER:

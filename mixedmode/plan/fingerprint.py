@@ -1,9 +1,9 @@
-"""Fingerprints of steps: what must stay the same for stored state to be readable, as canonical JSON.
+"""Fingerprints of steps: the properties that must not change, or stored state is unreadable, as canonical JSON.
 
-A fingerprint is stored in job.json and in savepoints, and is compared by value. Its names are chosen here, one by one,
-and not taken from Python classes or fields; so classes may be renamed, and fields added. A value that is the default is
-left out; so a setting that is new, and not used, changes no stored fingerprint. Lists are ordered where the layout of
-state, or Spark's numbering of sources, follows that order.
+A fingerprint is stored in job.json and in savepoints, and is compared by value. Its names are defined here, and do not
+depend on names of Python classes or fields; so classes may be renamed, and fields added. Default values are left out;
+so a new setting that is not used changes no stored fingerprint. The order of a list matters where the layout of state,
+or Spark's numbering of sources, follows that order.
 
     {"version": 1, "step": "aggregate", "keys": [{"name": "origin", "type": "string"}],
      "window": {"kind": "tumbling", "size-ms": 3600000}, "registers": [{"register": "count"}]}
@@ -43,7 +43,7 @@ __all__ = ["VERSION", "Fingerprint", "aggregate_fingerprint", "of_list", "of_sou
 
 Fingerprint = Mapping[str, object]
 
-#: registers that an expression says all about
+#: registers that are fully described by their name and their argument
 _PLAIN: Mapping[type, str] = {
     Count: "count",
     CountTrue: "count-true",
@@ -52,19 +52,19 @@ _PLAIN: Mapping[type, str] = {
     ShapeMoments: "shape-moments",
     BitParity: "bit-parity",
 }
-#: of all fingerprints; a change of what they say of the same step is a new version
+#: of all fingerprints; if the fingerprint of the same step changes, the version changes
 VERSION = 1
 
 
 def step_fingerprint(step: str, keys: Sequence[pa.Field] = ()) -> Fingerprint:
-    """Return the fingerprint of a step of a kind, with what its kind alone says."""
+    """Return the fingerprint of a step that depends only on its kind and keys."""
     return _given({"version": VERSION, "step": step, "keys": [_column(field) for field in keys]})
 
 
 def aggregate_fingerprint(
     step: KeyedAggregateStep, keys: Sequence[pa.Field], arguments: Mapping[str, pa.DataType], operator: KeyedOperator
 ) -> Fingerprint:
-    """Return the fingerprint of an aggregate step.  arguments: {expression: type} of its calls, in their order."""
+    """Return the fingerprint of an aggregate step.  arguments: {expression: type} of its calls, in order."""
     head = step_fingerprint("aggregate", keys)
     if isinstance(operator, MultisetAggregateOperator):
         rows = [{"expression": text, "type": str(data_type)} for text, data_type in arguments.items()]
@@ -84,12 +84,12 @@ def aggregate_fingerprint(
 
 
 def of_list() -> Fingerprint:
-    """Return the fingerprint of a map step that keeps a list. Its items are checked one by one."""
+    """Return the fingerprint of a map step that keeps a list. The items are checked separately, one by one."""
     return step_fingerprint("map")
 
 
 def of_sources(names: Sequence[str], *, has_clock: bool) -> Fingerprint:
-    """Return the fingerprint of the sources: Spark remembers what it has read by the number of a source."""
+    """Return the fingerprint of the sources. Spark stores its progress by the number of a source, so order matters."""
     return _given({"version": VERSION, "sources": list(names), "clock": has_clock})
 
 
@@ -111,7 +111,7 @@ def _window(window: WindowSpec) -> Fingerprint:
 
 
 def _register(register: Register, arguments: Sequence[tuple[str, pa.DataType]]) -> Fingerprint:
-    """One register, with the expressions that it is fed and what decides the layout or the meaning of its value."""
+    """Return the fingerprint of a register: its expressions, and all that decides layout or meaning of its value."""
     if isinstance(register, Filtered):
         inner = _register(register.register, arguments)
         condition = arguments[register.condition.argument][0]
@@ -128,7 +128,7 @@ def _register(register: Register, arguments: Sequence[tuple[str, pa.DataType]]) 
 def _own(
     register: Register, arguments: Sequence[tuple[str, pa.DataType]], data_type: pa.DataType
 ) -> tuple[str, Fingerprint]:
-    """(name of a register, what it has of its own)."""
+    """Return (name of a register, its properties besides the argument)."""
     if type(register) in _PLAIN:
         return _PLAIN[type(register)], {}
     own: dict[str, object]
@@ -150,7 +150,7 @@ def _own(
 
 
 def _of_values(register: Register, kind: str) -> tuple[str, Fingerprint]:
-    """_own, of registers that keep values or a sketch of them."""
+    """Do the same as `_own` for registers that keep values or a sketch of values."""
     match register:
         case Distinct():
             return "distinct", {"type": kind, "limit": register.limit}
@@ -171,5 +171,5 @@ def _column(field: pa.Field) -> Fingerprint:
 
 
 def _given(values: Fingerprint) -> dict[str, object]:
-    """Without what is not set: None, 0, False, an empty list."""
+    """Return the values without unset ones: None, 0, False, an empty list. Strings always stay."""
     return {name: value for name, value in values.items() if value or isinstance(value, str)}

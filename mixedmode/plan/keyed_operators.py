@@ -1,6 +1,6 @@
-"""From a keyed aggregate step to its operator, once the columns of its input are known. Pure: no Spark.
+"""Makes the operator of a keyed aggregate step, from the step and the columns of its input. Pure: no Spark.
 
-Spark tells a job the types (mixedmode/analysis/keyed_steps.py), a schema tells them to a test (mixedmode/testing).
+In a job, Spark supplies the types (mixedmode/analysis/keyed_steps.py); in a test, a schema does (mixedmode/testing).
 """
 
 from collections.abc import Callable, Mapping
@@ -29,12 +29,12 @@ from mixedmode.operators.window import (
 )
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
-Where = Callable[..., str]  #: names a place in the step, for a message
+Where = Callable[..., str]  #: returns the name of a place in the step, for a message
 
 
 @dataclass(frozen=True, slots=True)
 class StepColumns:
-    """What a step's operator reads: key columns, () for un-keyed input, and {expression: type} of its arguments.
+    """The columns that a step's operator reads: keys, () for un-keyed input, and {expression: type} of its arguments.
 
     The arguments of a batch are in the order of `arguments`.
     """
@@ -46,12 +46,12 @@ class StepColumns:
 
 
 def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
-    """The SQL texts that a step's calls are over, each once."""
+    """Return the SQL expressions in the calls of a step, each once."""
     return tuple(dict.fromkeys(text for call in step.aggregate.values() for text in call.expressions))
 
 
 def aggregate_operator(step: KeyedAggregateStep, given: StepColumns, where: Where) -> KeyedOperator:
-    """The operator of a step. Raises InvalidJobError when a type does not suit, or the event time is missing."""
+    """Return the operator of a step. Raise InvalidJobError for an unsuitable type, or if event time is missing."""
     columns = {text: Column(number, data_type) for number, (text, data_type) in enumerate(given.arguments.items())}
     functions = {
         name: _function(name, call, columns, has_event_time=given.has_event_time, where=where)
@@ -71,7 +71,7 @@ def aggregate_operator(step: KeyedAggregateStep, given: StepColumns, where: Wher
 
 
 def time_windows(window: WindowSpec) -> TimeWindows:
-    """The windows of a spec whose bounds do not depend on the records."""
+    """Return the windows of a spec whose bounds do not depend on the records."""
     kind = window.kind
     assert not isinstance(kind, GlobalSpec | SessionSpec), kind
     size_us, offset_us = 1000 * kind.size_ms, 1000 * kind.offset_ms

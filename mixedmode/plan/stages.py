@@ -1,7 +1,7 @@
-"""The executable plan of a job: types resolved, operators built. Pure values, shipped to tasks as they are.
+"""The executable plan of a job: types are resolved, operators are built. Pure values that are sent to tasks.
 
 A job is a chain: source rows -> sql -> map stage -> ... -> sql -> keyed stage -> sql -> keyed stage -> ... -> sink.
-What follows the first keyed stage is a changelog: rows with a weight of +1 (is there now) or -1 (was there before).
+The rows after the first keyed stage are a changelog: each row has a weight, +1 (insert) or -1 (retraction).
 """
 
 from collections.abc import Collection, Mapping
@@ -24,15 +24,15 @@ MAIN, LATE, DEAD_LETTER = "", "late", "dead-letter"
 
 
 def dead_letter_output(source: str) -> str:
-    """The name of the output for records that a source cannot decode. No tag has a hyphen."""
+    """Return the name of the output for records that a source cannot decode. It is no tag, as tags have no hyphen."""
     return f"{source}-{DEAD_LETTER}"
 
 
 @dataclass(frozen=True, slots=True)
 class MapStage:
-    """One step with map, with the sql steps between it and the step before. All of them come before the keyed ones.
+    """One step with map, with the sql steps between it and the previous step. Map stages come before keyed stages.
 
-    `keeps_list` and `redistribution` are what the function's class says.
+    `keeps_list` and `redistribution` are declared by the function's class.
     """
 
     operator_id: str
@@ -43,18 +43,17 @@ class MapStage:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """What must stay the same for a stored job to go on: that there is a list."""
+        """Return what must stay the same for a stored job to go on: that the step keeps a list."""
         return of_list()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedStage:
-    """One keyed step, with the sql steps between it and the step before.
+    """One keyed step, with the sql steps between it and the previous step.
 
-    `key_fields` are its key columns, () for un-keyed input. `arguments` are SQL expressions over the input, evaluated
-    by Spark before the exchange; `event_time` is the input's event-time column, if any. `late_fields` are the columns
-    of the input, where records that are too late have an output of their own; else (). `identity` is the fingerprint
-    but for where the input comes from.
+    `key_fields`: its key columns, () for un-keyed input. `arguments`: SQL expressions over the input, which Spark
+    evaluates before the exchange. `event_time`: the event-time column of the input, if any. `late_fields`: the columns
+    of the input, if late records have an output; else (). `identity`: the fingerprint without the part on the input.
     """
 
     operator_id: str
@@ -69,16 +68,16 @@ class KeyedStage:
     late_fields: tuple[pa.Field, ...] = ()
 
     def state_schema(self) -> Mapping[str, object]:
-        """For the manifest: what is stored, so that a later version of the program can tell whether it can read it."""
+        """Return the schema of the state, for the manifest: a later version of the program checks if it can read it."""
         schema: dict[str, object] = {"states": [dict(descriptor.as_json()) for descriptor in self.operator.states]}
         if isinstance(self.operator, ProcessOperator):
             schema["function"] = self.operator.state_schema()
         return schema
 
     def unreadable(self, stored: Mapping[str, object]) -> list[str]:
-        """Why the state that an earlier version of the program left cannot be read by this one; nothing if it can.
+        """Return why this program cannot read the state of an earlier version; [] if it can.  stored: its schema.
 
-        The types of an aggregate are in its fingerprint; those of a function may change within bounds.
+        The types of an aggregate are in its fingerprint; the types of a function may change within limits.
         """
         if not isinstance(self.operator, ProcessOperator) or "function" not in stored:
             return []
@@ -87,33 +86,33 @@ class KeyedStage:
         return incompatibilities(before, self.operator.state_schema())
 
     def with_retractions(self) -> "KeyedStage":
-        """The same stage, which also gives the row that each change replaces."""
-        if not hasattr(self.operator, "emits_retractions"):  # what only adds rows replaces none
+        """Return the same stage, which also retracts the row that a change replaces."""
+        if not hasattr(self.operator, "emits_retractions"):  # an operator that only inserts rows replaces none
             return self
         return replace(self, operator=replace(self.operator, emits_retractions=True))  # type: ignore[type-var]
 
     def with_running_results(self) -> "KeyedStage":
-        """The same stage, which gives a result per record instead of one per key, if it can."""
+        """Return the same stage, which emits a result per record instead of one per key, if its operator can."""
         if not isinstance(self.operator, AggregateOperator) or self.is_changelog:
             return self
         return replace(self, operator=replace(self.operator, emits_running_results=True))
 
     @property
     def can_emit_full_snapshot(self) -> bool:
-        """Whether all rows that the step has given so far are in its state; not those of windows that have fired."""
+        """Return whether the state has all rows that the step has emitted. Fired windows are not in the state."""
         return isinstance(self.operator, AggregateOperator | MultisetAggregateOperator)
 
     def with_full_snapshot(self) -> "KeyedStage":
-        """The same stage, which gives its whole stored table as new rows, once. Requires `can_emit_full_snapshot`."""
+        """Return the same stage, which emits its whole stored table once, as inserts; if `can_emit_full_snapshot`."""
         assert self.can_emit_full_snapshot, self.operator_id
         return replace(self, operator=replace(self.operator, emits_full_snapshot=True))  # type: ignore[type-var]
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """What must stay the same for a stored job to go on: keys, arguments, registers, and what they were fed.
+        """Return what must stay the same for a stored job to go on: keys, arguments, registers, and their input.
 
-        That is the event time that first, last and lists went by, and the sql over an earlier step's rows: a row that
-        is taken back must come out of it as it did when it was added.
+        The input is described by the event-time column, which orders first, last and lists, and by the sql after an
+        upstream keyed step: the sql must turn a retraction into the same row as the insert before.
         """
         order = {"event-time": self.event_time} if self._goes_by_time else {}
         texts = [" ".join(step.text.split()) for step in self.sql]
@@ -122,7 +121,7 @@ class KeyedStage:
 
     @property
     def _goes_by_time(self) -> bool:
-        """Whether state depends on event time: windows and functions do, an aggregate if one of its registers does."""
+        """Return whether state depends on event time: of windows and functions; of an aggregate if a register does."""
         if isinstance(self.operator, AggregateOperator | MultisetAggregateOperator):
             return self.operator.aggregator.goes_by_time
         return self.event_time is not None
@@ -130,7 +129,7 @@ class KeyedStage:
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """A sql step: its text, and the names under which it may read its input."""
+    """A sql step: its text, and the names by which it may read its input."""
 
     text: str
     input_names: tuple[str, ...]
@@ -138,9 +137,10 @@ class SqlText:
 
 @dataclass(frozen=True, slots=True)
 class ReadColumn:
-    """A column that map tasks read from the files themselves: its name there, its type, and the name it gets.
+    """A column that map tasks read from the files themselves.
 
-    `drift`: what becomes of files with other columns; the same in all columns of a source.
+    `source`: its name in the files. `name`: its name in the task. `drift`: how files with other columns are handled;
+    the same in all columns of a source.
     """
 
     source: str
@@ -151,9 +151,9 @@ class ReadColumn:
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """Rows that are the records of the one source, one for one: their columns with its event time and its partition.
+    """The event-time and partition columns of rows, each of which is exactly one record of the only source.
 
-    None where the source has no such column, or nothing goes by it.
+    None if the source has no such column, or no step depends on it.
     """
 
     event_time: str | None = None
@@ -162,44 +162,47 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """The whole chain.
+    """The plan of a whole job.
 
-    `sql` gives the rows of the sink: from the sources, or the last map stage, in a job without a keyed step; or from
-    the last stage's rows where that only adds rows, which need not be told apart by key.
+    `sql`: the steps that make the rows of the sink. Without a keyed step, they read the sources or the last map stage.
+    Otherwise they read a last keyed stage that only inserts rows, which need no upserts by key.
     """
 
     sql: tuple[SqlText, ...]
     stages: tuple[KeyedStage, ...]
     output_fields: tuple[pa.Field, ...]
     key_columns: tuple[str, ...]
-    reads: tuple[ReadColumn, ...]  # what map tasks read from Parquet themselves; empty: Spark reads
+    reads: tuple[ReadColumn, ...]  # columns that map tasks read from Parquet themselves; (): Spark reads
     event_times: Mapping[str, str]  # {source: its event-time column}, for the sources that declare one
     sources_read: tuple[str, ...]  # in the order in which Spark numbers them
-    strategies: Mapping[str, Strategy]  # {source: how its watermark goes}; empty where nothing goes by event time
-    side_sinks: Mapping[str, SinkSpec]  # {name of an output beside the main one: where it goes}
-    maps: tuple[MapStage, ...] = ()  # before `stages`, which then begin with what the last of them gives
+    strategies: Mapping[str, Strategy]  # {source: its watermark strategy}; {} if no step uses event time
+    side_sinks: Mapping[str, SinkSpec]  # {name of an output other than the main one: its sink}
+    maps: tuple[MapStage, ...] = ()  # before `stages`, whose input is then the output of the last map stage
     dead_letters: tuple[str, ...] = ()  # sources whose records that cannot be decoded have an output
-    #: what the first map or keyed stage reads, if it is the source's records; None: the sources are read once more for
-    #: their event times
+    #: columns of the first stage's input, if its rows are the source's records; None: the sources are read once more
+    #: for their event times
     source_rows: SourceRows | None = SourceRows()
-    partitions: Mapping[str, str] = field(default_factory=dict)  # {source: its partition column}, where it counts
+    partitions: Mapping[str, str] = field(default_factory=dict)  # {source in `strategies`: its partition column}
 
     @property
     def progress_names(self) -> tuple[str, ...]:
-        """Names of the sources whose progress is known apart; rows of several sources do not tell which one it was."""
+        """Return the names under which progress is counted: each source, or all sources together.
+
+        Rows of several sources do not show which source they are from. Example: ("orders+users",).
+        """
         return self.sources_read if self.source_rows is None else ("+".join(self.sources_read),)
 
     @property
     def uses_clock(self) -> bool:
-        """Whether something may be due when no record comes, so that there are epochs without any."""
+        """Return whether something may be due while no record comes, so that epochs without records are needed."""
         has_timeout = any(strategy.idle_timeout_ms is not None for strategy in self.strategies.values())
         return has_timeout or any(stage.operator.attributes.uses_clock for stage in self.stages)
 
     def with_full_snapshot(self, with_state: Collection[str], outputs: Collection[str]) -> frozenset[str]:
-        """The steps that give their whole stored table in the next epoch, because what is behind them begins without.
+        """Return the steps that emit their whole stored table in the next epoch, for a new downstream step or output.
 
-        `with_state` are the steps whose state the latest checkpoint has, `outputs` the names of the outputs that it
-        knows. Both come to have what is new with the next checkpoint, so each table is given once.
+        `with_state`: the steps with state in the latest checkpoint. `outputs`: the names of its outputs. The next
+        checkpoint has the new step or output too, so each table is emitted only once.
         """
         found = set()
         for number, stage in enumerate(self.stages):
@@ -211,9 +214,9 @@ class JobPlan:
 
     @property
     def fingerprints(self) -> dict[str, Fingerprint]:
-        """{step: fingerprint}: what decides whether this job may go on from another one's checkpoint.
+        """Return {step: fingerprint}, which decides if this job may go on from a checkpoint of another job.
 
-        Spark remembers what it has read by the number of a source, so several sources have to keep their order.
+        Spark stores its progress by the number of a source, so several sources must keep their order.
         """
         has_order = len(self.sources_read) + self.uses_clock > 1
         order = {"sources": of_sources(self.sources_read, has_clock=self.uses_clock)} if has_order else {}

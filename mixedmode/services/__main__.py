@@ -1,6 +1,6 @@
-"""`python -m mixedmode.services`: Kafka and PostgreSQL for a person, until Ctrl-C. Data are kept between starts.
+"""`python -m mixedmode.services`: runs Kafka and PostgreSQL until Ctrl-C. Data are kept between starts.
 
-What a shell needs to find them is printed, and written to `services.env` in their folder.
+The environment variables that a shell needs are printed, and written to `services.env` in the servers' folder.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from mixedmode.services.terminal import in_foreground
 from mixedmode.spark.jars import kafka_broker
 
 FOLDER = Path("run/services")
-KAFKA_PORT, POSTGRES_PORT = 9092, 5432  # those that everybody expects
+KAFKA_PORT, POSTGRES_PORT = 9092, 5432  # the usual ports
 ENVIRONMENT = "services.env"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run both until a signal asks to stop, and return the exit code."""
+    """Run both servers until a signal asks to stop, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m mixedmode.services", description="Start Kafka and PostgreSQL on this machine, until Ctrl-C."
     )
@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_services(folder: Path, stop: threading.Event) -> None:
-    """Start both, say where they are, wait for `stop`, and stop them. Without PostgreSQL, Kafka alone."""
+    """Start both servers, print their addresses, wait for `stop`, and stop them.
+    Without PostgreSQL, run Kafka alone.
+    """
     with _only_one(folder), ExitStack() as running:
         found: dict[str, str] = {}
         _say("Kafka starts; the first time its jars are fetched, 45 MB")
@@ -64,7 +66,7 @@ def run_services(folder: Path, stop: threading.Event) -> None:
             found["POSTGRES_URL"] = server.url()
             _say(f"PostgreSQL  url: {server.url()}")
         environment = folder / ENVIRONMENT
-        environment.touch(mode=0o600)  # it has the password
+        environment.touch(mode=0o600)  # the file contains the password
         environment.write_text("".join(f"export {name}='{value}'\n" for name, value in found.items()), encoding="utf-8")
         running.callback(environment.unlink)
         _say(f"In another shell:  . {environment}    sets {', '.join(found)}")
@@ -83,7 +85,7 @@ def _port(name: str, usual: int) -> int:
 
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
-    """Two of them over the same data would be two servers over the same data."""
+    """Hold a lock on the folder, because two servers must not use the same data."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:

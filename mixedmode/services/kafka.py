@@ -1,10 +1,10 @@
 """A Kafka broker on this machine: one node, which is its own controller (KRaft), on loopback, without passwords.
 
-The one idea: its folder is all that it is. Ports are chosen when it is made and stay the same, so a broker that is
-stopped or killed and started again is the same one to its clients.
+All of the broker's state is in its folder. Its ports are chosen when it is created and stay the same. So clients see
+the same broker after it was stopped or killed and started again.
 
-It keeps every record, whatever its timestamp says; nothing is deleted unless asked for. Topics are not made by asking
-for them.
+It keeps every record, whatever its timestamp; records are deleted only on request. Topics are not created
+automatically.
 """
 
 import os
@@ -25,7 +25,7 @@ __all__ = ["KafkaBroker"]
 
 HEAP_MB = 384
 _CLUSTER_ID = "bWl4ZWRtb2RlLWthZmthLQ"  # any 16 bytes in base64; a broker refuses the data of another cluster
-#: a JVM that starts fast; a broker for trying things out is not worth the best code
+#: a JVM that starts fast; optimised code does not pay off for a short-lived broker
 _JVM = ("-Xms64m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 #: ApiVersions, the request that every broker answers: length, request 18, version 0, number 1, no client name
 _ARE_YOU_THERE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -46,9 +46,9 @@ appender.console.layout.pattern = %d %-5p %c: %m%n
 
 class KafkaBroker:
     """A broker over `folder`, with its data in `data` and its log in `kafka.log` there. As a context manager it runs
-    inside. `port` is taken as it is; without one, a free one is taken. `password`: that of the user `mixedmode`, for
-    whom there is one more listener, at `secure_port`, which wants it (SASL_SSL, mechanism PLAIN) and shows the
-    certificate in `certificate`.
+    during the block. `port` is used as given; without it, a free port is chosen. `password`: that of the user
+    `mixedmode`. It adds a listener at `secure_port` that requires it (SASL_SSL, mechanism PLAIN) and presents
+    `certificate`.
     """
 
     def __init__(self, folder: Path, *, port: int | None = None, password: str | None = None) -> None:
@@ -61,27 +61,27 @@ class KafkaBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
     def log(self) -> Path:
-        """What the broker says."""
+        """The broker's log file."""
         return self._server.log
 
     @property
     def certificate(self) -> Path:
-        """What a client of the secure listener has to trust, as PEM."""
+        """The certificate that a client of the secure listener must trust, as PEM."""
         return self.folder / "broker.pem"
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Return whether the broker's process runs."""
         return self._server.is_running
 
     def start(self) -> Self:
-        """Start it over its data, if there are any, and return when it answers. Raises RetryableError if its jars
-        cannot be had, or it does not start; its log says why.
+        """Start the broker over its data, if any, and return when it answers. Raises RetryableError if its jars cannot
+        be loaded, or it does not start; its log says why.
         """
         jars = kafka_broker()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,11 +97,11 @@ class KafkaBroker:
         return self
 
     def stop(self) -> None:
-        """Stop it; its data stay."""
+        """Stop the broker; its data stay."""
         self._server.stop()
 
     def kill(self) -> None:
-        """Send it SIGKILL. Records that it has acknowledged lie with the system, and so are still there afterwards."""
+        """Send SIGKILL. Records that the broker has acknowledged are with the operating system, and so are not lost."""
         self._server.kill()
 
     def __enter__(self) -> Self:
@@ -128,11 +128,11 @@ class KafkaBroker:
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": self.folder / "data",
             "auto.create.topics.enable": "false",
-            # Kafka deletes, and refuses, by the timestamps of records; a history's are years old
+            # Kafka deletes and refuses records by their timestamps; a history's timestamps are years old
             "log.retention.ms": -1,
             "log.message.timestamp.before.max.ms": _NO_TIME_MS,
             "log.message.timestamp.after.max.ms": _NO_TIME_MS,
-            # what one node can have, and little of it: groups and transactions start faster
+            # one replica and few partitions, as one node allows: groups and transactions start faster
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,
             "transaction.state.log.replication.factor": 1,
@@ -141,10 +141,10 @@ class KafkaBroker:
             "share.coordinator.state.topic.replication.factor": 1,
             "share.coordinator.state.topic.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
-            # how long the controller waits for a broker that was killed, and so how long its next start takes
+            # how long the controller waits for a killed broker, which delays the next start
             "broker.session.timeout.ms": 2000,
             "broker.heartbeat.interval.ms": 300,
-            "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,  # of 128 MB, which is more than the heap is worth
+            "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,  # instead of 128 MB, which is too much for this heap
         }
         if self._password is not None:
             login = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -167,7 +167,7 @@ class KafkaBroker:
         return self.folder / "broker.p12"
 
     def _make_certificate(self, password: str) -> None:
-        """A key, and a certificate that it has signed itself."""
+        """Create a key and a self-signed certificate."""
         keytool = str(Path(java_command()).resolve().with_name("keytool"))
         store = ["-alias", "broker", "-keystore", str(self._key_file()), "-storepass:env", _KEY_PASSWORD]
         name = ["-dname", f"CN={LOOPBACK}", "-ext", f"SAN=ip:{LOOPBACK}"]
@@ -176,7 +176,7 @@ class KafkaBroker:
         self._run([keytool, "-exportcert", "-rfc", "-file", str(self.certificate), *store], secret)
 
     def _format(self, tool: list[str]) -> None:
-        """Say once that the folder is that of a broker."""
+        """Format the folder for a broker, once."""
         self._run([*tool, "format", "--cluster-id", _CLUSTER_ID, "--config", str(self._settings_file())])
 
     def _run(self, command: list[str], secret: Mapping[str, str] | None = None) -> None:
@@ -193,6 +193,6 @@ class KafkaBroker:
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
                 connection.sendall(_ARE_YOU_THERE)
-                return len(connection.recv(8)) == 8  # length, and the number of the request
+                return len(connection.recv(8)) == 8  # length, and the number of the request (4 bytes each)
         except OSError:
             return False

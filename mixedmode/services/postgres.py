@@ -1,9 +1,9 @@
-"""A PostgreSQL server on this machine, over a folder, on loopback, with a user and a password of its own.
+"""A PostgreSQL server on this machine, over a folder, on loopback, with its own user and password.
 
-The one idea: its folder is all that it is: data, log, and the password, which is drawn when the folder is made. Its
-port is chosen once and stays the same, so a server that is stopped and started again is the same one to its clients.
+All of the server's state is in its folder: data, log, and the password, which is drawn when the folder is created. Its
+port is chosen once and stays the same. So clients see the same server after it was stopped and started again.
 
-PostgreSQL refuses to run as root. Root starts it as another user: `postgres` if there is one, else `nobody`.
+PostgreSQL refuses to run as root. Root starts it as another user: `postgres` if that user exists, else `nobody`.
 """
 
 import os
@@ -23,21 +23,21 @@ from mixedmode.services.server import LOOPBACK, Server, free_port
 __all__ = ["PostgresServer", "find_binaries"]
 
 USER = "mixedmode"
-_DATABASE = "postgres"  # which every server has
+_DATABASE = "postgres"  # exists on every server
 _USUAL_PLACES = (
     "/usr/lib/postgresql/*/bin",  # Debian, Ubuntu
     "/usr/pgsql-*/bin",  # Red Hat's family
     "/opt/homebrew/opt/postgresql*/bin",  # macOS on Arm
     "/usr/local/opt/postgresql*/bin",  # macOS on Intel
 )
-#: what makes commits fast, and loses them when the machine (but not when the server) stops
+#: makes commits fast; they are lost if the machine stops, but not if the server stops
 _UNSAFE = {"fsync": "off", "full_page_writes": "off"}
 
 
 class PostgresServer:
     """A server over `folder`, with its data in `data` and its log in `postgres.log` there. As a context manager it
-    runs inside. `port` is taken as it is; without one, a free one is taken. `unsafe=True` is for tests: commits do not
-    wait for the disk.
+    runs during the block. `port` is used as given; without it, a free port is chosen. `unsafe=True` is for tests:
+    commits do not wait for the disk.
     """
 
     def __init__(self, folder: Path, *, port: int | None = None, unsafe: bool = False) -> None:
@@ -48,26 +48,26 @@ class PostgresServer:
 
     @property
     def log(self) -> Path:
-        """What the server says."""
+        """The server's log file."""
         return self._server.log
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Return whether the server's process runs."""
         return self._server.is_running
 
     @property
     def password(self) -> str:
-        """That of its user; the folder has to be there."""
+        """The password of the server's user; the folder must exist."""
         return self._password_file().read_text(encoding="utf-8").strip()
 
     def url(self, database: str = _DATABASE) -> str:
-        """What clients connect to, with user and password."""
+        """Return the URL that clients connect to, with user and password."""
         return f"postgresql://{USER}:{self.password}@{LOOPBACK}:{self.port}/{database}"
 
     def start(self) -> Self:
-        """Start it over its data, or over new ones, and return when it answers. Raises RetryableError if there is no
-        PostgreSQL, or it does not start; its log says why.
+        """Start the server over its data, or over new data, and return when it answers. Raises RetryableError if
+        PostgreSQL is not installed, or it does not start; its log says why.
         """
         binaries = find_binaries()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class PostgresServer:
         settings = {
             "listen_addresses": LOOPBACK,
             "port": str(self.port),
-            "unix_socket_directories": "",  # clients come by the port; a socket's path may not be long
+            "unix_socket_directories": "",  # clients connect by the port; the length of a socket's path is limited
             "timezone": "UTC",
             **(_UNSAFE if self._unsafe else {}),
         }
@@ -88,11 +88,11 @@ class PostgresServer:
         return self
 
     def stop(self) -> None:
-        """Stop it in order: connections are closed, data stay."""
+        """Stop the server in order: connections are closed, and data stay."""
         self._server.stop()
 
     def crash(self) -> None:
-        """Stop it at once, as a crash would. It recovers what was committed when it is started again."""
+        """Stop the server at once, as a crash would. Its next start recovers what was committed."""
         self._server.end(SIGQUIT)
 
     def __enter__(self) -> Self:
@@ -108,7 +108,7 @@ class PostgresServer:
         return self.folder / "password"
 
     def _make(self, binaries: Path, user: tuple[int, int] | None) -> None:
-        """New data, made aside: a folder with a part of them would be no beginning."""
+        """Create new data under a temporary name, because a folder with incomplete data could not be started."""
         making = self.folder / "making"
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(mode=0o700)
@@ -143,8 +143,8 @@ class PostgresServer:
 
 
 def find_binaries() -> Path:
-    """The folder of PostgreSQL's programs: that of the `initdb` on PATH, else the newest one of the usual places.
-    Raises RetryableError with the command that installs it, if there is none.
+    """Return the folder of PostgreSQL's programs: that of the `initdb` on PATH, else the newest version in the usual
+    places. Raises RetryableError, with the command that installs PostgreSQL, if there is none.
     """
     on_path = shutil.which("initdb")
     if on_path is not None:
@@ -162,13 +162,15 @@ def find_binaries() -> Path:
 
 
 def _version_of(binaries: Path) -> int:
-    """The number in the name of a usual place; 0 if it has none."""
+    """Return the version number in the name of a usual place; 0 if it has none."""
     digits = "".join(filter(str.isdigit, binaries.parent.name))
     return int(digits or 0)
 
 
 def _other_user(folder: Path) -> tuple[int, int]:
-    """User and group that can reach the folder, which root itself gives to nobody else."""
+    """Return the ids of a user (`postgres`, else `nobody`) and its group that can reach the folder.
+    Raises RetryableError if neither can.
+    """
     for entry in _candidates():
         is_reachable = subprocess.run(  # noqa: S603
             ["/bin/sh", "-c", 'test -x "$0"', str(folder)],

@@ -1,9 +1,10 @@
-"""A server as a child process: started, waited for until it answers, stopped or killed, and never left behind.
+"""A server as a child process: started, awaited until it answers, stopped or killed, and never left behind.
 
-The one idea: a server belongs to the process that started it. Beside it runs a guard, a shell that waits for the end of
-a pipe which only its starter holds open, and then stops the server. So it ends with its starter however that ends.
+A guard, which is a shell, runs beside the server. It waits for the end of a pipe that only the starting process holds
+open, and then stops the server. So the server ends with the process that started it, however that process ends.
 
-The server has a session of its own: Ctrl-C in a terminal is for its starter, which stops servers in order.
+The server has its own session. So Ctrl-C in a terminal reaches only the starting process, which stops servers in
+order.
 """
 
 import signal
@@ -21,7 +22,7 @@ LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 _POLL_S = 0.05
-_LOG_LINES = 12  # of the server's, in a message
+_LOG_LINES = 12  # lines of the server's log in a message
 #: waits for the end of its input; then sends a signal ($0) to a process ($1)
 _GUARD = 'read -r _; kill -s "$0" "$1"'
 
@@ -38,14 +39,14 @@ class Server:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Return whether the server's process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(
         self, command: Sequence[str], answers: Callable[[], bool], *, user: tuple[int, int] | None = None
     ) -> None:
-        """Start `command` (as `user` and group, if given), and return when it `answers`. Raises RetryableError if it
-        ends before, or does not answer in START_TIMEOUT_S.
+        """Start `command` (as `user` and group, if given), and return when it `answers`. Raises RetryableError if the
+        process ends before that, or does not answer within START_TIMEOUT_S.
         """
         assert not self.is_running, self.name
         uid, gid = user or (None, None)
@@ -59,7 +60,7 @@ class Server:
                 user=uid,
                 group=gid,
                 extra_groups=[] if user else None,
-                cwd="/" if user else None,  # where this process is may be closed to that user
+                cwd="/" if user else None,  # that user may have no access to the current folder
             )
         self._guard = subprocess.Popen(  # noqa: S603
             ["/bin/sh", "-c", _GUARD, self._stop_signal.name.removeprefix("SIG"), str(self._process.pid)],
@@ -73,16 +74,16 @@ class Server:
             time.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """Stop it in its own way, and wait for its end. One that does not end in STOP_TIMEOUT_S is killed."""
+        """Stop the server with its own stop signal, and wait for its end. After STOP_TIMEOUT_S it is killed."""
         self.end(self._stop_signal)
 
     def kill(self) -> None:
-        """Send it SIGKILL: what it had not yet written is lost."""
+        """Send SIGKILL: data that the server has not yet written are lost."""
         self.end(signal.SIGKILL)
 
     def end(self, how: signal.Signals) -> None:
-        """Send it a signal, and wait for its end. Nothing happens if it does not run."""
-        if self._guard is not None:  # first: it must not outlive the process whose number it knows
+        """Send a signal, and wait for the end of the process. Nothing happens if the server does not run."""
+        if self._guard is not None:  # first: the guard must not outlive the process whose id it knows
             self._guard.kill()
             self._guard.communicate()
             self._guard = None
@@ -107,10 +108,12 @@ class Server:
 
 
 def free_port(preferred: int = 0) -> int:
-    """`preferred` if nothing listens there, else the next one above that is free; without one, any that is free."""
+    """Return `preferred` if nothing listens there, else the next free port above it.
+    Without `preferred`, return any free port.
+    """
     for port in range(preferred, preferred + 100) if preferred else [0]:
         with socket.socket() as listener:
-            # as servers do: an earlier one's connections may still be fading
+            # as servers do: connections of an earlier server may still be in TIME_WAIT
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind((LOOPBACK, port))

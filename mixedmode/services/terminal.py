@@ -1,8 +1,8 @@
-"""Ctrl-C for this process alone: a program in front of it, such as make or tox, is not interrupted.
+"""Ctrl-C for this process only: a program that runs it, such as make or tox, is not interrupted.
 
-A terminal sends Ctrl-C to every process of its foreground group. make and tox then end with exit code 130 and a message
-about an interrupt, although what they ran stopped in order. A process in a group of its own, which is made the
-foreground group, is the only one to be told.
+A terminal sends Ctrl-C to every process of its foreground group. Then make and tox end with exit code 130 and a
+message about an interrupt, although this process stops in order. Therefore this process moves to its own group, and
+makes it the foreground group.
 """
 
 import os
@@ -15,7 +15,9 @@ _TERMINAL = "/dev/tty"
 
 @contextmanager
 def in_foreground() -> Iterator[None]:
-    """Take the terminal, and hand it back at the end. Does nothing without a terminal, or in the background."""
+    """Make this process's own group the foreground group for the block.
+    Does nothing without a terminal, or in the background.
+    """
     before = os.getpgrp()
     try:
         terminal = os.open(_TERMINAL, os.O_RDWR)
@@ -26,7 +28,7 @@ def in_foreground() -> Iterator[None]:
         is_taken = os.tcgetpgrp(terminal) == before != os.getpid()
         if is_taken:
             os.setpgid(0, 0)
-            signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # after Ctrl-Z no shell would notice, nor take the terminal
+            signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # no shell would notice Ctrl-Z, nor take the terminal
             _give(terminal, os.getpgrp())
         try:
             yield

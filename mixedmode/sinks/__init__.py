@@ -1,4 +1,4 @@
-"""Sinks: outputs are staged by tasks and published, once, by the driver."""
+"""Sinks: tasks stage outputs, and the driver publishes each output once."""
 
 from mixedmode.sinks.console import ConsoleSink, print_rows
 from mixedmode.sinks.file_sink import FileSink

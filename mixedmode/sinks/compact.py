@@ -1,15 +1,15 @@
-"""Compaction of an output: small files of old epochs become larger ones, beside a running job and its readers.
+"""Compaction of an output: merges small files of old epochs into larger files, while the job and its readers run.
 
-The steps, any of which may be the last before a crash; compaction.py says why that is safe:
+The steps, any of which may be the last before a crash (compaction.py explains why that is safe):
 
-    finish what an earlier compaction has begun; delete what a merged file has taken the place of
-    decide what to merge, and put the plan, create-once
-    for each merged file: write it locally, put it at once under its name, delete what it takes the place of
+    finish an earlier compaction that was interrupted; delete files that a merged file has replaced
+    decide which files to merge, and write the plan, create-once
+    for each merged file: write it locally, put it at once under its name, delete the files that it replaces
 
-The files of a job's retained checkpoints are left alone: they are verified, published again, and taken back.
+The files of a job's retained checkpoints are not touched, because they are verified, published again, and rolled back.
 
 Invariants (tests/sinks/test_compact.py):
-  I1  at any moment, who reads `publish.current_files` gets the rows of every epoch, each once (with newest_only: the
+  I1  at any moment, a reader of `publish.current_files` gets the rows of every epoch, each once (with newest_only: the
       same current table)
 """
 
@@ -40,7 +40,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did to the files that count: how many there are and their bytes, before and after it."""
+    """The number and the bytes of the files that count, before and after a compaction."""
 
     files_before: int
     files_after: int
@@ -49,10 +49,10 @@ class Compacted:
 
 
 def compact_output(task: SinkTask, *, before: Epoch, target_bytes: int, newest_only: bool) -> Compacted:
-    """Merge files of the epochs before `before`, the oldest one that a checkpoint of the job names.
+    """Merge files of the epochs before `before`, the oldest epoch that a checkpoint of the job names.
 
-    newest_only: of the rows of a key in those epochs, only the newest one stays, also if it deletes the key; where rows
-    have no key, all stay. Raises InvalidJobError if the folder has no output, or a batch run's.
+    newest_only: of the rows of a key in those epochs, keep only the newest, also if it deletes the key; rows without a
+    key all stay. Raises InvalidJobError if the folder has no output, or the output of a batch run.
     """
     store = ObjectStore(task.url)
     description = _description(store)
@@ -73,7 +73,7 @@ def compact_output(task: SinkTask, *, before: Epoch, target_bytes: int, newest_o
     )
     if wanted:
         plan = CompactionPlan(before, newest_only, wanted)
-        if not put_plan(store, number + 1, plan):  # another one has: what it is at is done first, by both
+        if not put_plan(store, number + 1, plan):  # another compaction has; both finish its plan first
             return compact_output(task, before=before, target_bytes=target_bytes, newest_only=newest_only)
         forget_plans(store, before=number + 1)
         reach("compact-planned", before)
@@ -100,10 +100,12 @@ def _description(store: ObjectStore) -> OutputDescription:
 
 
 def _finish(task: SinkTask, description: OutputDescription, plan: CompactionPlan, *, is_own: bool = False) -> None:
-    """Make what is missing of a plan, and delete what its merged files take the place of. Repeatable, by several.
+    """Create the missing merged files of a plan, and delete the files that they replace. Repeatable, also
+    concurrently.
 
-    A merged file that takes its own place is only made by who planned it (`is_own`), since it cannot be told from what
-    was there; else its rows that are no longer the newest stay for the next compaction.
+    A merged file may replace a file of the same name. Only the process that planned such a file creates it (`is_own`),
+    because the new file cannot be distinguished from the old one. Otherwise its outdated rows stay until the next
+    compaction.
     """
     store = ObjectStore(task.url)
     missing = [merge for merge in plan.merges if not _is_made(store, merge) or (is_own and merge.path in merge.inputs)]
@@ -121,7 +123,7 @@ def _finish(task: SinkTask, description: OutputDescription, plan: CompactionPlan
 
 
 def _is_made(store: ObjectStore, merge: Merge) -> bool:
-    """Whether a merged file, or a later one with all of its epochs, is there."""
+    """Return whether a merged file exists, or a later merged file with all of its epochs."""
     if store.exists(merge.path):
         return True
     wanted = paths.parse_output_path(merge.path)
@@ -139,7 +141,7 @@ def _make(
             with FileMerger(local, merge.path, task, description) as merger:
                 for number, path in enumerate(merge.inputs):
                     merger.add(_fetched(store, path, Path(folder, f"input-{number}")), path, masks.get(path))
-        except ChangedMeanwhileError:  # another compaction is at it, too
+        except ChangedMeanwhileError:  # another compaction works on the same plan
             if not _is_made(store, merge):
                 raise lost(store, merge) from None
             return
@@ -154,7 +156,7 @@ def _fetched(store: ObjectStore, path: str, local: Path) -> Path:
 
 
 def _delete_superseded(store: ObjectStore) -> None:
-    """What a compaction that was killed has not deleted."""
+    """Delete the replaced files that an interrupted compaction has left."""
     files = parsed_files(store)
     store.delete([files[file][0] for file in sorted(superseded(files))])
 
@@ -165,9 +167,10 @@ def _kept_rows(
     files: Mapping[OutputFile, tuple[str, int]],
     before: Epoch,
 ) -> dict[OutputFile, Mask]:
-    """{file: which of its rows are the newest of their keys among the epochs before `before`}. Reads all keys.
+    """Return {file: mask of the rows that are the newest of their keys among the epochs before `before`}. Reads all
+    keys.
 
-    A key is in one folder, so one folder's keys are in memory at a time.
+    A key is in one folder, so only the keys of one folder are in memory at a time.
     """
     kept: dict[OutputFile, Mask] = {}
     old = sorted(file for file in files.keys() - superseded(files) if file.last < before)

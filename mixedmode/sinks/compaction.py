@@ -1,15 +1,16 @@
-"""Which small files of an output are merged, decided from their names and sizes. Nothing here opens a file.
+"""Decides which small files of an output are merged, from their names and sizes. Opens no file.
 
-The one idea: a merged file's name says which epochs it has (paths.compacted_path), and it has all that its folder had
-of them. So the moment it is there, whoever lists the folder knows what it takes the place of (publish.superseded); what
-is left to do is to delete that. There is no moment at which the listing lies, and a crash leaves only files to delete.
+The name of a merged file contains its range of epochs (paths.compacted_path), and the file has all rows of its folder
+in that range. So as soon as it exists, a listing shows which files it replaces (publish.superseded), and those can be
+deleted. The listing is right at every moment, and a crash only leaves files to delete.
 
-For that, the ranges of a folder's merged files must lie in one another or apart: compactions come one after the other.
-A plan is a create-once object with a number; who finds one that is not done finishes it before making the next.
+This requires that the ranges of a folder's merged files are nested or disjoint, so compactions run one after the
+other. For example, 0-9 and 0-4 are allowed, 0-4 and 5-9 too, but not 0-5 and 3-9. A plan is a create-once object with
+a number. A process that finds an unfinished plan completes it before it makes the next plan.
 
 Invariants (tests/sinks/test_compact.py):
-  I1  only epochs before the oldest checkpoint are merged, whole ones, and of one folder
-  I2  merging what was planned gives the rows of the folder in their order, each once
+  I1  only epochs before the oldest checkpoint are merged, whole epochs, and of one folder
+  I2  merging the planned files yields the rows of the folder in their order, each once
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ _PLAN = DocumentKind("mixedmode-compaction", 1, "the plan of a compaction")
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One merged file: its path, and those that it takes the place of, in the order of their rows."""
+    """One merged file: its path, and the paths of the files that it replaces, in the order of their rows."""
 
     path: str
     inputs: tuple[str, ...]
@@ -36,10 +37,10 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """All that one compaction merges.
+    """All merges of one compaction.
 
-    before: the first epoch that it leaves alone. newest_only: rows of a key that a newer row before that epoch replaces
-    are dropped.
+    before: the first epoch that is not merged. newest_only: drop rows of a key that a newer row before that epoch
+    replaces.
     """
 
     before: Epoch
@@ -49,7 +50,7 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What is merged whole: a merged file, or all files that a folder has of an epoch."""
+    """The smallest unit of a merge: a merged file, or all files that a folder has of an epoch."""
 
     first: Epoch
     last: Epoch
@@ -64,11 +65,11 @@ def plan_merges(
     extension: str,
     rewritten: Collection[OutputFile] = (),
 ) -> list[tuple[OutputFile, tuple[OutputFile, ...]]]:
-    """(what a merged file's name is to say, what it is made of) of each. Pure.
+    """Return (parsed name of the merged file, the files to merge) for each merge. Pure.
 
     sizes: {file: the bytes that it will add} of the files that count. before: the first epoch that stays as it is.
-    rewritten: files that lose rows, and so are written anew even alone. A merged file is at most `target_bytes` large,
-    but where one epoch is: it is never divided, and stays as it is unless it loses rows.
+    rewritten: files that lose rows, and so are rewritten even alone. A merged file has at most `target_bytes`, unless
+    a single epoch is larger. Such an epoch is not divided, and is not rewritten unless it loses rows.
     """
     by_folder: dict[str, list[OutputFile]] = {}
     for file in sorted(sizes):
@@ -83,30 +84,30 @@ def plan_merges(
 
 
 def newest_plan(store: ObjectStore) -> tuple[int, CompactionPlan | None]:
-    """The number of the newest plan and the plan; (-1, None) if there never was one."""
+    """Return the number of the newest plan, and the plan; (-1, None) if there never was a plan."""
     parsed = ((paths.parse_compaction_path(path), path) for path, _ in store.list(paths.COMPACTIONS))
     found = max(((number, path) for number, path in parsed if number is not None), default=None)
     if found is None:
         return -1, None
     data = store.get(found[1])
-    if data is None:  # a newer one has taken its place since
+    if data is None:  # a newer plan has replaced it meanwhile
         return newest_plan(store)
     return found[0], decode_as(_PLAN, CompactionPlan, data, where=f"{store.url}/{found[1]}")
 
 
 def put_plan(store: ObjectStore, number: int, plan: CompactionPlan) -> bool:
-    """Make a plan the newest one; False if somebody else has made one of this number."""
+    """Store a plan under `number`; return False if another process has already stored a plan of this number."""
     return store.put_new(paths.compaction_path(number), encode_as(_PLAN, plan))
 
 
 def forget_plans(store: ObjectStore, *, before: int) -> None:
-    """Delete older plans. The newest one stays: the next one counts on from its number."""
+    """Delete older plans. The newest plan stays, because the next plan continues its numbers."""
     parsed = ((paths.parse_compaction_path(path), path) for path, _ in store.list(paths.COMPACTIONS))
     store.delete([path for number, path in parsed if number is not None and number < before])
 
 
 def lost(store: ObjectStore, merge: Merge) -> CorruptStateError:
-    """The error for files that a plan names, and that are gone without what they were to be merged into."""
+    """Return the error for files of a plan that no longer exist although their merged file does not exist, either."""
     return CorruptStateError(
         "files of the output are gone that were about to be merged, and the merged one is not there: they were deleted "
         "from outside, or taken back by a job that was restored while the compaction ran. If it was the latter, delete "
@@ -116,7 +117,10 @@ def lost(store: ObjectStore, merge: Merge) -> CorruptStateError:
 
 
 def _units(files: Sequence[OutputFile]) -> Iterator[_Unit]:
-    """In the order of their epochs; `files` are sorted, and no merged one has an epoch of another file."""
+    """Yield units in the order of their epochs.
+
+    `files` must be sorted, and no merged file may share an epoch with another file.
+    """
     waiting: list[OutputFile] = []
     for file in files:
         if waiting and (file.is_compacted or waiting[0].first != file.first):
@@ -156,7 +160,9 @@ def _size(units: Sequence[_Unit], sizes: Mapping[OutputFile, int]) -> int:
 
 
 def _merged_name(units: Sequence[_Unit], folder: str, extension: str) -> OutputFile:
-    """One merged file written anew keeps its name, whatever the compression is now: it takes its own place."""
+    """Return the name of a merged file. If one merged file is rewritten alone, it keeps its name and so is replaced,
+    even if the compression setting has changed.
+    """
     is_same = len(units) == 1 and units[0].files[0].is_compacted
     kept = units[0].files[0].extension if is_same else extension
     return OutputFile(folder, units[0].first, units[-1].last, -1, -1, kept)

@@ -1,4 +1,4 @@
-"""The terminal as an output: publishing prints."""
+"""The terminal as an output: publishing prints the rows."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.sink import Show
 
-CONSOLE_ROWS = 20  # of one epoch; a person reads no more
+CONSOLE_ROWS = 20  # per epoch; more would not be read
 
 
 class ConsoleSink:
@@ -23,9 +23,8 @@ class ConsoleSink:
     cannot_report_published = True
 
     def __init__(self, url: str, show: Show, name: str = "") -> None:
-        """`url` is a folder for staged outputs, of this sink alone; `name` is the output's, "" for the main one.
-
-        `show` gets up to CONSOLE_ROWS rows, how many there are, and the name.
+        """`url`: a folder for staged outputs, used by this sink only. `name`: of the output, "" for the main one.
+        `show` is called with up to CONSOLE_ROWS rows, the total number of rows, and the name.
         """
         self.task = SinkTask(url, "parquet")
         self.store = ObjectStore(url)
@@ -33,7 +32,7 @@ class ConsoleSink:
         self._name = name
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """Nothing can be in the way."""
+        """Do nothing: the console needs no preparation."""
 
     def is_new(self) -> bool:
         """See Sink."""
@@ -82,7 +81,7 @@ class ConsoleSink:
 
 
 def print_rows(rows: pa.Table, total: int, name: str) -> None:
-    """Rows as lines of name=value on standard output, below the epoch and the name of the output ("": the main one)."""
+    """Print rows as lines of name=value, below the epoch and the name of the output ("": the main output)."""
     heading = f"epoch {rows.column(EPOCH_COLUMN)[0].as_py()}" + (f", {name}" if name else "")
     print(f"{heading}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else ""))  # noqa: T201
     for row in shown_rows(rows.drop_columns([EPOCH_COLUMN])):

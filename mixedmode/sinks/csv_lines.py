@@ -1,8 +1,8 @@
-"""Rows as CSV (RFC 4180, with a line of names), column by column, and back.
+"""Writes rows as CSV (RFC 4180, with a header line), column by column, and reads them back.
 
-Text is always quoted, and a quotation mark in it doubled. NULL is nothing at all, and so is told from the empty text,
-which is `""`. Binary is base64; NaN and the infinities are NaN, Inf and -Inf, as Spark writes them. Nested types have
-no place in CSV (`has_csv_form`).
+Text is always quoted, and a quotation mark in it is doubled. NULL is an empty field, so it differs from the empty
+text, which is `""`. Binary is base64. NaN and the infinities are NaN, Inf and -Inf, as Spark writes them. Nested types
+cannot be written as CSV (`has_csv_form`).
 """
 
 import base64
@@ -21,12 +21,12 @@ _HAVE_A_FORM = (
 
 
 def has_csv_form(kind: pa.DataType) -> bool:
-    """Whether values of a type can be written as CSV, and read back."""
+    """Return whether values of a type can be written as CSV, and read back."""
     return any(is_kind(kind) for is_kind in _HAVE_A_FORM)
 
 
 def csv_lines(table: pa.Table, *, header: bool) -> pa.Buffer:
-    """The bytes of all rows; header: with the line of names before them."""
+    """Return the bytes of all rows; header: begin with the line of column names."""
     columns = [_plain(column) for column in table.columns]
     sink = pa.BufferOutputStream()
     pc_csv.write_csv(pa.table(columns, names=table.column_names), sink, pc_csv.WriteOptions(include_header=header))
@@ -34,7 +34,7 @@ def csv_lines(table: pa.Table, *, header: bool) -> pa.Buffer:
 
 
 def read_csv_rows(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
-    """The rows of a file that `csv_lines` wrote, in the columns it has, as the types of `fields` say."""
+    """Return the rows of a file that `csv_lines` wrote, with the file's columns and the types of `fields`."""
     types = {field.name: _read_as(field.type) for field in fields}
     options = pc_csv.ConvertOptions(
         column_types=types,
@@ -64,7 +64,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
-    """The type that Arrow's reader is asked for; the rest of the way is `_as`."""
+    """Return the type that Arrow's reader is asked for; `_as` converts it to the final type."""
     is_read = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
     return kind if is_read or pa.types.is_date32(kind) else pa.large_string()
 

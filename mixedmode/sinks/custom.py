@@ -1,13 +1,13 @@
-"""A class of the user's own as an output: what is staged for an epoch is handed to it once the epoch is committed.
+"""A custom class as an output: it receives the staged rows of an epoch after the epoch is committed.
 
-The one idea: staged files are deleted when the class has taken them, and not before. So as long as all files of an
-epoch are there, it is handed over, again if need be; and if one is gone, the class has had it.
+Staged files are deleted only after the class has stored their rows. So if all files of an epoch exist, the epoch is
+handed over, again if necessary. If a file is missing, the class has already received the epoch.
 
     manifest -> publish(epoch, rows) returns -> staged files deleted
 
 Invariants (tests/custom/test_sink.py):
-  I1  every epoch reaches `publish` with all of its rows, and returns from it, before the next one does
-  I2  an epoch never reaches it with a part of its rows
+  I1  every epoch reaches `publish` with all of its rows, and returns from it, before the next epoch does
+  I2  an epoch never reaches `publish` with only a part of its rows
 """
 
 import tempfile
@@ -32,17 +32,17 @@ BATCH_ROWS = 65_536
 
 
 class CustomSinkWriter:
-    """A CustomSink as the place of one output."""
+    """Publishes one output to a CustomSink."""
 
-    cannot_report_published = True  # nobody but the class knows what is there, and it is asked once it is open only
+    cannot_report_published = True  # only the class knows its contents, and it is asked only after `open`
 
     def __init__(self, sink: CustomSinkSpec, context: SinkContext) -> None:
-        """`context.staging` is the folder in which rows wait for it."""
+        """`context.staging` is the folder in which rows are staged."""
         self.task = SinkTask(context.staging, "parquet")
         self.store = ObjectStore(context.staging)
         self._named = CustomSinkClass.parse(sink.class_, sink.args, sink.folder_)
         self._context = context
-        self._own: CustomSink | None = None  # once it is open
+        self._own: CustomSink | None = None  # set once the sink is open
 
     @property
     def can_take_back(self) -> bool:
@@ -122,7 +122,7 @@ class CustomSinkWriter:
         return len(later)
 
     def _may_have(self, epoch: Epoch) -> bool:
-        """Whether the class has had the rows of an epoch, or cannot tell."""
+        """Return whether the class has received the rows of an epoch, or does not know."""
         published = self._published()
         return published is None or published >= epoch
 
@@ -140,7 +140,9 @@ class CustomSinkWriter:
 
 
 def _batches(store: ObjectStore, files: Sequence[StagedFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of staged files, in their order, without `_epoch`. One file at a time is on the local disk."""
+    """Yield the rows of staged files, in their order, without `_epoch`.
+    Only one file at a time is on the local disk.
+    """
     with tempfile.TemporaryDirectory(prefix="mixedmode-sink-") as folder:
         for number, file in enumerate(files):
             local = Path(folder, str(number))

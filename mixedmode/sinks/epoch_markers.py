@@ -1,8 +1,8 @@
-"""Markers: an object per published epoch, written after all of its files, which names them.
+"""Markers: one object per published epoch, which names the epoch's files and is written after all of them.
 
-The one idea: who lists files cannot tell whether an epoch is there whole; a marker is there only when it is. An epoch
-without rows has one too. A compaction moves rows into another file: then a file that a marker names is gone, and its
-rows are in the compacted file of its folder whose epochs include this one (docs/files.md).
+A listing of files does not show whether an epoch is complete; a marker exists only when it is. Epochs without rows
+have a marker, too. A compaction moves rows into another file. Then a file that a marker names no longer exists, and
+its rows are in the compacted file of its folder whose range of epochs includes this epoch (docs/files.md).
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class MarkedFile:
 
 @dataclass(frozen=True, slots=True)
 class EpochMarker:
-    """What an epoch has in an output, whole."""
+    """All that an epoch has published to an output."""
 
     epoch: Epoch
     rows: int
@@ -37,20 +37,22 @@ class EpochMarker:
 
 
 def mark_epoch(store: ObjectStore, epoch: Epoch, published: Sequence[StagedFile]) -> None:
-    """Say that an epoch is published.  published: its files, all of which are there. Repeatable."""
+    """Write the marker of a published epoch.  published: its files, all of which must exist. Repeatable."""
     path, data = paths.epoch_marker_path(epoch), _encoded(epoch, published)
     if not store.put_new(path, data) and store.get(path) != data:
-        store.put(path, data)  # of an epoch that was repeated, by a start that was killed while it went back
+        store.put(path, data)  # left by a start that was killed while it went back, after which the epoch was repeated
 
 
 def unmark(store: ObjectStore, *, after: Epoch) -> None:
-    """Take back the markers of later epochs, the newest first: before their files, so that a marker never lies."""
+    """Delete the markers of later epochs, newest first.
+    Call it before their files are deleted, so that no marker is wrong.
+    """
     later = [path for epoch, path in _markers(store) if epoch > after]
     store.delete(later[::-1])
 
 
 def unmark_other(store: ObjectStore, epoch: Epoch, published: Sequence[StagedFile]) -> None:
-    """Take back a marker of this epoch that is of other files: an earlier batch run's."""
+    """Delete the marker of this epoch if it names other files, namely those of an earlier batch run."""
     path = paths.epoch_marker_path(epoch)
     found = store.get(path)
     if found is not None and found != _encoded(epoch, published):
@@ -58,12 +60,12 @@ def unmark_other(store: ObjectStore, epoch: Epoch, published: Sequence[StagedFil
 
 
 def marked_epochs(store: ObjectStore) -> tuple[Epoch, ...]:
-    """The epochs that are there whole, in order."""
+    """Return the epochs that are published completely, in order."""
     return tuple(epoch for epoch, _ in _markers(store))
 
 
 def read_marker(store: ObjectStore, epoch: Epoch) -> EpochMarker | None:
-    """What an epoch has; None if it has no marker. Raises CorruptStateError if it is damaged."""
+    """Return the marker of an epoch; None if it has none. Raises CorruptStateError if the marker is damaged."""
     path = paths.epoch_marker_path(epoch)
     data = store.get(path)
     return None if data is None else decode_as(_MARKER, EpochMarker, data, where=f"{store.url}/{path}")

@@ -1,4 +1,4 @@
-"""A folder of files as an output: publishing is a rename, and perhaps a marker after it."""
+"""A folder of files as an output: publishing is a rename, optionally followed by a marker."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -28,12 +28,12 @@ from mixedmode.sinks.publish import (
 
 
 def file_layout(spec: FileSinkSpec) -> FileLayout:
-    """What a job file says of an output's files, for the tasks that write them."""
+    """Return the settings of a job file for an output's files, for the tasks that write them."""
     return FileLayout(spec.compression_used, spec.partitions, spec.max_file_size_bytes)
 
 
 def columns_problem(task: SinkTask, fields: Sequence[pa.Field], key_columns: Sequence[str]) -> str | None:
-    """Why rows of these columns cannot be written in the output's format and folders; None if they can. Pure."""
+    """Return why rows of these columns cannot be written in the output's format and folders; None if they can. Pure."""
     by_name = {field.name: field for field in fields}
     partitions = task.layout.partitions
     for partition in partitions:
@@ -56,7 +56,7 @@ def columns_problem(task: SinkTask, fields: Sequence[pa.Field], key_columns: Seq
 
 
 class FileSink:
-    """A folder of Parquet, JSON or CSV files that any reader can read."""
+    """A folder of Parquet, JSON or CSV files that standard readers can read."""
 
     can_take_back = True
     cannot_report_published = False
@@ -71,8 +71,8 @@ class FileSink:
         layout: FileLayout = FileLayout(),  # noqa: B008 - frozen
         marks_epochs: bool = False,
     ) -> None:
-        """`replaces`: a batch run, which starts over, takes the place of an earlier run's output. `marks_epochs`: each
-        published epoch gets a marker.
+        """`replaces`: this is a batch run, which replaces the output of an earlier run.
+        `marks_epochs`: write a marker for each published epoch.
         """
         self._job = job
         self._replaces = replaces
@@ -104,7 +104,7 @@ class FileSink:
                 f"folder={self.store.url}"
             )
             raise InvalidJobError(msg)
-        if self._replaces:  # what a batch run that died has staged is of no use to this one
+        if self._replaces:  # this run cannot use what a failed batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
 
     def is_new(self) -> bool:

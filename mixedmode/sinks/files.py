@@ -1,10 +1,12 @@
-"""File outputs: a task writes files of one epoch and subtask into the sink's staging folder, unseen by readers.
+"""File outputs: a task writes the files of one epoch and subtask to the sink's staging folder, where readers ignore
+them.
 
-Without partitions and a size, there is one file. With either, its parts are numbered: a file that is large enough is
-followed by the next one, and so is one that was closed to keep few files open. Rows of a folder are in its parts in
-their order. Names depend on epoch, subtask, folder and part, which a repeat of the epoch gives again.
+Without partitions and without a size limit, there is one file. With either, the parts of a folder are numbered. A new
+part begins when a file is large enough, or when a file was closed to limit the number of open files. The rows of a
+folder keep their order across its parts. Names depend on epoch, subtask, folder and part only, so a repeat of the
+epoch produces the same names.
 
-Parquet keeps every type. What JSON and CSV make of values stand in json_lines.py and csv_lines.py.
+Parquet keeps every type. json_lines.py and csv_lines.py define how JSON and CSV represent values.
 """
 
 from collections.abc import Iterator
@@ -27,15 +29,16 @@ from mixedmode.sinks.row_files import Compression, FileFormat, RowFile, extensio
 __all__ = ["EPOCH_COLUMN", "OPEN_FILES_MAX", "FileFormat", "FileLayout", "OutputWriter", "SinkTask"]
 
 EPOCH_COLUMN = "_epoch"
-OPEN_FILES_MAX = 64  # of one output of a subtask; a row group or a compressor of each is in memory
-_SLICES_PER_FILE = 4  # a file grows past its size by one of them
+OPEN_FILES_MAX = 64  # per output of a subtask; each open file keeps a row group or a compressor in memory
+_SLICES_PER_FILE = 4  # a file may exceed its limit by one slice
 
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """How an output lies in files. `compression` is one that the format has; None: the format's own.
+    """The layout of an output in files. `compression` must be one that the format has; None: the default of the
+    format.
 
-    `max_file_bytes`: a file that has become this large is followed by another one; None: there is no limit.
+    `max_file_bytes`: when a file has reached this size, a new file is begun; None: no limit.
     """
 
     compression: Compression | None = None
@@ -44,13 +47,13 @@ class FileLayout:
 
     @property
     def has_parts(self) -> bool:
-        """Whether a subtask may write several files in one epoch."""
+        """Return whether a subtask may write several files in one epoch."""
         return bool(self.partitions) or self.max_file_bytes is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTask:
-    """Where a task stages its output, and how."""
+    """Where a task stages its output, and in which format and layout."""
 
     url: str
     format: FileFormat
@@ -58,18 +61,18 @@ class SinkTask:
 
     @property
     def extension(self) -> str:
-        """Of the files' names."""
+        """The extension of the file names."""
         return extension_of(self.format, self.compression)
 
     @property
     def compression(self) -> Compression:
-        """The one that is asked for, or the default of the format."""
+        """The compression that the job asks for, or the default of the format."""
         return self.layout.compression or ("snappy" if self.format == "parquet" else "none")
 
 
 @dataclass(slots=True)
 class _Part:
-    """One local file: `file` is None once it is whole."""
+    """One local file; `file` is None once the file is complete."""
 
     folder: str
     number: int
@@ -80,7 +83,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Folder:
-    """The parts of one folder, of which the last one may be open."""
+    """The parts of one folder; only the last part may be open."""
 
     parts: list[_Part] = field(default_factory=list)
 
@@ -90,10 +93,10 @@ class _Folder:
 
 
 class OutputWriter:
-    """One output of one subtask in one epoch; a file exists only if there are rows."""
+    """Writes one output of one subtask in one epoch; creates a file only if there are rows."""
 
     def __init__(self, sink: SinkTask, epoch: Epoch, subtask: int, folder: Path, name: str = "") -> None:
-        """`name` is the output's, "" for the main one; `folder`, a local one, may be that of other outputs, too."""
+        """`name`: of the output, "" for the main one. `folder`: a local folder, which other outputs may use, too."""
         self._sink = sink
         self._epoch = epoch
         self._subtask = subtask
@@ -101,12 +104,12 @@ class OutputWriter:
         self._local = folder / f"output{'-' if name else ''}{quote(name, safe='')}"
         self._folders: dict[str, _Folder] = {}
         self._count = 0
-        self._open: dict[str, None] = {}  # folders with an open part, the one that was written to last at the end
+        self._open: dict[str, None] = {}  # folders with an open part, least recently written first
         self._partitioned = FolderRows(sink.layout.partitions) if sink.layout.partitions else None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows, each with the epoch in `_epoch`. Raises RetryableError if the local disk does not take them,
-        InvalidJobError for a row whose partition cannot be named.
+        """Append rows, and add the epoch to each as `_epoch`. Raises RetryableError if the local disk refuses the
+        rows, InvalidJobError for a row whose partition has no valid name.
         """
         if table.num_rows == 0:
             return
@@ -115,7 +118,7 @@ class OutputWriter:
             self._append(folder, rows)
 
     def finish(self, unique: str) -> tuple[StagedFile, ...]:
-        """Store the files under names of this attempt, and say what they are; nothing without rows."""
+        """Store the files under names of this attempt, and return them; () if there were no rows."""
         for folder, rows in () if self._partitioned is None else self._partitioned.rest():
             self._append(folder, rows)
         parts = [part for name in sorted(self._folders) for part in self._folders[name].parts]
@@ -189,7 +192,7 @@ def _on_local_disk(path: Path) -> Iterator[None]:
 
 
 def _slices(table: pa.Table, max_bytes: int) -> Iterator[pa.Table]:
-    """The rows in pieces of about a quarter of a file, as they lie in memory."""
+    """Yield the rows in slices of about a quarter of `max_bytes`, by their size in memory."""
     rows = max(1, table.num_rows * max_bytes // max(1, _SLICES_PER_FILE * table.nbytes))
     for start in range(0, table.num_rows, rows):
         yield table.slice(start, rows)

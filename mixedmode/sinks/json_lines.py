@@ -1,8 +1,8 @@
-"""Rows as lines of JSON, column by column: each column becomes texts in Arrow, and a line is their concatenation.
+"""Writes rows as lines of JSON, column by column: each column becomes texts in Arrow, and a line concatenates them.
 
-Decimals, dates and timestamps are strings, binary is base64, NULL is null, NaN and the infinities are the strings that
-Spark reads as such ("NaN", "Infinity", "-Infinity"), maps are objects. Text is UTF-8; what ends a line for some reader
-is escaped. Only nested, binary and rare types are written value by value.
+Decimals, dates and timestamps are strings, binary is base64, NULL is null, and maps are objects. NaN and the
+infinities are the strings that Spark reads as such ("NaN", "Infinity", "-Infinity"). Text is UTF-8; all characters
+that some reader takes for a line end are escaped. Only nested, binary and rare types are converted value by value.
 """
 
 import base64
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from mixedmode.sinks.shown import only_times_of_python
 
-#: all that JSON wants escaped but quotation mark and backslash, and what `str.splitlines` takes for the end of a line
+#: what JSON requires to be escaped, except quotation mark and backslash, and the line ends of `str.splitlines`
 _ESCAPED = {chr(code): f"\\u{code:04x}" for code in (*range(0x20), 0x85, 0x2028, 0x2029)}
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f\\x{85}\\x{2028}\\x{2029}]'
 _ROWS_AT_ONCE = 100_000  # a few tens of megabytes of text
@@ -26,7 +26,7 @@ _TRUE, _FALSE = pa.scalar("true"), pa.scalar("false")
 
 
 def json_lines(table: pa.Table) -> Sequence[pa.Buffer]:
-    """The bytes of all rows, a line each, in pieces."""
+    """Return the bytes of all rows, one line per row, in chunks."""
     pieces = []
     for start in range(0, table.num_rows, _ROWS_AT_ONCE):
         rows = table.slice(start, _ROWS_AT_ONCE).combine_chunks()
@@ -40,7 +40,7 @@ def json_lines(table: pa.Table) -> Sequence[pa.Buffer]:
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """JSON of each value of a column, as large_string, without NULLs."""
+    """Return the JSON text of each value of a column, as large_string, without NULLs."""
     return pc.fill_null(_valid_texts(column).cast(pa.large_string()), _scalar("null"))
 
 
@@ -60,7 +60,7 @@ def _valid_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return _quoted(_timestamp_texts(column))
     if pa.types.is_decimal(kind):
         texts = column.cast(pa.string())
-        if not pc.any(pc.match_substring(texts, "E")).as_py():  # a small number of many digits: 1E-10
+        if not pc.any(pc.match_substring(texts, "E")).as_py():  # a small number, such as 1E-10
             return _quoted(texts)
     with only_times_of_python("a nested value of the output"):
         return pa.chunked_array([pa.array([_text(value) for value in column.to_pylist(maps_as_pydicts="strict")])])
@@ -68,7 +68,7 @@ def _valid_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _float_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     texts = column.cast(pa.large_string())
-    whole = pc.match_substring_regex(texts, "^-?[0-9]+$")  # a reader that guesses types sees a double in every row
+    whole = pc.match_substring_regex(texts, "^-?[0-9]+$")  # a reader that infers types sees a double in every row
     texts = pc.if_else(whole, _joined(texts, _scalar(".0")), texts)
     if pc.all(pc.is_finite(column)).as_py() in {True, None}:
         return texts
@@ -99,7 +99,9 @@ def _quoted(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _joined(*texts: Any) -> pa.ChunkedArray:
-    """Texts side by side; NULL where one of them is. In large_string, since a slice may have more than 2 GB."""
+    """Concatenate texts row by row; NULL where any of them is NULL.
+    In large_string, because a slice may exceed 2 GB.
+    """
     return pc.binary_join_element_wise(*texts, _scalar(""))
 
 
@@ -108,7 +110,7 @@ def _scalar(text: str) -> pa.Scalar:
 
 
 def _bytes(lines: pa.Array) -> pa.Buffer:
-    """The values of a text array, one after the other as they lie in memory."""
+    """Return the values of a text array as one buffer, in order."""
     if len(lines) == 0:
         return pa.py_buffer(b"")
     offsets = memoryview(lines.buffers()[1]).cast("q")

@@ -1,14 +1,14 @@
-"""A topic of Kafka as an output: publishing sends an epoch's rows, and then notes that they were sent.
+"""A Kafka topic as an output: publishing sends an epoch's rows, and then writes a note that they were sent.
 
     manifest -> all rows of the epoch to the topic -> the note -> staged files deleted
 
-What is guaranteed: every row of a committed epoch is sent at least once, and none of an epoch that is not committed.
-Kafka and the note cannot change together, so a crash between them sends the epoch once more; each repeat of a record
-has the same key, value and headers, and the headers (kafka_rows.py) tell it from every other record of the job. An
-epoch that was noted is not sent again. Within a key, the first sending of each record is in the order of the changes.
+Guarantee: every row of a committed epoch is sent at least once, and no row of an epoch that is not committed. Kafka
+and the note cannot change atomically, so after a crash between them the epoch is sent again. A repeated record has the
+same key, value and headers. The headers (kafka_rows.py) distinguish it from every other record of the job. An epoch
+that was noted is not sent again. Within a key, the first copies of the records are in the order of the changes.
 
-Going back to an older checkpoint takes nothing back: records of later epochs stay in the topic, and what is computed
-instead of them follows, under a higher generation.
+Going back to an older checkpoint rolls nothing back. Records of later epochs stay in the topic. The records that
+replace them follow with a higher generation.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from mixedmode.spark.kafka_errors import kafka_problem, without_connector
 
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
 _NONE = Epoch(-1)
-#: how long a topic is looked for at the start; a client's default is a minute, several times
+#: how long a start looks for a topic; the client's default is one minute, several times
 TOPIC_PATIENCE = {
     "kafka.default.api.timeout.ms": "15000",
     "kafka.request.timeout.ms": "10000",
@@ -52,13 +52,13 @@ class _Sent:
 
 
 class KafkaSink:
-    """A topic that gets a record for every row."""
+    """A topic that receives a record for every row."""
 
     can_take_back = False
-    cannot_report_published = True  # a topic does not say what was sent to it; the note is of this checkpoint folder
+    cannot_report_published = True  # only the note knows what was sent, and it is of this checkpoint folder
 
     def __init__(self, sink: KafkaSinkSpec, context: SinkContext) -> None:
-        """Touches nothing outside."""
+        """Store the settings; access nothing outside."""
         self._sink = sink
         self._context = context
         self._shape: RecordShape | None = None
@@ -71,7 +71,7 @@ class KafkaSink:
         self._shape = RecordShape(own, tuple(key_columns))
         self._check_topic()
         if is_fresh:
-            self._note(_NONE)  # also over what an output of this name has left that the job no longer had
+            self._note(_NONE)  # overwrites the note of a former output of this name
 
     def is_new(self) -> bool:
         """See Sink. What others have written to a topic is not in the way."""
@@ -135,8 +135,10 @@ class KafkaSink:
         return 0
 
     def _is_done(self, sent: _Sent | None, epoch: Epoch, staged: Sequence[StagedFile]) -> bool:
-        """Whether an epoch was sent before: the note says so; or there is none, since a savepoint was restored here,
-        which has no files of its epoch.
+        """Return whether an epoch was sent before.
+
+        It was if the note says so. It also was if there is no note and no staged file of the epoch: then a savepoint
+        was restored into this folder.
         """
         if sent is not None:
             return epoch <= sent.epoch

@@ -1,13 +1,13 @@
-"""Staged rows as records of Kafka.
+"""Converts staged rows to Kafka records.
 
-The one idea: one Spark task sends one staged file from its first row to its last. All rows of a key in an epoch are in
-one file, in order; Kafka partitions by key; so a topic has a key's records in the order of its changes.
+One Spark task sends one staged file from its first row to its last. All rows of a key in an epoch are in one file, in
+order, and Kafka partitions by key. So a topic has the records of a key in the order of its changes.
 
     key      JSON of the key columns; NULL without key columns
-    value    JSON of the row; NULL for a row that is gone (a tombstone)
+    value    JSON of the row; NULL for a deleted row (a tombstone)
     headers  mixedmode-job, -generation, -epoch, -sequence, as text
 
-`sequence` counts the rows of an epoch through its files, in the order of the manifest. `generation` is the start of the
+`sequence` counts the rows of an epoch across its files, in the order of the manifest. `generation` is the start of the
 job that computed the rows. Both are the same in every repeat of the publication.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["HEADERS", "RecordShape", "records_of"]
 HEADERS = ("mixedmode-job", "mixedmode-generation", "mixedmode-epoch", "mixedmode-sequence")
 _SEQUENCE, _GENERATION = "_sequence", "_generation"
 _BATCH_ROWS = 10_000
-#: NULL is said; instants in UTC, with all of their microseconds; what is left to Spark depends on the session
+#: NULL is written; instants are in UTC with microseconds. Spark's defaults would depend on the session
 _JSON = {
     "ignoreNullFields": "false",
     "timeZone": "UTC",
@@ -45,7 +45,7 @@ _JSON = {
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """Columns of an output; `key_columns` are () if every row stands for itself."""
+    """Columns of an output; `key_columns` are () if the output has no key."""
 
     fields: tuple[pa.Field, ...]
     key_columns: tuple[str, ...]
@@ -54,7 +54,7 @@ class RecordShape:
 def records_of(
     session: SparkSession, store: ObjectStore, staged: Sequence[StagedFile], shape: RecordShape, job: str, epoch: Epoch
 ) -> DataFrame:
-    """The records of an epoch's files, with the columns that Spark's Kafka writer takes."""
+    """Return the records of an epoch's files, with the columns that Spark's Kafka writer expects."""
     first = accumulate((file.rows for file in staged[:-1]), initial=0)
     files = tuple((file.staged_path, rows, _generation_of(file)) for file, rows in zip(staged, first, strict=True))
     fields = (*shape.fields, pa.field(OP_COLUMN, pa.string())) if shape.key_columns else shape.fields
@@ -69,14 +69,16 @@ def records_of(
 
 @dataclass(frozen=True, slots=True)
 class ReadStaged:
-    """Reads one staged file. Called by Spark with its number. `files`: (path, number of its first row, generation)."""
+    """Reads one staged file; Spark calls it with the file's number.
+    `files`: (path, number of its first row, generation).
+    """
 
     url: str
     files: tuple[tuple[str, int, int], ...]
     fields: tuple[pa.Field, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Its rows, in order."""
+        """Yield the rows of the file, in order."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self._rows(*self.files[number])

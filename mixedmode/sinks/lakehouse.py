@@ -1,15 +1,15 @@
-# ruff: noqa: S608 - all that is put into statements are names, each of them quoted
-"""Tables of Delta Lake and Iceberg as outputs: an epoch is one commit of the table, with a mark that says which one.
+# ruff: noqa: S608 - only names are inserted into statements, each of them quoted
+"""Tables of Delta Lake and Iceberg as outputs: an epoch is one commit of the table, with a mark that names the epoch.
 
     append   every row, with `_epoch` (and `_op`, if the output has key columns) where the table has such columns
     merge    one row per key: MERGE INTO, the last row of each key in the epoch counts
 
-The one idea: whether an epoch is published stands in the table's own history, in the same commit as its rows. So a
-repeat, after a crash between any two steps, finds out and changes nothing; the staged files go last.
+The table's own history records that an epoch is published, in the same commit as the rows. So a repeat after a crash
+between any two steps detects the published epoch, and changes nothing. The staged files are deleted last.
 
 Invariants (tests/lakehouse):
   I1  after publish returns, the table has the rows of the epoch once, and no file of it is staged
-  I2  publish after publish, also after one that was cut short anywhere, changes nothing more
+  I2  a repeated publish changes nothing more, also after a publish that was interrupted anywhere
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,25 +59,25 @@ _CAUSE_LENGTH_MAX = 500
 class _Prepared:
     columns: Columns
     merges: bool
-    names: tuple[str, ...]  # of the columns that are written
+    names: tuple[str, ...]  # names of the columns that are written
 
 
 class LakehouseSink:
-    """A table of Delta Lake or Iceberg."""
+    """An output in a table of Delta Lake or Iceberg."""
 
     can_take_back = True
     cannot_report_published = False
 
     def __init__(self, spec: TableSinkSpec, context: SinkContext) -> None:
-        """Touches nothing outside before it is prepared."""
+        """Store the settings; access nothing outside until `prepare` is called."""
         self.task = SinkTask(context.staging, "parquet")
         self.store = ObjectStore(context.staging)
         self._spec = spec
         self._context = context
         self._opened: LakeTable | None = None
         self._prepared: _Prepared | None = None
-        self._past: int | None = None  # that of this start's epochs, once it has looked
-        self._seen = _NO_EPOCH  # the newest epoch that was seen in the table; there may be later ones
+        self._past: int | None = None  # the past of this start's epochs, once read
+        self._seen = _NO_EPOCH  # the newest epoch seen in the table; there may be later epochs
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """See Sink. A table that is there may hold rows of others, but for a batch run, which replaces all of it."""
@@ -106,7 +106,7 @@ class LakehouseSink:
             names = self._checked(columns, added)
             self._check_history(is_fresh=is_fresh)
         self._prepared = _Prepared(columns, merges, names)
-        if self._context.replaces:  # what a batch run that died has staged is of no use to this one
+        if self._context.replaces:  # this run cannot use what a failed batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
 
     def is_new(self) -> bool:
@@ -126,7 +126,7 @@ class LakehouseSink:
 
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
         """See Sink. A file that is gone was published, if the table says so."""
-        for _ in range(2):  # it may just be published
+        for _ in range(2):  # it may be published at this moment
             if self.store.exists(file.staged_path):
                 found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
                 if found is None or self.store.exists(file.staged_path):
@@ -197,7 +197,7 @@ class LakehouseSink:
             self._table.write(self._put(staged), self._mark("epoch", epoch, self._past))
 
     def _put(self, staged: Sequence[StagedFile]) -> str:
-        """The statement that puts the staged rows into the table, once they are a view."""
+        """Return the statement that writes the staged rows to the table, after the rows are registered as a view."""
         prepared = self._ready
         rows = self._rows(staged)
         if prepared.merges:
@@ -207,7 +207,7 @@ class LakehouseSink:
         return insert_sql(self._table.name, prepared.names)
 
     def _replace(self, staged: Sequence[StagedFile]) -> None:
-        """A batch run's rows in the place of all rows. It has no repeat: a batch run that fails starts over."""
+        """Replace all rows by those of a batch run. There is no repeat: a batch run that fails starts over."""
         prepared = self._ready
         mark = self._mark("batch", _NO_EPOCH, 0)
         with self._outside("replace the rows of"):
@@ -246,8 +246,8 @@ class LakehouseSink:
         return len({commit.mark.epoch for commit in way.since if commit.mark and commit.mark.kind == "epoch"})
 
     def _way_back(self, after: Epoch) -> WayBack | str | None:
-        """How to go back; None if there is nothing to go back from, and the text of an error if it cannot be done."""
-        if self._look() <= after:  # without the whole history, which every start would read
+        """Return how to go back; None if no later epoch is in the table; an error text if it is impossible."""
+        if self._look() <= after:  # avoids that every start reads the whole history
             return None
         way = decide_way_back(list(self._commits()), after, self._table.knows_its_beginning)
         if not isinstance(way, str):
@@ -260,7 +260,7 @@ class LakehouseSink:
         )
 
     def _checked(self, columns: Columns, added: Sequence[str]) -> tuple[str, ...]:
-        """The columns to write. Raises InvalidJobError if the table does not have those of the output."""
+        """Return the columns to write. Raises InvalidJobError if the table lacks columns of the output."""
         there = {
             field.name.lower(): field.dataType.simpleString()
             for field in self._table.session.read.table(self._table.name).schema
@@ -316,7 +316,7 @@ class LakehouseSink:
             raise InvalidJobError(msg)
 
     def _look(self) -> int:
-        """The newest epoch in the table."""
+        """Return the newest epoch in the table."""
         newest = self._newest_mark()
         self._seen = _NO_EPOCH if newest is None else newest.epoch
         return self._seen
@@ -325,7 +325,7 @@ class LakehouseSink:
         return newest_mark(self._commits())
 
     def _commits(self) -> Iterator[Commit]:
-        with self._outside("look at"), suppress(AnalysisException):  # there is no table so far
+        with self._outside("look at"), suppress(AnalysisException):  # the table does not exist yet
             yield from self._table.commits(self._output)
 
     def _mark(self, kind: MarkKind, epoch: int, past: int) -> Mark:
@@ -362,7 +362,7 @@ class LakehouseSink:
 
     @contextmanager
     def _outside(self, action: str) -> Iterator[None]:
-        """What Spark says about the table, as one of our kinds."""
+        """Convert Spark's errors about the table to our kinds of error."""
         try:
             yield
         except AnalysisException as error:
@@ -377,11 +377,11 @@ class LakehouseSink:
 
 
 def _own_session(session: SparkSession) -> SparkSession:
-    """A session for commits: their settings must not hold for what the job does beside."""
+    """Return a session for commits, whose settings do not affect the rest of the job."""
     own = session.newSession()
     for key, value in dict(session.conf.getAll).items():
         if key.startswith("spark.sql.catalog."):
             own.conf.set(key, value)
-    # a commit is one of a few rows as often as of many, and should be few files
+    # many commits have few rows, and each should write few files
     own.conf.set("spark.sql.adaptive.enabled", "true")
     return own

@@ -1,11 +1,13 @@
-# ruff: noqa: S608 - all that is put into statements are names, each of them quoted
-"""A Delta table: a commit's mark is its user metadata, and a repeat is told by Delta's transaction ids.
+# ruff: noqa: S608 - only names are inserted into statements, each of them quoted
+"""A Delta table: the mark of a commit is its user metadata, and Delta's transaction ids detect repeats.
 
-Delta takes a commit with (application, version) only if the application has committed no such version yet; that is
-checked in the commit itself, so it holds for any number of writers. The application is the output of the job, and the
-version the epoch. Going back would make epochs come again that Delta takes for repeats; so each past has an
-application of its own, and the one that was left is closed with the greatest version there is: a start of that past
-which still writes changes nothing.
+Delta accepts a commit with (application, version) only if the application has not committed that version yet. The
+commit itself checks this, so it holds for any number of writers. The application is the output of the job, and the
+version is the epoch.
+
+After going back, epochs with the same numbers follow, and Delta would take them for repeats. So each past has its own
+application. The application of an abandoned past is closed with the greatest possible version: a start of that past
+that still writes changes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +24,8 @@ _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _VERSION_MAX = 2**63 - 1
-_LOOK_FIRST = 20  # commits: the newest mark is nearly always among them, and each is a file to read
-#: operations that leave the rows as they are
+_LOOK_FIRST = 20  # commits; the newest mark is nearly always among them, and each commit is a file to read
+#: operations that do not change rows
 _QUIET = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"}
 
 
@@ -33,7 +35,7 @@ class DeltaTable:
     refuses_repeats = True
 
     def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
-        """`session` is this sink's alone: its settings are changed from commit to commit."""
+        """`session` is used by this sink only, because its settings change from commit to commit."""
         self.session = session
         self.name = f"delta.{quoted(path)}" if path else ".".join(map(quoted, (table or "").split(".")))
 
@@ -106,7 +108,7 @@ def _commit(row: Row, output: tuple[str, str]) -> Commit:
 
 @contextmanager
 def _set(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """These settings while the block runs; they are nobody else's, so nothing has to be put back."""
+    """Set these settings for the block. Only this sink uses the session, so they are not restored."""
     for key, value in settings.items():
         session.conf.set(key, value)
     try:

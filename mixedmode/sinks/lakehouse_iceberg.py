@@ -1,9 +1,9 @@
-# ruff: noqa: S608 - all that is put into statements are names, each of them quoted
-"""An Iceberg table: a commit's mark is a property of its snapshot.
+# ruff: noqa: S608 - only names are inserted into statements, each of them quoted
+"""An Iceberg table: the mark of a commit is a property of its snapshot.
 
-Iceberg has nothing that refuses a second commit of the same epoch, so the sink looks at the snapshots right before it
-writes. Going back rolls the table back to a snapshot; those after it are no longer among the ones that led to what the
-table is, so nothing has to be noted.
+Iceberg cannot refuse a second commit of the same epoch, so the sink reads the snapshots right before it writes. Going
+back rolls the table back to a snapshot. Later snapshots are then no longer ancestors of the current state, so no note
+is necessary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _PROPERTY = "mixedmode"
 _SET_PROPERTY = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _REPLACE = "replace"  # the operation of a compaction
-#: Iceberg has no smaller whole numbers
+#: Iceberg has no smaller integer types
 _WIDENED = {"tinyint": "int", "smallint": "int"}
 
 
@@ -29,7 +29,7 @@ class IcebergTable:
     refuses_repeats = False
 
     def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
-        """`session` is this sink's alone. A path is a table of a catalog of its own, in the folder around it."""
+        """`session` is used by this sink only. A path is a table of its own catalog, in the folder around it."""
         self.session = session
         parts = _of_path(session, path) if path else (table or "").split(".")
         is_catalog = session.conf.get(f"spark.sql.catalog.{parts[0]}", None) is not None
@@ -65,7 +65,7 @@ class IcebergTable:
         finally:
             self.session.conf.unset(_SET_PROPERTY)
 
-    def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:  # noqa: ARG002 - the snapshots say it all
+    def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:  # noqa: ARG002 - the snapshots are enough
         """See LakeTable."""
         call = f"CALL {quoted(self._catalog)}.system.rollback_to_snapshot('{self._in_catalog}', {to.number})"
         self.session.sql(call).collect()
@@ -75,7 +75,7 @@ class IcebergTable:
         self.write(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE false", mark)
 
     def _ancestors(self) -> list[Row]:
-        """The snapshots that led to what the table is, newest first."""
+        """Return the snapshots that led to the current state of the table, newest first."""
         self.session.sql(f"REFRESH TABLE {self.name}").collect()
         snapshots = {row.snapshot_id: row for row in self.session.read.table(f"{self.name}.snapshots").collect()}
         main = self.session.read.table(f"{self.name}.refs").where("name = 'main'").collect()
@@ -87,7 +87,7 @@ class IcebergTable:
 
 
 def _of_path(session: SparkSession, path: str) -> list[str]:
-    """The name of the table in a folder, in a catalog that this sets up for the folder around it."""
+    """Return the name parts of the table in a folder; set up a catalog for the folder around it."""
     folder, _, name = path.rstrip("/").rpartition("/")
     catalog = f"mixedmode_{sha256(folder.encode()).hexdigest()[:12]}"
     settings = {"": _CATALOG, ".type": "hadoop", ".warehouse": folder or "/", ".cache-enabled": "false"}

@@ -1,8 +1,8 @@
-# ruff: noqa: S608 - all that is put into statements are names, each of them quoted
-"""A table of Delta Lake or Iceberg as its history tells of it: who committed what, and what the last epoch was.
+# ruff: noqa: S608 - only names are inserted into statements, each of them quoted
+"""The history of a Delta Lake or Iceberg table: who committed what, and which epoch is the last one.
 
-The one idea: every commit of a sink carries a mark in the table's own history, written in the same commit as the rows.
-So the table itself says which epochs it has, and nothing beside it can disagree.
+Every commit of a sink carries a mark in the table's own history, written in the same commit as the rows. So the table
+itself says which epochs it has, and no second record can disagree with it.
 """
 
 import json
@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.spark.frames import quoted, spark_schema
 
-#: what a commit did: rows of an epoch; a batch run's rows; going back to `epoch`; closing a past that was left
+#: what a commit did: wrote an epoch; wrote a batch run; went back to `epoch`; closed an abandoned past
 MarkKind = Literal["epoch", "batch", "back", "closed"]
 STAGED_VIEW = "mixedmode_staged"
 OP_COLUMN, DELETE = "_op", "delete"
@@ -26,7 +26,7 @@ OP_COLUMN, DELETE = "_op", "delete"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a sink writes into the history with a commit. `past` counts how often the output has gone back."""
+    """The record that a commit of a sink has in the history. `past` counts how often the output has gone back."""
 
     job: str
     output: str
@@ -35,12 +35,12 @@ class Mark:
     past: int = 0
 
     def to_text(self) -> str:
-        """As JSON."""
+        """Return the mark as JSON."""
         return json.dumps({"mixedmode": asdict(self)})
 
 
 def parse_mark(text: str | None) -> Mark | None:
-    """Inverse of `Mark.to_text`; None for what somebody else has written."""
+    """Inverse of `Mark.to_text`; None for text that another program wrote."""
     try:
         values = json.loads(text or "")["mixedmode"]
         return Mark(values["job"], values["output"], values["kind"], int(values["epoch"]), int(values["past"]))
@@ -50,7 +50,7 @@ def parse_mark(text: str | None) -> Mark | None:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a table. `number` names it to the format. `changes_rows`: compaction, for one, does not."""
+    """One commit of a table. `number`: the format's id of it. `changes_rows`: false for a compaction, for example."""
 
     number: int
     mark: Mark | None
@@ -59,9 +59,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """How a table becomes what it was after an epoch. `since`: the commits that are left, newest first.
+    """How a table returns to its contents after an epoch. `since`: the commits that are rolled back, newest first.
 
-    to: the commit to go back to; None: all rows are of the epochs that are left.
+    to: the commit to go back to; None: all rows are of the epochs that are rolled back.
     """
 
     newest: Mark
@@ -71,63 +71,66 @@ class WayBack:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of an output, and those that tell its rows apart."""
+    """Columns of an output, and the columns that identify a row."""
 
     fields: tuple[pa.Field, ...]
     key: tuple[str, ...]
 
     @property
     def schema(self) -> StructType:
-        """As Spark has them."""
+        """The columns as a Spark schema."""
         return spark_schema(self.fields)
 
 
 class LakeTable(Protocol):
-    """A table of one format. All that is read is read anew, also what another process has just committed."""
+    """A table of one format. Every read is fresh, and sees what another process has just committed."""
 
     @property
     def name(self) -> str:
-        """As SQL names it."""
+        """The name of the table in SQL."""
 
     @property
     def session(self) -> SparkSession:
-        """The session in which it is read and written."""
+        """The session that reads and writes the table."""
 
     @property
     def refuses_repeats(self) -> bool:
-        """Whether the table itself takes an epoch once only; else the sink has to look before it writes."""
+        """Return whether the table itself accepts an epoch only once;
+        otherwise the sink must check before it writes.
+        """
 
     def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
-        """Unless it exists."""
+        """Create the table unless it exists."""
 
     def stored_type(self, column_type: str) -> str:
-        """The type that the table has for a column of this type of Spark's; both as Spark DDL."""
+        """Return the type that the table uses for a column of this Spark type; both as Spark DDL."""
 
     def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
-        """From the newest to the oldest that is known, with the marks of (job, output) alone."""
+        """Yield the commits from the newest to the oldest that is known, with the marks of (job, output) only."""
 
     def knows_its_beginning(self) -> bool:
-        """Whether its oldest commits are still known."""
+        """Return whether the oldest commits of the table are still known."""
 
     def write(self, sql: str, mark: Mark) -> None:
-        """Run a statement that writes the table, as one commit with the mark. Repeating an epoch changes nothing."""
+        """Run a statement that writes the table, as one commit with the mark. A repeat of an epoch changes nothing."""
 
     def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:
-        """Make it what it was after commit `to`; `newest` is the newest mark, `mark` what is to be the newest."""
+        """Restore the table as of commit `to`. `newest`: the newest mark so far; `mark`: the mark of the new commit."""
 
     def note(self, newest: Mark, mark: Mark) -> None:
-        """A commit without rows, for its mark; the arguments are those of `go_back`."""
+        """Commit only a mark, without rows; the arguments are those of `go_back`."""
 
 
 def newest_mark(commits: Iterator[Commit]) -> Mark | None:
-    """The newest mark that says which epoch is the last one."""
+    """Return the newest mark that names the last epoch."""
     return next((one.mark for one in commits if one.mark is not None and one.mark.kind != "closed"), None)
 
 
 def decide_way_back(
     commits: Sequence[Commit], after: Epoch, knows_beginning: Callable[[], bool]
 ) -> WayBack | str | None:
-    """How a table becomes what it was after an epoch; None if it has no later one; why it cannot, as a clause.
+    """Return how a table returns to its contents after an epoch; None if it has no later epoch; a clause that says why
+    it cannot.
 
     commits: from the newest to the oldest that is known. knows_beginning: LakeTable.knows_its_beginning. Pure.
     """
@@ -148,22 +151,24 @@ def decide_way_back(
 
 
 def _has_only(commit: Commit, epoch: Epoch) -> bool:
-    """Whether the table, as a commit left it, had the job's rows up to an epoch and no later ones."""
+    """Return whether a commit left the table with the job's rows up to an epoch, and without later rows."""
     return commit.mark is not None and commit.mark.kind in {"epoch", "back"} and commit.mark.epoch <= epoch
 
 
 def create_sql(table: str, table_format: str, schema: StructType, partition_by: Sequence[str]) -> str:
-    """Create a table unless it exists."""
+    """Return the statement that creates a table unless it exists."""
     columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in schema)
     partitions = f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})" if partition_by else ""
     return f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING {table_format}{partitions}"
 
 
 def merge_sql(table: str, columns: Columns) -> str:
-    """Put the staged rows into a table: for each key its row, or none if that deletes the key."""
+    """Return the statement that merges the staged rows into a table: it replaces, inserts or deletes the row of each
+    key.
+    """
     names = [field.name for field in columns.fields]
     on = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in columns.key)
-    values = [name for name in names if name not in columns.key] or names  # a table of keys alone
+    values = [name for name in names if name not in columns.key] or names  # a table that has only key columns
     update = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in values)
     into = ", ".join(map(quoted, names))
     given = ", ".join(f"s.{quoted(name)}" for name in names)
@@ -176,13 +181,13 @@ def merge_sql(table: str, columns: Columns) -> str:
 
 
 def insert_sql(table: str, names: Sequence[str], *, overwrites: bool = False) -> str:
-    """Add the staged rows to a table, or put them in the place of all of its rows."""
+    """Return the statement that appends the staged rows to a table, or replaces all of its rows."""
     columns = ", ".join(map(quoted, names))
     return f"INSERT {'OVERWRITE' if overwrites else 'INTO'} {table} ({columns}) SELECT {columns} FROM {STAGED_VIEW}"
 
 
 def last_rows(staged: DataFrame, columns: Columns) -> DataFrame:
-    """One row per key: its last. All rows of a key are in one file, in order."""
+    """Return one row per key: its last row. All rows of a key are in one file, in order."""
     names = [*(field.name for field in columns.fields), OP_COLUMN]
     row = f"struct({', '.join(map(quoted, names))})"
     numbered = staged.selectExpr(*map(quoted, names), "_metadata.row_index AS _row")

@@ -1,6 +1,6 @@
-"""Several published files of a folder as one local file, in their order, perhaps without some of their rows.
+"""Merges several published files of a folder into one local file, in their order, optionally without some rows.
 
-Lines of JSON are copied as they are; rows of Parquet and CSV are read and written again, in batches.
+Lines of JSON are copied unchanged; rows of Parquet and CSV are read and written again, in batches.
 """
 
 from collections.abc import Iterator
@@ -19,20 +19,19 @@ from mixedmode.sinks.read_files import fields_of, gunzipped, read_lines
 from mixedmode.sinks.row_files import Compression, LineFile, RowFile, open_row_file
 
 _BATCH_ROWS = 250_000
-_ROW_GROUP_BYTES = 64 * 1024 * 1024  # as they lie in memory; a merged file has few and large row groups
+_ROW_GROUP_BYTES = 64 * 1024 * 1024  # size in memory; a merged file has few and large row groups
 
 
 class ChangedMeanwhileError(Exception):
-    """A file was deleted or written anew while it was about to be merged."""
+    """A file was deleted or rewritten just before it was merged."""
 
 
 class FileMerger:
-    """A context manager: the file is whole when it is left without an error."""
+    """A context manager; the file is complete when the block ends without an error."""
 
     def __init__(self, local: Path, path: str, task: SinkTask, description: OutputDescription) -> None:
-        """local: the file to write. path: the name that it will get, which says whether text is compressed.
-
-        task: of the output, which says how Parquet is.
+        """local: the file to write. path: its published name, which determines whether text is compressed. task: of
+        the output, which determines the settings of Parquet.
         """
         self._local = local
         self._description = description
@@ -45,9 +44,9 @@ class FileMerger:
         self._waiting_bytes = 0
 
     def add(self, fetched: Path, path: str, mask: npt.NDArray[np.bool_] | None) -> None:
-        """Append the rows of a file: `fetched` is a local copy of the published `path`. mask: the rows that stay.
+        """Append the rows of a file: `fetched` is a local copy of the published `path`. mask: the rows to keep.
 
-        Raises ChangedMeanwhileError if the mask is not of this file.
+        Raises ChangedMeanwhileError if the mask does not belong to this file.
         """
         if self._lines is not None:
             self._lines.write(_some_lines(_unpacked(fetched, path), mask))
@@ -78,7 +77,7 @@ class FileMerger:
             self._waiting, self._waiting_bytes = [], 0
 
     def _tables(self, fetched: Path, path: str, mask: npt.NDArray[np.bool_] | None) -> Iterator[pa.Table]:
-        """The rows that stay; at least one table, for its columns."""
+        """Yield the rows to keep; at least one table, which carries the columns."""
         if self._description.format == "csv":
             rows = read_lines(_unpacked(fetched, path), "csv", fields_of(self._description))
             _check(rows.num_rows, mask)

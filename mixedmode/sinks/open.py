@@ -1,4 +1,4 @@
-"""From a sink of a job file to one that can be published to: the one place that knows every kind."""
+"""Opens the sink of a job file: the only module that knows every kind of sink."""
 
 from mixedmode.config import (
     ConsoleSinkSpec,
@@ -21,7 +21,7 @@ from mixedmode.sinks.tables.database import Database
 
 
 def open_sink(sink: SinkSpec, context: SinkContext) -> Sink:
-    """The sink of one output. Touches nothing outside before it is prepared."""
+    """Return the sink of one output. Accesses nothing outside until `prepare` is called."""
     match sink:
         case FileSinkSpec():
             return FileSink(
@@ -52,7 +52,7 @@ def open_sink(sink: SinkSpec, context: SinkContext) -> Sink:
 
 
 def postgres_table(sink: PostgresSinkSpec) -> Database:
-    """The table of an output. Raises InvalidJobError if the library for it is not installed."""
+    """Return the table of an output. Raises InvalidJobError if the library for PostgreSQL is not installed."""
     try:
         from mixedmode.sinks.tables.postgres import PostgresTable  # noqa: PLC0415 - only a job that writes to it needs it
     except ModuleNotFoundError as error:

@@ -1,17 +1,17 @@
-"""Partitions: which folder a row goes to, and rows gathered per folder until a file's worth of them is there.
+"""Partitions: assigns each row to a folder, and buffers rows per folder until they fill a file.
 
 Folders are named as Hive and Spark name them: `column=value`, special characters as %XX, NULL as
-__HIVE_DEFAULT_PARTITION__. The columns whose values stand in the folder's name are left out of its files, as Spark,
-pyarrow and DuckDB expect; a part of a time (`day(at)`) is a column more, and `at` stays.
+__HIVE_DEFAULT_PARTITION__. The files of a folder omit the columns whose values are in its name, as Spark, pyarrow and
+DuckDB expect. A part of a time (`day(at)`) is an additional column, and `at` stays.
 
 Hive has no name for the empty text, and Spark reads it back as NULL: such a row is refused instead.
 
-Rows are taken apart in Arrow: a table is numbered by folder, and each folder's rows are taken out at once. They wait in
-memory, at most BUFFER_BYTES of them (and one table); then the fullest folders are written.
+Rows are divided in Arrow: each row of a table gets the number of its folder, and the rows of a folder are taken out at
+once. At most BUFFER_BYTES of rows (and one table) wait in memory; then the fullest folders are written.
 
 Invariants (tests/sinks/test_partitions.py):
-  I1  folder_value(folder_name(name, value)) == (name, value) as text; no two values have one folder
-  I2  each row is given once, in its folder; the rows of a folder come in the order in which they were added
+  I1  folder_value(folder_name(name, value)) == (name, value) as text; no two values have the same folder
+  I2  each row is emitted once, in its folder; the rows of a folder keep the order in which they were added
 """
 
 import re
@@ -28,16 +28,16 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
 from mixedmode.sinks.shown import only_times_of_python
 
-BUFFER_BYTES = 64 * 1024 * 1024  # of rows that wait for their file, per output of a subtask
+BUFFER_BYTES = 64 * 1024 * 1024  # of buffered rows, per output of a subtask
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-_NAME_BYTES_MAX = 255  # of a name on a local disk
+_NAME_BYTES_MAX = 255  # limit for a name on a local disk
 _SPECIAL = re.compile("[\\x00-\\x1f\"#%'*/:=?\\\\\\x7f{\\[\\]^]")
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 _FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d-%H"}
 
 
 def partition_problem(partition: Partition, fields: Mapping[str, pa.Field], key_columns: Sequence[str]) -> str | None:
-    """Why an output of these columns (and keys, () if it has none) cannot be partitioned so; None if it can."""
+    """Return why an output with these columns (and keys, () if none) cannot be partitioned this way; None if it can."""
     field = fields.get(partition.column)
     if field is None:
         return f"the output has no such column. Columns here: {', '.join(fields)}. column={partition.column}"
@@ -67,7 +67,7 @@ _OR_DATE = ", or, but for hours, of a date"
 
 
 def folder_name(name: str, value: str | None) -> str:
-    """`name=value` with what Hive escapes escaped; None is NULL. Raises InvalidJobError for what has no name."""
+    """Return `name=value`, escaped as Hive does; None is NULL. Raises InvalidJobError for a value without a name."""
     if value == "":
         msg = (
             "a row has an empty text in a column that the output is partitioned by, and folders have no name for it: "
@@ -90,13 +90,13 @@ def folder_name(name: str, value: str | None) -> str:
 
 
 def folder_value(folder: str) -> tuple[str, str | None]:
-    """(name, value) of one folder's name. The inverse of folder_name."""
+    """Return (name, value) of a folder's name. The inverse of folder_name."""
     name, _, written = folder.partition("=")
     return _unescaped(name), None if written == NULL_FOLDER else _unescaped(written)
 
 
 class FolderRows:
-    """Rows on their way to the files of their folders, and how much memory they take."""
+    """Buffers rows for the files of their folders, and tracks their memory."""
 
     def __init__(self, partitions: Sequence[Partition], *, buffer_bytes: int = BUFFER_BYTES) -> None:
         self._partitions = tuple(partitions)
@@ -107,7 +107,7 @@ class FolderRows:
         self._bytes: dict[str, int] = {}
 
     def add(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        """(folder, rows) to write now, if memory wants it; a folder ends with a slash."""
+        """Add rows; yield the (folder, rows) to write now to free memory. A folder ends with a slash."""
         table = table.combine_chunks()
         cut = [_cut(_array(table, partition.column), partition) for partition in self._partitions]
         groups = group_codes(cut)
@@ -117,7 +117,7 @@ class FolderRows:
         for code, first in enumerate(groups.first_row):
             with only_times_of_python("a column in partition-by"):
                 folder = self._folder(tuple(column[int(first)].as_py() for column in cut))
-            # taken, not sliced: a slice would keep the whole table in memory for as long as the folder waits
+            # copied, not sliced: a slice would keep the whole table in memory while the folder waits
             taken = rows.take(pa.array(order[0 if code == 0 else ends[code - 1] : ends[code]]))
             self._waiting.setdefault(folder, []).append(taken)
             self._bytes[folder] = self._bytes.get(folder, 0) + taken.nbytes
@@ -130,7 +130,7 @@ class FolderRows:
                     return
 
     def rest(self) -> Iterator[tuple[str, pa.Table]]:
-        """What still waits."""
+        """Yield the rows that are still buffered."""
         for folder in sorted(self._waiting):
             yield self._out(folder)
 
@@ -153,7 +153,7 @@ def _cut(column: pa.Array, partition: Partition) -> pa.Array:
 
 
 def _utc(column: pa.Array) -> pa.Array:
-    """Instants by the clock of UTC, wherever the job runs."""
+    """Return timestamps in UTC, wherever the job runs."""
     is_elsewhere = pa.types.is_timestamp(column.type) and column.type.tz not in {None, "UTC"}
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if is_elsewhere else column
 

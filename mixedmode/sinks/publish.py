@@ -1,23 +1,23 @@
-"""Publication: outputs that tasks staged get the names under which readers see them, once their epoch is committed.
+"""Publication: staged outputs of tasks get the names that readers see, once their epoch is committed.
 
-The one idea: a published name depends on epoch, subtask, partition and part only, never on the attempt. So publishing
-is a rename that may be repeated any number of times, by anyone who holds the manifest, and always ends in one folder.
+A published name depends only on epoch, subtask, partition and part, never on the attempt. So publishing is a rename
+that anyone who holds the manifest may repeat any number of times. The folder is the same in the end.
 
-Where one file may stand when publication begins (a crash or another publisher may have left any of the first three):
+States of one file when publication begins (a crash or another publisher can cause any of the first three):
 
-    staged     final            what is done
-    there      -                rename
-    there      there, same      delete the staged one (an object store's rename was cut after its copy)
-    -          there, same      nothing
-    -          -                CorruptStateError: committed output is lost
-    any        there, another   CorruptStateError: somebody else wrote under our name
+    staged     final              action
+    exists     -                  rename
+    exists     exists, same       delete the staged file (an object store's rename was interrupted after its copy)
+    -          exists, same       nothing
+    -          -                  CorruptStateError: committed output is lost
+    any        exists, different  CorruptStateError: another program wrote a file under this name
 
-A compaction (compaction.py) merges the files of old epochs in a folder. Its name says which epochs it has, so a
-listing tells which files it takes the place of, whether or not they are deleted yet: `current_files`.
+A compaction (compaction.py) merges the files of old epochs in a folder. The name of a merged file contains its range
+of epochs. So a listing shows which files it replaces, even if they are not deleted yet: `current_files`.
 
 Invariants (tests/sinks/test_publish.py):
-  I1  after publish returns, every final file is there, whole, durable, and no staged one is
-  I2  publish after publish, also after one that was cut short anywhere, changes nothing more
+  I1  after publish returns, every final file exists, complete and durable, and no staged file does
+  I2  a repeated publish changes nothing more, also after a publish that was interrupted anywhere
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ _OUTPUT = DocumentKind("mixedmode-output", 2, "the description of an output fold
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a publication did: files renamed now, and files that were published before."""
+    """The result of a publication: the numbers of files renamed now, and of files that were published before."""
 
     renamed: int
     already_published: int
@@ -60,7 +60,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """One column of an output and its type, as the writer of the output names it."""
+    """One column of an output, and its type as the writer of the output names it."""
 
     name: str
     type: str
@@ -68,10 +68,10 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class OutputDescription:
-    """What is in an output folder.
+    """The contents of an output folder.
 
-    run: whether a start replaces the output (batch) or goes on with it. key_columns: of an upsert output; () if every
-    row stands for itself. partition_by: as in the job file.
+    run: whether a start replaces the output (batch) or continues it. key_columns: of an upsert output; () if the
+    output has no key. partition_by: as in the job file.
     """
 
     job: str
@@ -83,16 +83,17 @@ class OutputDescription:
 
 
 def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
-    """Give each staged output its final name.  store: the sink's folder; staged: `outputs` of a committed manifest.
+    """Rename each staged output to its final name.  store: the sink's folder; staged: `outputs` of a committed
+    manifest.
 
-    Called by the driver after the commit, and at the start for the latest manifest again. When it returns, all are
-    published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten.
+    Called by the driver after the commit, and again at the start for the latest manifest. When it returns, all outputs
+    are published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten.
     """
     assert len({file.final_path for file in staged}) == len(staged), "two files under one name: one would be lost"
     found = store.at_once(lambda file: _is_published(store, file), staged)
     unpublished = [file for file, is_published in zip(staged, found, strict=True) if not is_published]
     store.at_once(lambda file: _check_staged(store, file), unpublished)
-    # also those that are published: a crash may have cut their rename off before it was durable, and this syncs it
+    # includes published files: a crash may have interrupted their rename before it was durable, and this syncs it
     done = store.rename_all([(file.staged_path, file.final_path) for file in staged])
     for file, was_renamed in zip(staged, done, strict=True):
         if file in unpublished and not was_renamed and not _is_published(store, file):  # another publisher, or lost
@@ -123,25 +124,27 @@ def describe_output(store: ObjectStore, description: OutputDescription) -> None:
 
 
 def read_output_description(store: ObjectStore) -> OutputDescription | None:
-    """What an output folder holds; None if mixedmode never wrote to it.  Raises CorruptStateError if it is damaged."""
+    """Return the description of an output folder;
+    None if mixedmode never wrote to it.  Raises CorruptStateError if the description is damaged.
+    """
     path = paths.OUTPUT_DESCRIPTION
     data = store.get(path)
     return None if data is None else _decoded(data, f"{store.url}/{path}")
 
 
 def published_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
-    """(path, bytes) of published outputs, by name, also of those that a compacted one has taken the place of."""
+    """Return (path, bytes) of published outputs, ordered by name, also of those that a compacted file has replaced."""
     return [(path, size) for path, size in store.list() if paths.parse_output_path(path) is not None]
 
 
 def parsed_files(store: ObjectStore) -> dict[OutputFile, tuple[str, int]]:
-    """{what its name says: (path, bytes)} of published_files."""
+    """Return {parsed name: (path, bytes)} of published_files."""
     found = ((paths.parse_output_path(path), (path, size)) for path, size in store.list())
     return {file: entry for file, entry in found if file is not None}
 
 
 def superseded(files: Iterable[OutputFile]) -> set[OutputFile]:
-    """Those of the files of a folder of which a compacted one has all epochs: readers take that one instead. Pure."""
+    """Return the files of a folder whose epochs are all in one compacted file; readers use that file instead. Pure."""
     by_folder: dict[str, list[OutputFile]] = {}
     for file in files:
         by_folder.setdefault(file.folder, []).append(file)
@@ -153,16 +156,18 @@ def superseded(files: Iterable[OutputFile]) -> set[OutputFile]:
 
 
 def current_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
-    """(path, bytes) of the published files that count, in an order in which a later row of a key is the newer one."""
+    """Return (path, bytes) of the published files that count, ordered so that a key's newer rows come after its older
+    ones.
+    """
     return _current(parsed_files(store))
 
 
 def steady_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
-    """`current_files`, from listings that no compaction has crossed.
+    """Return `current_files`, from listings during which no compaction changed the folder.
 
-    While a compaction runs, a listing may miss a merged file that appears, and also the files that this one replaces. A
+    While a compaction runs, one listing may miss both a merged file that appears and the files that it replaces. A
     file that exists from the first listing to the second is in both. So the folder is listed until the second of two
-    listings lacks no file of the first and has no merged file more; files of new epochs do no harm.
+    listings contains every file of the first and no additional merged file. Files of new epochs do no harm.
     """
     before = parsed_files(store)
     while True:
@@ -174,7 +179,7 @@ def steady_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
 
 
 def published_of(store: ObjectStore, epoch: Epoch) -> list[str]:
-    """Paths of the published outputs of one epoch, as its tasks have written them."""
+    """Return the paths of the published outputs of one epoch, as its tasks wrote them."""
     return [path for file, (path, _) in parsed_files(store).items() if file.first == epoch and not file.is_compacted]
 
 
@@ -198,7 +203,9 @@ def _decoded(data: bytes, where: str) -> OutputDescription:
 
 
 def _is_published(store: ObjectStore, file: StagedFile) -> bool:
-    """Whether the final file is there, whole.  Removes a staged one beside it; raises if it is another file."""
+    """Return whether the final file exists and is complete.  Deletes a staged file beside it;
+    raises if it is another file.
+    """
     size = store.size(file.final_path)
     if size is None:
         return False
@@ -217,7 +224,7 @@ def _is_published(store: ObjectStore, file: StagedFile) -> bool:
 
 
 def _check_staged(store: ObjectStore, file: StagedFile) -> None:
-    """Raises CorruptStateError if the staged file is there and its size is not the committed one."""
+    """Raise CorruptStateError if the staged file exists and its size is not the committed size."""
     size = store.size(file.staged_path)
     if size is not None and size != file.bytes:
         msg = (

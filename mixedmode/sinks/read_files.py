@@ -1,6 +1,6 @@
-"""Published files read back: their rows with the types of the output's description, whatever format they are in.
+"""Reads published files of any format, with the types of the output's description.
 
-JSON and CSV have few types, so values are read as the description says; values that stand in the names of folders, too.
+JSON and CSV have few types, so values are converted to the described types; so are values in the names of folders.
 """
 
 import base64
@@ -36,18 +36,19 @@ _TIMESTAMP = re.compile(r"timestamp\[us, tz=(.+)\]")
 
 
 class FileGoneError(Exception):
-    """A published file was deleted after the folder was listed: a compaction has merged it. List again."""
+    """A published file was deleted after the folder was listed, because a compaction has merged it. List again."""
 
 
 def fields_of(description: OutputDescription) -> list[pa.Field]:
-    """The columns of an output; of a nested or rare type, null."""
+    """Return the columns of an output; the type is null for nested and rare types."""
     return [pa.field(column.name, _type_of(column.type)) for column in description.columns]
 
 
 def read_rows(store: ObjectStore, path: str, description: OutputDescription) -> pa.Table:
-    """The rows of a published file, with the columns that only its folder has, then `_op` (if any) and `_epoch`.
+    """Return the rows of a published file, with the columns that only its folder name has, then `_op` (if any) and
+    `_epoch`.
 
-    Raises FileGoneError if it is gone.
+    Raises FileGoneError if the file no longer exists.
     """
     data = unpacked(store, path)
     fields = fields_of(description)
@@ -59,13 +60,15 @@ def read_rows(store: ObjectStore, path: str, description: OutputDescription) -> 
 
 
 def read_lines(data: bytes, file_format: str, fields: Sequence[pa.Field]) -> pa.Table:
-    """The rows of a JSON or CSV file."""
+    """Return the rows of a JSON or CSV file."""
     every = [*fields, pa.field(OP_COLUMN, pa.string()), pa.field(EPOCH_COLUMN, pa.int64())]
     return read_csv_rows(data, every) if file_format == "csv" else _read_json(data, every)
 
 
 def unpacked(store: ObjectStore, path: str) -> bytes:
-    """The bytes of a published file, of text without its compression. Raises FileGoneError if it is gone."""
+    """Return the bytes of a published file, decompressed if it is text.
+    Raises FileGoneError if the file no longer exists.
+    """
     data = store.get(path)
     if data is None:
         raise FileGoneError(path)
@@ -73,7 +76,7 @@ def unpacked(store: ObjectStore, path: str) -> bytes:
 
 
 def gunzipped(data: bytes) -> bytes:
-    """The bytes of one gzip file or of several, one after the other."""
+    """Return the decompressed bytes of one gzip file or of several concatenated gzip files."""
     pieces = []
     while data:
         unpacker = zlib.decompressobj(_GZIP_WBITS)
@@ -83,13 +86,13 @@ def gunzipped(data: bytes) -> bytes:
 
 
 def with_folder_columns(rows: pa.Table, path: str, fields: Sequence[pa.Field]) -> pa.Table:
-    """The same rows in the order of the output's columns, with those of its folder's name that it does not have."""
+    """Return the rows with the columns of the output in order, adding those that only the folder's name has."""
     file = paths.parse_output_path(path)
     assert file is not None, path
     types = {field.name: field.type for field in fields}
     for folder in file.folder.split("/")[:-1]:
         name, text = folder_value(folder)
-        if name in types and name not in rows.column_names:  # not at_day, which is none of the output's columns
+        if name in types and name not in rows.column_names:  # skips at_day, which is not a column of the output
             value = pa.scalar(text, pa.string()).cast(types[name])
             rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
     rest = [name for name in (OP_COLUMN, EPOCH_COLUMN) if name in rows.column_names]
@@ -104,7 +107,7 @@ def _read_json(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
 
 
 def _from_json(values: list[Any], data_type: pa.DataType) -> pa.Array:
-    if pa.types.is_null(data_type):  # a type without a form of its own in JSON
+    if pa.types.is_null(data_type):  # a type that JSON cannot represent
         return pa.array(values)
     parse = _parser(data_type)
     return pa.array([None if value is None else parse(value) for value in values], data_type)
@@ -129,7 +132,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _type_of(text: str) -> pa.DataType:
-    """The type whose `str` is `text`; null for nested and rare ones."""
+    """Return the type whose `str` is `text`; null for nested and rare types."""
     if found := _DECIMAL.fullmatch(text):
         return pa.decimal128(int(found[1]), int(found[2]))
     if found := _TIMESTAMP.fullmatch(text):

@@ -1,4 +1,4 @@
-"""The local files that a task writes, whatever their format: opened for the first rows, and asked for their size."""
+"""Local files that a task writes, in any format: opened for the first rows, and able to report their size."""
 
 import zlib
 from collections.abc import Callable
@@ -18,16 +18,16 @@ Compression = Literal["snappy", "zstd", "gzip", "none"]
 
 _GZIP_WBITS = zlib.MAX_WBITS | 16  # gzip's header and trailer around the deflated bytes
 _GZIP_LEVEL = 6
-_ROWS_LOOKED_AT = 2**15  # fewer rows are written at once whatever their columns have
-_DISTINCT_PART = 0.5  # of so many distinct values per row, a dictionary has no use
+_ROWS_LOOKED_AT = 2**15  # fewer rows get dictionaries for all columns, without a check
+_DISTINCT_PART = 0.5  # with more distinct values per row, a dictionary is useless
 
 
 class RowFile(Protocol):
-    """One file under way."""
+    """A file that is being written."""
 
     @property
     def bytes_written(self) -> int:
-        """How large it is so far; of what is compressed, what has left the compressor."""
+        """The size of the file so far; of compressed data, the bytes that have left the compressor."""
 
     def write(self, table: pa.Table) -> None:
         """Append rows."""
@@ -37,12 +37,12 @@ class RowFile(Protocol):
 
 
 def extension_of(file_format: FileFormat, compression: Compression) -> str:
-    """What a name ends with, without a dot; readers of text tell from it that it is compressed."""
+    """Return the extension of a name, without a dot; readers of text detect compression by it."""
     return f"{file_format}.gz" if compression == "gzip" and file_format != "parquet" else file_format
 
 
 def open_row_file(path: Path, schema: pa.Schema, file_format: FileFormat, compression: Compression) -> RowFile:
-    """A new local file for rows of `schema`."""
+    """Open a new local file for rows of `schema`."""
     if file_format == "parquet":
         return _ParquetFile(path, schema, compression)
     lines = _JsonLines() if file_format == "json" else _CsvLines()
@@ -50,7 +50,7 @@ def open_row_file(path: Path, schema: pa.Schema, file_format: FileFormat, compre
 
 
 class _ParquetFile:
-    """Its first rows decide which of its columns have dictionaries."""
+    """A Parquet file; its first rows decide which of its columns have dictionaries."""
 
     def __init__(self, path: Path, schema: pa.Schema, compression: Compression) -> None:
         self._file = pa.OSFile(str(path), "wb")
@@ -78,10 +78,11 @@ class _ParquetFile:
 
 
 def columns_with_dictionary(first: pa.Table) -> list[str] | bool:
-    """Which columns of a Parquet file get a dictionary, by its first rows; True for all of them.
+    """Return the columns of a Parquet file that get a dictionary, judged by its first rows; True for all columns.
 
-    A dictionary of values that hardly repeat, as the key of an aggregate's rows, makes a file larger, and takes longer
-    to build than the values take to write. Only numbers and times are looked at: looking at texts takes as long.
+    A dictionary of values that hardly repeat makes a file larger, and takes longer to build than the values take to
+    write; the key of an aggregate's rows is an example. Only numbers and times are examined, because examining texts
+    takes as long as the dictionary does.
     """
     if first.num_rows < _ROWS_LOOKED_AT or any(pa.types.is_nested(field.type) for field in first.schema):
         return True

@@ -1,6 +1,6 @@
-"""Rows as Python values for a person, and what becomes of times that Python's datetime cannot hold.
+"""Converts rows to Python values for display, including times that Python's datetime cannot represent.
 
-Spark's and Arrow's timestamps reach some 290,000 years either way, Python's datetime the years 1 to 9999.
+Spark's and Arrow's timestamps reach some 290,000 years before and after 1970, Python's datetime the years 1 to 9999.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _NOT_SHOWN = "(a time beyond the years 1 to 9999)"
 
 
 def shown_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """`to_pylist`; times beyond Python's are text, as Arrow writes them."""
+    """Return `to_pylist`; times outside Python's range become text, as Arrow writes them."""
     try:
         return rows.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError):
@@ -26,7 +26,7 @@ def shown_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 @contextmanager
 def only_times_of_python(what: str) -> Iterator[None]:
-    """Turn Arrow's refusal of such a time, in a place where the value has to be a datetime, into an InvalidJobError."""
+    """Convert Arrow's error for such a time, where the value must be a datetime, to an InvalidJobError."""
     try:
         yield
     except (OverflowError, ValueError) as error:

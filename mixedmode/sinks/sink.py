@@ -1,7 +1,7 @@
-"""What the driver asks of an output, whatever its kind: prepare once a start, publish once an epoch.
+"""The interface between the driver and an output of any kind: prepare it once per start, publish once per epoch.
 
-Tasks stage files (`files.OutputWriter`); what publishing them means is the sink's: a rename for files, printing for the
-console, a transaction for a table.
+Tasks stage files (`files.OutputWriter`). Each sink defines how staged files are published: by a rename for files, by
+printing for the console, by a transaction for a table.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +17,18 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.sinks.files import SinkTask
 
-#: gets the first rows of an epoch, how many there are, and the name of the output
+#: called with the first rows of an epoch, the total number of rows, and the name of the output
 Show = Callable[[pa.Table, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink knows of the job beside its own settings.
+    """The facts about the job that a sink needs besides its own settings.
 
-    name: of the output, "" for the main one. generation: of this start; 0 in batch mode. base: the folder (URL) below
-    which outputs are staged that are not files themselves: that of the checkpoints. replaces: it is a batch run, which
-    takes the place of an earlier run's output. retained: how many checkpoints the job keeps, so that it
-    can go back to them.
+    name: the name of the output, "" for the main output. generation: that of this start; 0 in batch mode. base: the
+    folder (URL) of the checkpoints; outputs that are not folders of files are staged below it. replaces: this is a
+    batch run, which replaces the output of an earlier run. retained: the number of checkpoints that the job keeps, and
+    so can go back to.
     """
 
     job: str
@@ -42,21 +42,21 @@ class SinkContext:
 
     @property
     def staging(self) -> str:
-        """Where this output waits to be published, if it is not a folder of files itself."""
+        """The folder in which this output is staged, if the output is not a folder of files itself."""
         return staging_folder(self.base, self.name)
 
     @property
     def screen(self) -> str:
-        """Where it waits to be printed."""
+        """The folder in which this output is staged until it is printed."""
         return staging_folder(self.base, self.name, "console")
 
 
 class Sink(Protocol):
-    """Publication of the staged files of one output, which may be repeated. `sinks.Sinks` holds all of a job."""
+    """Publishes the staged files of one output; publishing may be repeated. `sinks.Sinks` holds all sinks of a job."""
 
     @property
     def task(self) -> SinkTask:
-        """What a task needs to stage its output."""
+        """The settings that a task needs to stage this output."""
 
     @property
     def store(self) -> ObjectStore:
@@ -64,53 +64,62 @@ class Sink(Protocol):
 
     @property
     def can_take_back(self) -> bool:
-        """Whether what was published can be made unseen: after `take_back`, nothing of later epochs is left."""
+        """Return whether published outputs can be rolled back: `take_back` then removes everything of later epochs."""
 
     @property
     def cannot_report_published(self) -> bool:
-        """Whether it knows nothing of what was published, as a screen does; it then may always begin anew."""
+        """Return whether the sink cannot know what was published, like a screen.
+        Then a fresh start is always allowed.
+        """
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """Check the place before the first epoch, and create what is missing there. May be repeated.
 
-        is_fresh: the job has no checkpoint that knows this output. Raises InvalidJobError when the place holds
-        something else, RetryableError when it cannot be reached.
+        is_fresh: the job has no checkpoint that knows this output. Raises InvalidJobError if the place holds something
+        else, RetryableError if the place cannot be reached.
         """
 
     def is_new(self) -> bool:
-        """Whether nothing of a job has been written to the place so far."""
+        """Return whether no job has written to the place so far."""
 
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        """Make the outputs of a committed epoch visible; () if it has none. Repeating it changes nothing more.
+        """Make the outputs of a committed epoch visible. `staged` is () if the epoch has none. A repeat has no further
+        effect.
 
-        Raises RetryableError when it may be repeated, FencedError when a newer start of the job has published.
+        Raises RetryableError if the call may be repeated, FencedError if a newer start of the job has published.
         """
 
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """(path in `store`, what is wrong with it) if a committed file can neither be read nor be published."""
+        """Return (path in `store`, problem) if a committed file can be neither read nor published; else None."""
 
     def newest_published(self) -> Epoch | None:
-        """The newest epoch of which there is something published; None if there is none, or it cannot be told."""
+        """Return the newest epoch that has published output; None if there is none or it is not known."""
 
     def oldest_published(self) -> Epoch | None:
-        """The oldest one, as newest_published."""
+        """Return the oldest epoch that has published output; None as for newest_published."""
 
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        """What is published of an epoch and is none of `files`, as far as it can be told."""
+        """Return the published outputs of an epoch that are not among `files`, as far as the sink can know them."""
 
     def obstacle(self, manifest: Manifest) -> str | None:
-        """Why the output cannot become what it was after a checkpoint that knows it; None if it can, or if the output
-        cannot be rolled back at all (`can_take_back`). The text of an error. Changes nothing.
+        """Return the reason why the output cannot return to its contents as of a checkpoint that knows it, as an error
+        text.
+
+        Return None if the output can, or if it cannot be rolled back at all (`can_take_back`). Changes nothing.
         """
 
     def take_back(self, after: Epoch) -> int:
-        """Roll back later epochs: make what is published or staged of them unseen, and bring back what it replaced.
+        """Roll back the epochs after `after`: remove their published and staged outputs, and restore what they
+        replaced.
 
-        How many files or rows. Repeating it is harmless. Raises an error, and has changed nothing, where it cannot.
+        Return the number of files or rows. Repeating the call is harmless. Raises an error, and changes nothing, if
+        the output cannot be rolled back.
         """
 
 
 def staging_folder(checkpoint_dir: Path | str, name: str = "", kind: str = "staged") -> str:
-    """Where an output waits to be published elsewhere. `name` is the output's, "" for the main one."""
+    """Return the folder in which an output is staged if it is published elsewhere.
+    `name`: of the output, "" for the main one.
+    """
     folder = f"{str(checkpoint_dir).rstrip('/')}/{kind}"
     return f"{folder}-{quote(name, safe='')}" if name else folder

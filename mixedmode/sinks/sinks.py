@@ -1,7 +1,7 @@
-"""All outputs of a job as one: the main one, and those by name (late records, side outputs, dead letters).
+"""All outputs of a job together: the main output and the named ones (late records, side outputs, dead letters).
 
-The one idea: every staged file says which output it is of, so a manifest is enough to publish all of them, each in its
-own folder. An epoch is published when all of its outputs are; a repeat after a crash finds some done, does the rest.
+Every staged file names its output, so a manifest is enough to publish all outputs, each in its own folder. An epoch is
+published when all of its outputs are. A repeat after a crash finds some outputs published, and publishes the others.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from mixedmode.sinks.sink import Sink
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """Columns of an output, and those of them that tell its rows apart; () if every row stands for itself."""
+    """Columns of an output, and the columns among them that identify a row; () if the output has no key."""
 
     fields: tuple[pa.Field, ...]
     key_columns: tuple[str, ...] = ()
@@ -27,13 +27,15 @@ class OutputSchema:
 
 @dataclass(frozen=True, slots=True)
 class Sinks:
-    """`by_name` are the job's sinks by the name of their output, "" for the main one; each has a folder of its own."""
+    """The sinks of a job. `by_name` maps the name of an output, "" for the main one, to its sink;
+    each has its own folder.
+    """
 
     by_name: Mapping[str, Sink]
 
     @property
     def tasks(self) -> dict[str, SinkTask]:
-        """What tasks need to stage their outputs, by name."""
+        """The settings that tasks need to stage the outputs, by name of the output."""
         return {name: sink.task for name, sink in self.by_name.items()}
 
     @property
@@ -42,9 +44,9 @@ class Sinks:
         return tuple(sink.store for sink in self.by_name.values())
 
     def prepare(self, schemas: Mapping[str, OutputSchema], *, known: Collection[str]) -> None:
-        """Check every place before the first epoch; `schemas` has the names of the sinks. See Sink.
+        """Check every place before the first epoch; `schemas` has the same names as the sinks. See Sink.
 
-        known: the outputs that the job had when it took the checkpoint from which it goes on; the others begin afresh.
+        known: the outputs that the job had at the checkpoint from which it resumes; the other outputs start fresh.
         """
         assert schemas.keys() == self.by_name.keys(), (list(schemas), list(self.by_name))
         for name, sink in self.by_name.items():
@@ -53,7 +55,7 @@ class Sinks:
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         """Make all outputs of a committed epoch visible, also those without rows. See Sink.
 
-        Raises InvalidJobError for files of an output that the job no longer has: they may be unpublished.
+        Raises InvalidJobError for files of an output that the job no longer has, because they may be unpublished.
         """
         unknown = sorted({file.sink for file in staged} - self.by_name.keys())
         if unknown:
@@ -70,8 +72,8 @@ class Sinks:
                 reach("publish", epoch)
 
     def has_staged(self, staged: Iterable[StagedFile]) -> bool:
-        """Whether any of these files is still where its task put it, so that it is not, or just not yet, published."""
-        for name, sink in self.by_name.items():  # of outputs that the job no longer has, publish tells
+        """Return whether any of these files is still in its staging folder, and so is not published yet."""
+        for name, sink in self.by_name.items():  # `publish` reports files of outputs that the job no longer has
             paths = [file.staged_path for file in staged if file.sink == name]
             if any(size is not None for size in sink.store.at_once(sink.store.size, paths)):
                 return True
@@ -83,20 +85,26 @@ class Sinks:
         return tuple(name for name, sink in self.by_name.items() if not sink.can_take_back)
 
     def newest_published(self) -> Epoch | None:
-        """The newest epoch of which any output has something published; None if none has."""
+        """Return the newest epoch of which any output has published something; None if there is none."""
         published = (sink.newest_published() for sink in self.by_name.values())
         return max((epoch for epoch in published if epoch is not None), default=None)
 
     def begun_after(self, epoch: Epoch, names: Iterable[str]) -> tuple[str, ...]:
-        """Those outputs of `names` of which all that is published is later than `epoch`. Lists their folders."""
+        """Return those outputs of `names` whose published epochs are all later than `epoch`.
+        Lists the folders of the outputs.
+        """
         oldest = {name: self.by_name[name].oldest_published() for name in names}
         return tuple(name for name, first in oldest.items() if first is not None and first > epoch)
 
     def obstacle(self, manifest: Manifest) -> str | None:
-        """Why the outputs that a checkpoint knows cannot become what they were after it; None if they can. See Sink."""
+        """Return the reason why an output that a checkpoint knows cannot return to its contents then; else None.
+        See Sink.
+        """
         names = [name for name in self.by_name if name in manifest.output_names]
         return next((why for name in names if (why := self.by_name[name].obstacle(manifest)) is not None), None)
 
     def take_back(self, after: Epoch) -> int:
-        """Make outputs of later epochs unseen where the sink can; how many files. Repeating it is harmless."""
+        """Roll back the outputs of later epochs where the sink can; return the number of files.
+        Repeating it is harmless.
+        """
         return sum(sink.take_back(after) for sink in self.by_name.values())

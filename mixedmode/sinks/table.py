@@ -1,9 +1,9 @@
-"""What an output folder holds, read right at any moment: while the job runs, during a compaction and after it.
+"""Reads the contents of an output folder, correctly at any moment: while the job runs, during and after a compaction.
 
-An output with a key is its current table: for each key, its newest row, unless that row deletes the key. Without a key,
-all rows count. Merged files take the place of others, whether or not those are deleted yet (publish.steady_files).
+An output with a key is its current table: for each key, its newest row, unless that row deletes the key. Without a
+key, all rows count. Merged files replace others, whether or not those are deleted yet (publish.steady_files).
 
-Parquet, JSON and CSV, partitioned or not, compacted or not, give the same table (tests/sinks/test_table.py).
+Parquet, JSON and CSV, partitioned or not, compacted or not, return the same table (tests/sinks/test_table.py).
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ class CurrentTable:
 
 
 def read_output(path: str | Path, *, changes: bool = False) -> pa.Table:
-    """The rows of an output: its current table where rows have a key, else all of them.
+    """Return the rows of an output: its current table if the output has a key, else all rows.
 
-    changes: every row that was written, with `_op` (if any) and `_epoch`. All rows are in memory; see output_files for
-    larger outputs. Raises InvalidJobError if the folder is not the output of a job.
+    changes: return every row that was written, with `_op` (if any) and `_epoch`. All rows are loaded into memory; use
+    output_files for larger outputs. Raises InvalidJobError if the folder is not the output of a job.
     """
     url = str(path)
     description = _description(url)
@@ -44,10 +44,10 @@ def read_output(path: str | Path, *, changes: bool = False) -> pa.Table:
 
 
 def output_files(path: str | Path) -> list[str]:
-    """The files of an output that count now, as paths or URLs, ordered so that a key's newer row is behind its older.
+    """Return the files of an output that count now, as paths or URLs. A key's newer row comes after its older row.
 
-    A reader of exactly these files gets each row once. Ask anew for each query: a compaction replaces files, and a
-    query that meets a deleted one fails. Raises InvalidJobError if the folder is not the output of a job.
+    A reader of exactly these files gets each row once. Call this anew for each query: a compaction replaces files, and
+    a query that meets a deleted file fails. Raises InvalidJobError if the folder is not the output of a job.
     """
     url = str(path)
     _description(url)
@@ -56,7 +56,9 @@ def output_files(path: str | Path) -> list[str]:
 
 
 def current_table(url: str) -> CurrentTable | None:
-    """The table in an output folder; None if it is not one. A job without a keyed step gives all of its rows."""
+    """Return the table in an output folder; None if the folder is not an output.
+    Without a key, the table has all rows.
+    """
     store = ObjectStore(url)
     description = read_output_description(store)
     if description is None:
@@ -72,7 +74,9 @@ def _description(url: str) -> OutputDescription:
 
 
 def _no_output(folder: Path) -> str:
-    """Why there is nothing to show, and what to do instead. Only file sinks write a folder that this program reads."""
+    """Return an error text that says why there is no table to show, and what to do.
+    Only file sinks write a folder that this program can read.
+    """
     if (folder / "_delta_log").is_dir():
         what = "this is a Delta table, which keeps its own current rows. Read it with Spark or another engine for Delta"
     elif any(folder.glob("metadata/*.metadata.json")):
@@ -104,7 +108,9 @@ def _current_rows(changes: pa.Table, description: OutputDescription) -> pa.Table
 
 
 def _newest(changes: pa.Table, key_columns: tuple[str, ...]) -> pa.Table:
-    """One row per key: its last one. Files of a folder come by epoch; rows of a key are in one folder, in order."""
+    """Return one row per key: its last. Files of a folder are in epoch order;
+    the rows of a key are in one folder, in order.
+    """
     groups = group_codes([_array(changes, name) for name in key_columns])
     newest = np.full(len(groups.first_row), -1, np.int64)
     np.maximum.at(newest, groups.codes, np.arange(changes.num_rows))

@@ -1,4 +1,4 @@
-"""The external sorter: keyed rows in any order come out by (key group, key, time), within a memory budget. Pure."""
+"""The external sorter: it sorts keyed rows by (key group, key, time) within a memory budget. Pure."""
 
 from mixedmode.sort.columns import KEY, KEY_GROUP, TIME, RowKey
 from mixedmode.sort.external import EMIT_BYTES, ExternalSorter, SortStats

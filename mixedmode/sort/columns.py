@@ -1,12 +1,14 @@
-"""The sort columns of a table, seen as unsigned 64-bit words, and the columns' names.
+"""The sort columns of a table, viewed as unsigned 64-bit words, and the columns' names.
 
 A sorted table has the columns `_key_group` (uint16), `_key` (fixed_size_binary or large_binary), optionally `_time`
 (int64, event time in microseconds), then payload columns of any type. None of the three holds NULL.
 
-The one idea: (key group, key, time) is a sequence of words, compared one after the other. A word is computed only for
-the rows that ask for it, so the words that never decide anything are never read.
+The one idea: (key group, key, time) is a sequence of words, which are compared one after the other. A word is computed
+only for the rows whose order still depends on it, so most words are never read.
 
-Invariant (tests/sort/test_order.py): comparing two rows word by word gives the order of their `RowKey`s.
+    Example: the key b"abcdefghij" has the words b"abcdefgh" and b"ij" + six zero bytes, then its length 10.
+
+Invariant (tests/sort/test_order.py): comparing two rows word by word yields the order of their `RowKey`s.
 """
 
 from collections.abc import Callable
@@ -28,16 +30,16 @@ TIME = "_time"
 #: Row numbers (m,) int64, or a slice of m > 0 neighbours with both of its ends.
 Rows = I64 | slice
 
-#: rows -> (m,) uint64: a new array, which the caller may change. Only words of one call compare.
+#: rows -> (m,) uint64: a new array, which the caller may change. Only words of the same call are comparable.
 Word = Callable[[Rows], U64]
 
-_BLOCK_ROWS = 2**16  # working arrays of a block stay in the cache, and add nothing to speak of to the peak memory
-_WORDS_MAX = 16  # rows still equal after so many words have long keys: comparing those whole is cheaper
+_BLOCK_ROWS = 2**16  # working arrays of a block stay in the cache, and hardly add to the peak memory
+_WORDS_MAX = 16  # rows that are equal after this many words have long keys: comparing whole keys is cheaper
 _SIGN = np.uint64(2**63)
 
 
 class RowKey(NamedTuple):
-    """What a row sorts by; tuple order is the order of rows. `time` is 0 in a table without `_time`."""
+    """The sort key of a row; tuple order is the order of rows. `time` is 0 in a table without `_time`."""
 
     key_group: int
     key: bytes
@@ -46,7 +48,7 @@ class RowKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SortColumns:
-    """The sort columns of one table, without a copy where each is one chunk."""
+    """The sort columns of one table; columns of one chunk are not copied."""
 
     groups: U16  #: (n,)
     keys: pa.Array  #: (n,) the `_key` column as one Arrow array
@@ -57,12 +59,12 @@ class SortColumns:
         return len(self.groups)
 
     def row_key(self, row: int) -> RowKey:
-        """Key group, key and time of one row."""
+        """Return key group, key and time of one row."""
         time = 0 if self.times is None else int(self.times[row])
         return RowKey(int(self.groups[row]), self.key_rows.row(row), time)
 
     def words(self, *, with_time: bool = True) -> list[Word]:
-        """The words of a row, most significant first: group, key in steps of 8 bytes, its length, time."""
+        """Return the words of a row, most significant first: group, key in steps of 8 bytes, its length, time."""
         lengths = self.key_rows.ends - self.key_rows.starts
         longest = int(lengths.max()) if len(lengths) else 0
         count = -(-longest // 8)
@@ -84,7 +86,7 @@ class SortColumns:
         return self.times[rows].view(np.uint64) ^ _SIGN
 
     def _key_word(self, word: int) -> Word:
-        """Word number `word` of the keys; one that is not whole ends with zeros."""
+        """Return word number `word` of the keys; a partial word is padded with zeros at its end."""
         width = self.keys.type.byte_width if pa.types.is_fixed_size_binary(self.keys.type) else 0
         padded = self.key_rows.data
         if len(padded) < 8:
@@ -105,7 +107,7 @@ class SortColumns:
         return read
 
     def _strided_word(self, word: int, width: int, rows: slice) -> U64:
-        """The same of neighbouring keys of `width` bytes, which are read with a stride, without an index."""
+        """As `_key_word`, for neighbouring keys of `width` bytes, which are read with a stride, without an index."""
         lacking = max(0, 8 * (word + 1) - width)
         first = int(self.key_rows.starts[rows.start]) + 8 * word - lacking
         shape, strides = (rows.stop - rows.start,), (width,)
@@ -115,7 +117,7 @@ class SortColumns:
         return words
 
     def _key_rank(self, rows: Rows) -> U64:
-        """The rank of each row's key among the keys of `rows`, for keys too long to compare by words."""
+        """Return the rank of each row's key among the keys of `rows`, for keys too long to compare by words."""
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         encoded = pc.dictionary_encode(pc.take(self.keys, pa.array(numbers)))
         order = pc.sort_indices(encoded.dictionary.cast(pa.large_binary())).to_numpy()
@@ -126,7 +128,7 @@ class SortColumns:
 
 
 def sort_columns(table: pa.Table) -> SortColumns:
-    """View the sort columns of a table; asserts that they are there, of their types, and without NULL."""
+    """View the sort columns of a table; assert that they exist, have the right types, and hold no NULL."""
     groups, keys = _one_chunk(table, KEY_GROUP), _one_chunk(table, KEY)
     times = _one_chunk(table, TIME) if TIME in table.column_names else None
     assert groups.type == pa.uint16(), groups.type
@@ -144,7 +146,7 @@ def _one_chunk(table: pa.Table, name: str) -> pa.Array:
 
 
 def _zero_padded(data: U8, starts: I64, ends: I64) -> U64:
-    """The 8 bytes from each start on, as a big-endian number; bytes at or after the row's end count as 0."""
+    """Return the 8 bytes from each start as a big-endian number; bytes at or after the row's end count as 0."""
     last = len(data) - 8  # a word that would leave the buffer is read earlier and shifted
     at = np.minimum(starts, last)
     value: U64 = read_at(data, ">u8", at).astype(np.uint64)

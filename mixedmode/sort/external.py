@@ -1,20 +1,20 @@
-"""The external sorter: rows in any order go in, sorted tables come out, within a memory budget.
+"""The external sorter: it reads rows in any order and emits sorted tables, within a memory budget.
 
-The one idea: rows are collected as they come until sorting them would take the budget; then they are sorted (and
-combined, where that makes them few enough to stay), and spilled as one run. At the end the runs are merged.
+The one idea: rows are collected until sorting them would exceed the budget. Then they are sorted and spilled as one
+run; with a combiner they stay in memory if combining reduces them enough. At the end the runs are merged.
 
-How the budget is divided (B):
+The budget B is divided as follows:
   collecting   rows with which the peak of sorting, `_sort_peak_bytes`, is at most B
   merging      rows that never spilled: at most B / 4; one chunk of each run: B / 10 together, which may be in memory
                four times over (chunks, cut pieces, their concatenation, sorted)
   emitting     at most B / 8, twice while it is joined
-The table that the caller hands over, and the one that it was handed, are the caller's.
+The table that the caller adds and the table that the caller receives are not part of the budget.
 
 Source: Graefe, Implementing Sorting in Database Systems, ACM Computing Surveys 38(3), 2006, sections 3 and 4.
 Invariants (tests/sort/test_external.py):
   I1  without `combine`: the output is the stable sort of all rows added
-  I2  with `combine`: each key is there once, and is the combination of all its rows
-  I3  the process grows by the budget and a small constant, whatever the number of rows (test_sorter_memory.py)
+  I2  with `combine`: each key occurs once, as the combination of all its rows
+  I3  the process grows by the budget and a small constant, for any number of rows (test_sorter_memory.py)
 """
 
 import shutil
@@ -46,7 +46,7 @@ _BLOCK_BYTES_MAX = 2**20
 
 @dataclass(frozen=True, slots=True)
 class SortStats:
-    """What a sorter has done so far. Runs and bytes of intermediate merges are counted, too."""
+    """Counters of a sorter. They include the runs and bytes of intermediate merges."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -56,11 +56,11 @@ class SortStats:
 
 
 class ExternalSorter:
-    """Sorts by (key group, key, time), stable. Add tables, then take `sorted_tables()` once. Use it with `with`.
+    """Sorts by (key group, key, time), stable. Add tables, then call `sorted_tables()` once. Use it with `with`.
 
-    `combine` makes one row of the rows of a key; then every key is emitted once. `whole_keys` emits no key in two
-    tables; it holds the rows of the largest key in memory. `spill_dir` is made when it is needed; all that the sorter
-    puts there is removed when it is closed.
+    `combine` merges the rows of a key into one row; then every key is emitted once. With `whole_keys`, no key is split
+    between two tables, so the rows of the largest key must fit in memory. `spill_dir` is created when it is needed; the
+    sorter removes its files there when it is closed.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ExternalSorter:
     def add(self, table: pa.Table) -> None:
         """Add rows in any order. Rows with equal keys and times stay in the order in which they were added.
 
-        Raises RetryableError when the disk is full; InternalError when the columns are not those of the first table.
+        Raises RetryableError if the disk is full; InternalError if the columns differ from those of the first table.
         """
         assert self._is_adding, "rows cannot be added once the sorted tables have been asked for"
         self._check_schema(table)
@@ -102,12 +102,12 @@ class ExternalSorter:
             self._in_memory_bytes_max = max(self._in_memory_bytes_max, self._buffer.bytes)
 
     def add_sorted(self, table: pa.Table) -> None:
-        """Add rows that are in order already. Raises InternalError (report it) if they are not; else as `add`."""
+        """Add rows that are already in order. Raises InternalError (report it) if they are not; otherwise as `add`."""
         check_sorted(table)
         self.add(table)
 
     def sorted_tables(self) -> Iterator[pa.Table]:
-        """All rows in order, each table's columns in one chunk. May be called once. Nothing added gives no table."""
+        """Yield all rows in order, each table's columns in one chunk. May be called once. Without rows: no table."""
         assert self._is_adding, "sorted_tables() may be called once"
         self._is_adding = False
         for table in self._emitted(self._merged()):
@@ -118,7 +118,7 @@ class ExternalSorter:
 
     @property
     def stats(self) -> SortStats:
-        """What has happened so far."""
+        """Return the counters so far."""
         return SortStats(
             rows_in=self._rows_in,
             rows_out=self._rows_out,
@@ -133,7 +133,7 @@ class ExternalSorter:
         self._buffer = _Buffer()
         self._runs = []
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)  # scratch: what cannot be removed must not hide an error
+            shutil.rmtree(self._folder, ignore_errors=True)  # scratch: failing to remove it must not hide an error
             self._folder = None
 
     def __enter__(self) -> Self:
@@ -166,7 +166,7 @@ class ExternalSorter:
         return _sort_peak_bytes(self._buffer.bytes + part.nbytes, self._buffer.rows + part.num_rows) <= self._budget
 
     def _shrink(self, combine: Combine) -> None:
-        """Combine the rows collected; spill them when more than half of them remain, as they would soon be back."""
+        """Combine the collected rows; spill them if more than half remain, as memory would soon be full again."""
         kept, kept_bytes, bytes_max = _Buffer(), 0, self._buffer.bytes // 2
         tables = combined(self._buffer.sorted_blocks(self._emit_bytes), combine)
         for table in tables:
@@ -205,7 +205,7 @@ class ExternalSorter:
         return self._folder / f"{self._spilled_runs:06d}.run"
 
     def _merged(self) -> Iterator[pa.Table]:
-        """All rows in order, in tables of any size, not yet combined across tables."""
+        """Return all rows in order, in tables of any size, not yet combined across tables."""
         if not self._runs:
             return self._buffer.sorted_blocks(self._emit_bytes)
         if self._buffer.bytes > self._budget // 4:
@@ -216,7 +216,7 @@ class ExternalSorter:
         return self._merge(self._runs, [self._buffer] if in_memory else [])
 
     def _merge_some(self, excess: int) -> None:
-        """Merge the cheapest neighbours into one run. Only neighbours, because the order of runs is that of arrival."""
+        """Merge the cheapest neighbouring runs into one. Only neighbours, because runs are in the order of arrival."""
         count = min(excess, _FAN_IN)
         sizes = [run.file_bytes for run in self._runs]
         first = min(range(len(sizes) - count + 1), key=lambda i: sum(sizes[i : i + count]))
@@ -251,7 +251,7 @@ class _Buffer:
         self._tables = list[pa.Table]()
 
     def append(self, table: pa.Table) -> None:
-        """Hold these rows: copied if they are a small part of a larger table, which they would keep in memory."""
+        """Hold these rows; copy them if they are a slice of a larger table, which would otherwise stay in memory."""
         if table.get_total_buffer_size() > table.nbytes * 5 // 4 + _BLOCK_BYTES_MIN:
             table = take_rows(table, np.arange(table.num_rows))
         self._tables.append(table)
@@ -259,13 +259,13 @@ class _Buffer:
         self.rows += table.num_rows
 
     def drain(self) -> Iterator[pa.Table]:
-        """The tables in order of arrival; each is forgotten as it is given."""
+        """Yield the tables in order of arrival, and drop each of them from the buffer."""
         tables, self._tables, self.bytes, self.rows = self._tables, [], 0, 0
         while tables:
             yield tables.pop(0)
 
     def sorted_blocks(self, block_bytes: int) -> Iterator[pa.Table]:
-        """All rows in order, in tables of about `block_bytes`. The buffer is empty from the first table on.
+        """Yield all rows in order, in tables of about `block_bytes`. The buffer is empty from the first table on.
 
         The rows are copied block by block, so that no second copy of all of them exists.
         """
@@ -282,12 +282,14 @@ class _Buffer:
 
 
 def _sort_peak_bytes(table_bytes: int, rows: int) -> int:
-    """Peak memory of collecting and sorting rows: all of them twice while their chunks are joined, or once with the
-    arrays of the sort.
+    """Return the peak memory of collecting and sorting rows, in bytes.
+
+    It is the larger of two phases: all rows twice while their chunks are joined, or all rows once with the arrays of
+    the sort.
     """
     return max(2 * table_bytes, table_bytes + rows * _SORT_BYTES_PER_ROW)
 
 
 def _release_memory() -> None:
-    """Give back what Arrow's pool keeps for reuse: left alone, that grows to about the budget on top of the budget."""
+    """Release the memory that Arrow's pool keeps for reuse; otherwise this grows to about another budget."""
     pa.default_memory_pool().release_unused()

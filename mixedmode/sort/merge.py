@@ -1,11 +1,15 @@
-"""Merging sorted runs in bounded memory, many rows at a time.
+"""Merge sorted runs in bounded memory, many rows at a time.
 
-The one idea: of the chunks in memory, one per run, take the one whose last row sorts first. No row that is still to be
-read sorts before that row, so all rows up to it, of all chunks, may leave: they are cut off by binary search and sorted
-together. Then that run reads its next chunk. So each round uses up at least one chunk, also when all keys are equal.
+The one idea: one chunk per run is in memory. Choose the chunk whose last row sorts first; this row is the border. No
+unread row sorts before the border, so all rows up to the border, of all chunks, can be emitted. They are cut off by
+binary search and sorted together. Then the run of the border reads its next chunk. So each round finishes at least one
+chunk, even if all keys are equal.
 
-Equal rows leave in the order of their runs: rows equal to the border leave only from runs up to the border's own, as
-that run may have more of them.
+    Example: the chunks are [1, 4, 9] and [2, 3, 5]. The border is 5, and the round emits 1, 2, 3, 4, 5. The first chunk
+    still holds 9.
+
+Equal rows are emitted in the order of their runs. Rows equal to the border are emitted only from runs up to the
+border's run, because that run may hold more of them.
 
 Source: Knuth, The Art of Computer Programming, volume 3, section 5.4.1 (multiway merging), with chunks for records.
 Invariants (tests/sort/test_merge.py):
@@ -27,10 +31,10 @@ from mixedmode.sort.order import find_unsorted, sort_order, take_rows
 def merge_runs(
     runs: Sequence[Iterable[pa.Table | pa.RecordBatch]], *, names: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Sorted runs -> sorted tables, of about one chunk each. A run is its chunks in order, all of one schema.
+    """Merge sorted runs into sorted tables of about one chunk each. A run is its chunks in order, all of one schema.
 
-    `names` (default: run 0, run 1, ...) say in an error which run it was.
-    Raises CorruptStateError when the rows of a run are not in order.
+    `names` (default: run 0, run 1, ...) identify a run in an error message.
+    Raises CorruptStateError if the rows of a run are not in order.
     """
     labels = [f"run {index}" for index in range(len(runs))] if names is None else names
     cursors = [_Cursor(run, index, name) for index, (run, name) in enumerate(zip(runs, labels, strict=True))]
@@ -49,13 +53,13 @@ def merge_runs(
 
 
 def _sorted_together(pieces: list[pa.Table]) -> pa.Table:
-    # not sort_table: pieces of several runs are hardly ever in order, and looking takes a tenth of the time
+    # not sort_table: pieces of several runs are hardly ever in order, and the check takes a tenth of the time
     table = pa.concat_tables(pieces).combine_chunks()
     return take_rows(table, sort_order(table))
 
 
 class _Cursor:
-    """A run and the chunk of it that is in memory. Cutting leaves its last row, so its place in the front, as it is."""
+    """A run and its chunk in memory. Cutting does not change the chunk's last row, so its position in `front` stays."""
 
     def __init__(self, run: Iterable[pa.Table | pa.RecordBatch], index: int, name: str) -> None:
         self.index = index
@@ -63,18 +67,18 @@ class _Cursor:
         self._chunks = iter(run)
         self._chunk: pa.Table
         self._columns: SortColumns
-        self._start = 0  #: rows of the chunk before this one have left
+        self._start = 0  #: the rows of the chunk before this one have been emitted
         self._rows_read = 0
         self._last: RowKey | None = None
 
     @property
     def border(self) -> tuple[RowKey, int]:
-        """The last row in memory, and the run's index for ties. Requires that `read` has returned True."""
+        """Return the last row in memory, and the run's index for ties. Requires that `read` has returned True."""
         assert self._last is not None
         return self._last, self.index
 
     def read(self) -> bool:
-        """Take the next chunk that has rows; False at the end of the run."""
+        """Read the next chunk that has rows; return False at the end of the run."""
         for chunk in self._chunks:
             if chunk.num_rows == 0:
                 continue
@@ -88,11 +92,11 @@ class _Cursor:
         return False
 
     def rest(self) -> pa.Table:
-        """All rows of the chunk that have not left."""
+        """Return all rows of the chunk that have not been emitted."""
         return self._chunk.slice(self._start)
 
     def cut(self, border: RowKey, *, with_equal: bool) -> pa.Table:
-        """The rows before the border (and those equal to it) that have not left. They count as left from now on."""
+        """Return the remaining rows before the border, and with `with_equal` those equal to it, as emitted rows."""
         bisect = bisect_right if with_equal else bisect_left
         start, count = self._start, len(self._columns)
         self._start = bisect(range(count), border, lo=start, key=self._columns.row_key)

@@ -1,9 +1,12 @@
 """The order of keyed rows: (key group, key bytes, time), stable. Sorting a table, and checking that one is sorted.
 
-The one idea of the sort: pack as many leading bits of (group, key, time) as fit beside the row's number into one
-uint64, and sort those numbers, which numpy does with SIMD. The row number makes it stable. Rows that are still tied go
-round again with their next bits, and only they. A word is stored as its difference from the least of its tied rows, so
-common prefixes, small ranges and repeated keys take no bits at all.
+The one idea of the sort: pack as many leading bits of (group, key, time) as fit beside the row number into one uint64,
+and sort these numbers, which numpy does with SIMD. The row number makes the sort stable. Only rows that are still tied
+are sorted again, by their next bits. A word is stored as its difference from the least word of its tied rows. So common
+prefixes and repeated keys take no bits, and small ranges take few.
+
+    Example: 4 rows need 2 bits for the row number, so 62 bits hold the leading differences. Keys 1000 to 1003 have the
+    differences 0 to 3, which take 2 bits.
 
 Invariants (tests/sort/test_order.py):
   I1  sort_table(t) is the stable sort of t by RowKey
@@ -22,13 +25,13 @@ _BLOCK_ROWS = 2**16
 
 
 def sort_order(table: pa.Table) -> I64:
-    """The stable permutation that sorts the rows of a table: (n,) int64. Requires n < 2**31."""
+    """Return the stable permutation that sorts the rows of a table: (n,) int64. Requires n < 2**31."""
     columns = sort_columns(table)
     return _order_by_words(len(columns), columns.words())
 
 
 def sort_table(table: pa.Table) -> pa.Table:
-    """The rows in order, each column in one chunk. A table already in order is returned as it is, without a copy."""
+    """Return the rows in order, each column in one chunk. A table already in order is returned without a copy."""
     combined = table.combine_chunks()
     columns = sort_columns(combined)
     if find_unsorted(columns) is None:
@@ -37,13 +40,13 @@ def sort_table(table: pa.Table) -> pa.Table:
 
 
 def take_rows(table: pa.Table, rows: I64) -> pa.Table:
-    """The rows of a table with these numbers, in this order, copied."""
+    """Return a copy of the rows of a table with these numbers, in this order."""
     taken: pa.Table = pc.take(table, pa.array(rows), boundscheck=False)
     return taken
 
 
 def is_sorted(table: pa.Table) -> bool:
-    """Whether no row sorts before the row above it. Stops at the first block of rows that holds one which does."""
+    """Return whether no row sorts before the row above it. Stops at the first block that holds such a row."""
     return find_unsorted(sort_columns(table)) is None
 
 
@@ -61,9 +64,9 @@ def check_sorted(table: pa.Table, after: RowKey | None = None) -> None:
 
 
 def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | None:
-    """The first row that sorts before the row above it, or None.
+    """Return the first row that sorts before the row above it, or None.
 
-    With `once_per_key` time is left out, and a row with the key of the row above it is found, too.
+    With `once_per_key`, time is ignored, and a row with the same key as the row above it is found, too.
     """
     if len(columns) < 2:
         return None
@@ -101,7 +104,7 @@ def _order_by_words(n: int, words: list[Word]) -> I64:
 def _sort_once(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> tuple[I64, I64, I64]:
     """Sort `count` tied rows, whose runs begin at `starts`, by as many bits as fit in a word.
 
-    Returns which of the rows comes at each place, the places that are still tied, and where in those each run begins.
+    Return the row at each place, the places that are still tied, and the start of each run among the tied places.
     """
     packed = _pack(rows, count, starts, remaining)
     index_bits = (count - 1).bit_length()
@@ -114,10 +117,10 @@ def _sort_once(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> tu
 
 
 def _pack(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> U64:
-    """The run of each row, followed by as many leading bits of its remaining words as leave room for a row number.
+    """Return the run of each row, followed by leading bits of its remaining words, with room for a row number.
 
-    Removes the words that went in whole from `remaining`. One that went in partly stays: its rows that remain tied
-    agree in the bits used, so next time its differences are smaller by as many bits.
+    Words that are packed completely are removed from `remaining`. A partly packed word stays: rows that remain tied
+    agree in the used bits, so next time their differences are smaller by as many bits.
     """
     runs = len(starts)
     lengths = np.diff(starts, append=count)
@@ -144,7 +147,10 @@ def _pack(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> U64:
 
 
 def _still_tied(values: U64) -> tuple[I64, I64]:
-    """Of sorted values: the places whose value equals a neighbour's, and where in those each run of them begins."""
+    """Return the places of sorted values that equal a neighbour, and the start of each run among these places.
+
+    Example: of the values 1, 2, 2, 3, 3, 3 the places 1 to 5 are tied, and runs start at 0 and 2 of these.
+    """
     same = np.empty(len(values) + 1, dtype=np.bool_)  # same[i]: value i equals value i - 1
     same[0] = same[-1] = False
     np.equal(values[1:], values[:-1], out=same[1:-1])

@@ -1,15 +1,15 @@
-"""Sorted runs on local disk: what the sorter spills and the merge reads back.
+"""Sorted runs on local disk: the sorter spills them, and the merge reads them.
 
     file  = b"MMRUN" | format version u8 | block ... | end
     block = payload bytes u64 | xxh3_64 of the payload u64 | payload: an Arrow IPC stream of one compressed record batch
     end   = 0 u64 | rows in the file u64
 
-The one idea: each block stands alone, so a reader holds one block, and a block that is cut off or changed is found
-before Arrow reads it. Numbers are big-endian. A run is written once, by one sorter, and read by the same process; it is
-scratch data, which no manifest names and no restore reads.
+The one idea: each block can be read alone. So a reader holds one block at a time, and a block that is cut off or
+changed is detected before Arrow reads it. Numbers are big-endian. One sorter writes a run once, and the same process
+reads it. A run is scratch data: no manifest names it, and no restore reads it.
 
 Invariants (tests/sort/test_runs.py):
-  I1  reading gives exactly the rows that were written, or raises CorruptStateError
+  I1  reading returns exactly the rows that were written, or raises CorruptStateError
   I2  a block holds at most about twice the bytes asked for, or one row
 """
 
@@ -36,7 +36,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One sorted run: where it is, and how much was written."""
+    """One sorted run: its path, and the numbers of rows and bytes written."""
 
     path: Path
     rows: int
@@ -46,7 +46,7 @@ class Run:
 def write_run(path: Path, tables: Iterable[pa.Table], *, block_bytes: int) -> Run:
     """Write sorted tables of one schema as one run, in blocks of about `block_bytes` before compression.
 
-    Raises RetryableError (free some space, start again) when the disk is full or cannot be written to.
+    Raises RetryableError (free some space, start again) if the disk is full or cannot be written to.
     """
     rows, file_bytes = 0, len(_MAGIC) + _FRAME.size
     try:
@@ -66,9 +66,9 @@ def write_run(path: Path, tables: Iterable[pa.Table], *, block_bytes: int) -> Ru
 
 
 def read_run(path: Path) -> Iterator[pa.Table]:
-    """The blocks of a run, one at a time, in order.
+    """Yield the blocks of a run, one at a time, in order.
 
-    Raises CorruptStateError when the file is not what `write_run` wrote: cut off, changed or gone.
+    Raises CorruptStateError if the file is not as `write_run` wrote it: cut off, changed or missing.
     """
     rows = 0
     try:
@@ -85,7 +85,7 @@ def read_run(path: Path) -> Iterator[pa.Table]:
 
 
 def _next_payload(file: BufferedReader, file_bytes: int, path: Path, rows: int) -> bytes | None:
-    """The next block's payload, verified; None at the end mark."""
+    """Return the next block's payload, verified; None at the end mark."""
     frame = file.read(_FRAME.size)
     if len(frame) < _FRAME.size:
         raise CorruptStateError(_damaged(path, rows, "it ends before its end mark"))
@@ -94,7 +94,7 @@ def _next_payload(file: BufferedReader, file_bytes: int, path: Path, rows: int) 
         if check != rows:
             raise CorruptStateError(_damaged(path, rows, f"its end mark counts {check} rows"))
         return None
-    left = file_bytes - file.tell()  # asked first, because a damaged length may be larger than the memory
+    left = file_bytes - file.tell()  # checked before reading, because a damaged length may exceed the memory
     payload = file.read(length) if length <= left else b""
     if len(payload) < length or xxhash.xxh3_64_intdigest(payload) != check:
         raise CorruptStateError(_damaged(path, rows, "a block is cut off or its checksum differs"))

@@ -1,13 +1,13 @@
 """Streams of sorted tables: cut to a size, joined to a size, cut only between keys, combined to one row per key.
 
-The one idea: a sorted stream is a sequence of tables whose concatenation is sorted; each function here takes one and
-gives one, holds about one table, and does not mind where the tables of its input are cut. `slices` and `joined` do not
-mind either whether rows are sorted.
+The one idea: a sorted stream is a sequence of tables whose concatenation is sorted. Each function here turns one stream
+into another, holds about one table, and works for any cut of its input into tables. `slices` and `joined` also work for
+unsorted rows.
 
 Invariants (tests/sort/test_tables.py):
-  I1  slices, joined and whole_keys give the rows they get, in the same order
-  I2  no key is in two tables that whole_keys gives
-  I3  combined gives each key once in all its tables together
+  I1  slices, joined and whole_keys emit the rows of their input, in the same order
+  I2  whole_keys emits no key in two tables
+  I3  combined emits each key once, in all its tables together
 """
 
 from bisect import bisect_left
@@ -25,7 +25,7 @@ Combine = Callable[[pa.Table], pa.Table]
 
 
 def slices(table: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
-    """The table in slices of at most about `bytes_max`, or of one row; without a copy. An empty table gives none."""
+    """Yield the table in slices of at most about `bytes_max`, or of one row, without a copy. Empty table: no slice."""
     if table.num_rows == 0:
         return
     rows = rows_within(table, bytes_max)
@@ -41,15 +41,15 @@ def slices(table: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
 
 
 def rows_within(table: pa.Table, bytes_max: int) -> int:
-    """How many rows of average size make up `bytes_max`: at least 1."""
+    """Return the number of rows of average size that make up `bytes_max`; at least 1."""
     rows: int = bytes_max * table.num_rows // max(table.nbytes, 1)
     return max(1, rows)
 
 
 def joined(tables: Iterable[pa.Table], bytes_min: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
-    """The same rows in tables of at least `bytes_min` (the last may be smaller), each column in one chunk.
+    """Yield the same rows in tables of at least `bytes_min` (the last may be smaller), each column in one chunk.
 
-    A row counts as at least `row_bytes_min`. What is given is not kept, nor are the pieces that it was joined from.
+    A row counts as at least `row_bytes_min`. The generator keeps no reference to emitted tables or their pieces.
     """
     held, held_bytes = list[pa.Table](), 0
     for table in tables:
@@ -65,7 +65,7 @@ def joined(tables: Iterable[pa.Table], bytes_min: int, *, row_bytes_min: int = 0
 
 
 def whole_keys(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows, cut only between keys. The rows of one key are held together in memory, however many they are."""
+    """Yield the same rows, cut only between keys. All rows of one key are held in memory, even if they are many."""
     held = list[pa.Table]()  # the rows of the last key so far
     for table in tables:
         if table.num_rows == 0:
@@ -84,15 +84,15 @@ def whole_keys(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def combined(tables: Iterable[pa.Table], combine: Combine) -> Iterator[pa.Table]:
-    """The rows combined to one per key. The last key of a table is carried over, for more of its rows may follow.
+    """Yield the rows combined to one per key. The last key of a table is carried over, as more of its rows may follow.
 
-    Raises InternalError (report it) when `combine` does not keep its promise.
+    Raises InternalError (report it) if `combine` does not return sorted rows of the same schema, one per key.
     """
     carried: pa.Table | None = None
     for table in tables:
         if table.num_rows == 0:
             continue
-        # the carried row has the time that `combine` gave it, which need not be the least of its key: sort again
+        # `combine` sets the time of the carried row, which need not be the least time of its key: sort again
         whole = table if carried is None else sort_table(pa.concat_tables([carried, table]))
         found = _checked(combine(whole), whole)
         last = found.num_rows - 1
@@ -125,7 +125,7 @@ def _concat(tables: list[pa.Table]) -> pa.Table:
 
 
 def _drained(held: list[pa.Table]) -> pa.Table:
-    """All of the tables as one; the list is empty after it."""
+    """Join all tables into one; the list is empty afterwards."""
     whole, columns = pa.concat_tables(held), []
     schema = whole.schema
     held.clear()
@@ -136,7 +136,7 @@ def _drained(held: list[pa.Table]) -> pa.Table:
 
 
 def _key_start(columns: SortColumns, row: int) -> int:
-    """The first row with the key of `row`."""
+    """Return the first row with the key of `row`."""
     return bisect_left(range(row), columns.row_key(row)[:2], key=lambda i: columns.row_key(i)[:2])
 
 

@@ -1,4 +1,6 @@
-"""Sources: Spark does the reading; this adds the settings under which no record is lost or turned into NULL unseen."""
+"""Sources: Spark reads the data; this package adds the settings that keep records from being lost or turned
+into NULL.
+"""
 
 from mixedmode.sources.open import open_source
 from mixedmode.sources.source import Admission, OpenSource, parse_ddl

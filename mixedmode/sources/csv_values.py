@@ -1,7 +1,7 @@
-"""CSV files as texts in the declared columns: by the names in the first line, or by their places without one.
+"""Reads CSV files as text columns of the declared schema: by the names in the header line, or by position without one.
 
-Arrow cuts lines into values, block by block; only lines with another number of values than the first one are looked at
-in Python. A value that is not there is NULL; a quoted empty one is the empty text.
+Arrow cuts lines into values, block by block. Python examines only lines whose number of values differs from that of
+the first line. A missing value is NULL; a quoted empty value is the empty text.
 """
 
 import csv
@@ -22,7 +22,7 @@ _TRUE = "true"
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How lines are cut, by the options of Spark's reader."""
+    """The rules by which lines are cut into values, from the options of Spark's reader."""
 
     separator: str = ","
     quote: str = '"'
@@ -35,7 +35,7 @@ class CsvDialect:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """From options, whatever the case of their names."""
+        """Return the dialect for these options; the case of their names does not matter."""
         found = {name.lower(): value for name, value in options.items()}
         return cls(
             separator=found.get("sep", found.get("delimiter", ",")),
@@ -48,7 +48,7 @@ class CsvDialect:
 
 @dataclass
 class _Ragged:
-    """Lines with another number of values than the first one, as Arrow tells of them."""
+    """Collects the lines that Arrow reports because their number of values differs from that of the first line."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -58,7 +58,9 @@ class _Ragged:
 
 
 def read_values(path: str, dialect: CsvDialect, drift: Drift) -> Iterator[pa.RecordBatch]:
-    """The lines of a file as text columns `drift.declared`. Raises InvalidJobError for drift that is to fail."""
+    """Yield the lines of a file as the text columns `drift.declared`.
+    Raises InvalidJobError for drift that must fail.
+    """
     first = _first_line(path, dialect)
     if first is None:
         return
@@ -105,7 +107,7 @@ def _batches(path: str, dialect: CsvDialect, columns: int, ragged: _Ragged) -> I
     try:
         yield from pc_csv.open_csv(pa.input_stream(path), reading, parsing, converting)
     except pa.ArrowInvalid as error:
-        if "Empty CSV file" in str(error):  # nothing after the line of names
+        if "Empty CSV file" in str(error):  # nothing after the header line
             return
         msg = (
             "a source file cannot be read as CSV, and nothing was committed. Correct or remove it; of what options say "
@@ -117,7 +119,7 @@ def _batches(path: str, dialect: CsvDialect, columns: int, ragged: _Ragged) -> I
 def _rest(
     ragged: _Ragged, dialect: CsvDialect, names: list[str] | None, drift: Drift, path: str
 ) -> Iterator[pa.RecordBatch]:
-    """The lines that Arrow has passed over since the last time."""
+    """Yield the lines that Arrow has skipped since the last call."""
     lines, ragged.lines = ragged.lines, []
     for text in lines:
         (values,) = _cut(io.StringIO(text), dialect)

@@ -1,10 +1,11 @@
-"""A class of the user's own as a source, through Spark's Python data source.
+"""A custom class as a source, through Spark's Python data source.
 
-The one idea: the driver asks the class for its schema, and for the end of a batch; the rest is asked in processes of
-Spark's (sources/custom_stream.py).
+The driver calls the class for its schema, and for the end of a batch. All other methods are called in processes of
+Spark (sources/custom_stream.py).
 
-Spark knows no limit for such a source that holds in all its versions, so an availableNow query reads it through Spark's
-own wrapper: `latest` is asked once when the query begins, and that is where its input ends.
+Spark has no limit per epoch for such a source that works in all its versions. So an availableNow query reads the
+source through Spark's own wrapper: `latest` is called once when the query begins, and its answer is the end of the
+input.
 """
 
 import json
@@ -22,15 +23,15 @@ from mixedmode.sources.custom_stream import FORMAT, CustomDataSource, checked_of
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.frames import arrow_fields
 
-#: without it, Spark would take each availableNow query of a job with such a source for a single micro-batch
+#: without this setting, Spark would run each availableNow query that reads such a source as one micro-batch
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
 class CustomSourceReader:
-    """A CustomSource in a session."""
+    """Reads a CustomSource in a session."""
 
     def __init__(self, session: SparkSession, source: CustomSourceSpec, *, where: str) -> None:
-        """Raises InvalidJobError, beginning with `where`, when the class or its schema cannot be had."""
+        """Raise InvalidJobError, beginning with `where`, if the class or its schema cannot be loaded."""
         self._session = session
         self._named = CustomSourceClass.parse(source.class_, source.args, source.folder)
         try:
@@ -63,13 +64,13 @@ class CustomSourceReader:
             raise InvalidJobError(not_what(self._named, "is_backlog", "True or False", said))
         return said
 
-    def stream(self, admission: Admission) -> DataFrame:  # noqa: ARG002 - it knows no limits
+    def stream(self, admission: Admission) -> DataFrame:  # noqa: ARG002 - the source has no limits
         """See OpenSource."""
         return self._session.readStream.format(FORMAT).schema(self.schema).options(**self._options).load()
 
 
 def _offset(lines: Sequence[str]) -> Offset | None:
-    """The offset in the source's line of Spark's log; None before its first one."""
+    """Return the offset in the source's line of Spark's log; None before its first line."""
     if not lines or lines[0] in {"", "-"}:
         return None
     return json.loads(lines[0])["offset"]

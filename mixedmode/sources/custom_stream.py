@@ -1,10 +1,10 @@
-"""A class of the user's own as Spark's Python data source: what runs in processes of Spark's.
+"""A custom class as Spark's Python data source: the code that runs in processes of Spark.
 
-The one idea: Spark pickles names and numbers only (the class, its arguments, offsets as JSON, splits as bytes), and the
-object is made where it is needed. An offset is wrapped, as Spark wants a mapping: `{"offset": 17}`, and
+Spark pickles only names and numbers (the class, its arguments, offsets as JSON, splits as bytes). The class is
+instantiated where it is needed. An offset is wrapped, because Spark expects a mapping: `{"offset": 17}`, and
 `{"offset": null}` for the beginning.
 
-Spark starts a process of its own for each query, which imports this module; so it imports little.
+Spark starts a separate process for each query, and the process imports this module. So the module imports little.
 """
 
 import base64
@@ -27,20 +27,20 @@ __all__ = ["FORMAT", "Calls", "CustomDataSource", "checked_offset", "not_what", 
 
 
 def source_options(named: CustomSourceClass, columns: pa.Schema) -> dict[str, str]:
-    """What Spark hands to CustomDataSource.  columns: as batches have to have them."""
+    """Return the options that Spark hands to CustomDataSource.  columns: the columns that batches must have."""
     said = {"module": named.module, "name": named.name, "args": named.args, "folder": named.folder}
     return {"class": json.dumps(said), "columns": base64.b64encode(columns.serialize().to_pybytes()).decode()}
 
 
 class _Split(InputPartition):
-    """A split, pickled: its class can only be imported once the user's class is."""
+    """A pickled split. It stays pickled because its class can be imported only after the user's class."""
 
 
 class CustomDataSource(DataSource):
-    """What Spark pickles, by name: nothing of the user's is in it."""
+    """The data source that Spark pickles, by name; it contains no object of the user's."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """`options`: those of `source_options`; and `end`, an offset, where it is read once."""
+        """`options`: those of `source_options`; and `end`, an offset, if the source is read once."""
         super().__init__(dict(options))
         columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(options["columns"])))
         self._calls = Calls(CustomSourceClass(**json.loads(options["class"])), columns)
@@ -48,20 +48,20 @@ class CustomDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Under which it is registered."""
+        """Return the name under which it is registered."""
         return FORMAT
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the columns are known
-        """The reader of a batch."""
+        """Return the reader of a batch."""
         return _BatchReader(self._calls, self._end)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
-        """The reader of a stream."""
+        """Return the reader of a stream."""
         return _StreamReader(self._calls)
 
 
 class Calls:
-    """The calls of the user's object, which is made at the first one, in the process that needs it."""
+    """Calls the user's instance, which is created at the first call, in the process that needs it."""
 
     def __init__(self, named: CustomSourceClass, columns: pa.Schema) -> None:
         self._named = named
@@ -69,12 +69,12 @@ class Calls:
         self._own: CustomSource | None = None
 
     def latest(self) -> Offset | None:
-        """How far the source can be read now, checked."""
+        """Return the offset up to which the source can be read now, after checking it."""
         own = self._object()
         return checked_offset(self._named, call_user_method(self._named, own, own.latest))
 
     def splits(self, start: Offset | None, end: Offset | None) -> list[InputPartition]:
-        """The splits of a range, pickled."""
+        """Return the splits of a range, pickled."""
         if end is None:
             return []
         own = self._object()
@@ -85,8 +85,8 @@ class Calls:
             return [_Split(pickle.dumps(split)) for split in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a split, with exactly the columns that are wanted."""
-        if partition.value is None:  # Spark's own, for no splits at all
+        """Yield the rows of a split, with exactly the required columns."""
+        if partition.value is None:  # Spark's own partition if there are no splits
             return
         own = self._object()
         split = pickle.loads(partition.value)  # noqa: S301 - what `splits` has pickled
@@ -95,7 +95,7 @@ class Calls:
                 yield self._fitting(batch)
 
     def _fitting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with exactly the columns of the schema."""
+        """Return the batch with exactly the columns of the schema."""
         if not isinstance(batch, pa.RecordBatch):
             raise InvalidJobError(not_what(self._named, "read", "batches of pyarrow.RecordBatch", batch))
         if sorted(batch.schema.names) != sorted(self._fields.names):
@@ -153,7 +153,9 @@ class _StreamReader(DataSourceStreamReader):
 
 
 def checked_offset(named: CustomSourceClass, offset: Any) -> Offset | None:
-    """The offset as it will be read from Spark's log. Raises InvalidJobError if it does not come back as it was."""
+    """Return the offset as it will be read from Spark's log.
+    Raises InvalidJobError if it is not the same after that.
+    """
     try:
         text = json.dumps(offset, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -165,7 +167,7 @@ def checked_offset(named: CustomSourceClass, offset: Any) -> Offset | None:
 
 
 def not_what(named: CustomSourceClass, method: str, wanted: str, found: Any) -> str:
-    """The message for a method that gives something else than it must."""
+    """Return the message for a method that returns another value than it must."""
     return (
         f"a method of the custom source must give {wanted}, and gave something else. Correct it. "
         f"class={named.label}, method={method}, found={found!r:.300}"

@@ -1,12 +1,12 @@
-"""Files held against the declared columns: readers for sources with `schema-drift`, where Spark's own do otherwise.
+"""Compares files with the declared columns: readers for `schema-drift`, used where Spark's readers behave differently.
 
-The one idea: whatever is read, each row has a column that says what is wrong with it, and a filter that no optimiser
-drops raises it; so an epoch with drift that is to fail fails, whichever columns the job uses.
+Every row that is read has a column that describes its problem, and a filter that no optimiser drops raises that
+problem. So an epoch with drift that must fail does fail, whichever columns the job uses.
 
-    parquet    Spark lists files, tasks read them (parquet_files.py), the whole column of a file is of a type or not
-    csv        Spark lists files, tasks cut lines into values by the names in the first line, or by their places;
-               Spark makes values of them, by the options of its own reader
-    json       Spark reads lines, and makes values of them; the names are those of each record
+    parquet    Spark lists files, tasks read them (parquet_files.py); a column has one type throughout a file
+    csv        Spark lists files, tasks cut lines into values by the names in the header, or by position;
+               Spark converts the values, by the options of its own reader
+    json       Spark reads lines and parses them; each record has its own names
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +26,8 @@ from mixedmode.sources.parquet_files import path_of_text, read_files
 from mixedmode.spark.frames import arrow_fields, quoted
 
 _PROBLEM, _FILE, _CORRUPT, _LINE, _VALUE = "_problem", "_file", "_corrupt", "_line", "_value"
-_SHOWN = 200  # characters of a record in a message
-#: of Spark's reader of CSV, what makes values of texts; the rest says how a line is cut
+_SHOWN = 200  # limit for a record in a message, in characters
+#: options of Spark's CSV reader that convert text to values; the other options say how a line is cut
 CSV_VALUE_OPTIONS = {
     *("nullvalue", "emptyvalue", "nanvalue", "positiveinf", "negativeinf", "dateformat", "timestampformat"),
     *("timestampntzformat", "locale"),
@@ -36,13 +36,15 @@ CSV_VALUE_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class _FileRows:
-    """What tasks make of a list of files. Called by Spark with batches of (path, length)."""
+    """Reads a list of files in tasks. Spark calls it with batches of (path, length)."""
 
     read: Callable[[str], Iterator[pa.RecordBatch]]
     fields: tuple[pa.Field, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the files, with the problem of each and its file; one row without values for a file's problem."""
+        """Yield the rows of the files, each with its problem and its file;
+        one row without values for a problem of a whole file.
+        """
         for batch in batches:
             for text in batch.column(0).to_pylist():
                 yield from self._rows(path_of_text(text))
@@ -79,7 +81,7 @@ class _CsvRows:
 
 
 def parquet_rows(files: DataFrame, schema: StructType, drift: Drift) -> DataFrame:
-    """The rows of Parquet files.  files: (path, length) of each."""
+    """Return the rows of Parquet files.  files: (path, length) of each."""
     fields = arrow_fields(schema)
     columns = tuple(ReadColumn(field.name, field.type, field.name, drift) for field in fields)
     rows = _file_rows(files, _FileRows(_ParquetRows(columns), tuple(fields)), schema)
@@ -87,7 +89,7 @@ def parquet_rows(files: DataFrame, schema: StructType, drift: Drift) -> DataFram
 
 
 def csv_rows(files: DataFrame, schema: StructType, drift: Drift, options: Mapping[str, str]) -> DataFrame:
-    """The rows of CSV files.  files: (path, length) of each; options: those of Spark's reader."""
+    """Return the rows of CSV files.  files: (path, length) of each; options: those of Spark's reader."""
     texts = StructType()
     for field in schema:
         texts = texts.add(field.name, StringType())
@@ -103,7 +105,7 @@ def csv_rows(files: DataFrame, schema: StructType, drift: Drift, options: Mappin
 
 
 def json_rows(lines: DataFrame, schema: StructType, drift: Drift, options: Mapping[str, str]) -> DataFrame:
-    """The rows of lines of JSON, in a column `value`."""
+    """Return the rows of lines of JSON, in a column `value`."""
     names = F.json_object_keys("value")
     declared = F.array(*(F.lit(name) for name in schema.names))
     reading = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -133,13 +135,13 @@ def _file_rows(files: DataFrame, rows: _FileRows, schema: StructType) -> DataFra
 
 
 def _checked(rows: DataFrame, problem: Column) -> DataFrame:
-    """The rows, each of which has no problem, or raises it."""
+    """Return the rows; evaluating a row that has a problem raises the problem."""
     is_whole = F.when(problem.isNotNull(), F.raise_error(problem).cast("boolean")).otherwise(F.lit(True))
     return rows.where(is_whole)
 
 
 def _wrong_value(schema: StructType, drift: Drift, text: Callable[[str], Column]) -> Column:
-    """The message for a record in which Spark found a value that is not of its type; NULL if there is none."""
+    """Return the message for a record in which Spark found a value of another type; NULL if there is none."""
     if drift.wrong_type == "nulls":
         return F.lit(None).cast("string")
     found = F.lit(None).cast("string")

@@ -1,4 +1,4 @@
-"""What a source with `schema-drift` can have beside it; the rest is refused before anything runs, with the reason."""
+"""Checks which settings a source with `schema-drift` may have; other settings are refused before anything runs."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from mixedmode.sources.csv_values import CsvDialect
 from mixedmode.sources.drift import CSV_VALUE_OPTIONS
 from mixedmode.sources.parquet_files import is_plain_folder
 
-#: of every reader of Spark's: which files there are
+#: options of all Spark readers that select files
 _LISTING = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "maxfileage", "latestfirst"}
 _CSV = CSV_VALUE_OPTIONS | set(CsvDialect.OPTIONS)
 _JSON = {
@@ -21,17 +21,17 @@ _KNOWN: Mapping[str, set[str]] = {"parquet": set(), "csv": _CSV, "json": _JSON}
 
 
 def listing_options(source: FileSourceSpec) -> dict[str, str]:
-    """Those of a source's options that say which files there are."""
+    """Return the options of a source that select its files."""
     return {name: value for name, value in source.options.items() if name.lower() in _LISTING | {"linesep"}}
 
 
 def value_options(source: FileSourceSpec) -> dict[str, str]:
-    """Those that say what a record is."""
+    """Return the options of a source that define its records."""
     return {name: value for name, value in source.options.items() if name.lower() not in _LISTING}
 
 
 def check_drift(source: FileSourceSpec, *, where: str) -> None:
-    """Raises InvalidJobError, beginning with `where`, for what cannot be had together with the rules for drift."""
+    """Raise InvalidJobError, beginning with `where`, for settings that cannot be combined with the rules for drift."""
     if source.drift is None:
         return
     known = _KNOWN[source.format] | _LISTING
@@ -60,7 +60,7 @@ def check_drift(source: FileSourceSpec, *, where: str) -> None:
 
 
 def check_drift_columns(source: FileSourceSpec, schema: StructType, *, where: str) -> None:
-    """Raises InvalidJobError, beginning with `where`, for columns whose drift cannot be told."""
+    """Raise InvalidJobError, beginning with `where`, for columns in which drift cannot be detected."""
     for field in schema:
         if source.format == "parquet" and isinstance(field.dataType, ArrayType | MapType | StructType | VariantType):
             msg = (

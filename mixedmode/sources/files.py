@@ -1,9 +1,9 @@
 """File sources, bounded and growing, through Spark's own readers.
 
-Spark's defaults would lose data without a word, and are changed here unless the job says otherwise: a record that does
-not parse becomes NULLs (mode PERMISSIVE), a line of CSV may have any number of values that nobody reads
-(columnPruning), and a file older than a week beside newer ones is passed over (maxFileAge). What follows the first
-value in a line of JSON is lost whatever the options; json_files.py reads such files.
+Spark's defaults would lose data silently, and are changed here unless the job sets them. In Spark, a record that
+cannot be parsed becomes NULLs (mode PERMISSIVE), a line of CSV may have any number of values that no step reads
+(columnPruning), and a file more than a week older than the newest file is skipped (maxFileAge). Spark drops whatever
+follows the first value in a line of JSON, whatever the options are; json_files.py reads such files instead.
 """
 
 import os
@@ -35,17 +35,17 @@ from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.errors import spark_text
 
-#: with pruning, Spark's reader of CSV does not see that a line has more or fewer values than the schema has columns
+#: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns
 _EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}
 _BINARY_FILE_DDL = "path string, modificationTime timestamp, length long, content binary"
 _EVERY_FILE = {"maxFileAge": "36500d"}
 
 
 class FileSource:
-    """Files below a folder or glob, in a session."""
+    """Files in a folder or matching a pattern, in a session."""
 
     def __init__(self, session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
-        """Raises InvalidJobError, beginning with `where`, when there are no columns to be had."""
+        """Open the source. Raises InvalidJobError, beginning with `where`, if its columns cannot be determined."""
         _check_path(source, where=where)
         self._where = where
         _check_options(source, where=where)
@@ -84,12 +84,12 @@ class FileSource:
         return self._once(files.load(self._path))
 
     def list_batch(self) -> DataFrame:
-        """(path, length) of every file that is there now; no file is opened."""
+        """Return (path, length) of every file that exists now; opens no file."""
         files = self._session.read.format("binaryFile").options(**listing_options(self._source))
         return files.load(self._path).select("path", "length")
 
     def list_stream(self, admission: Admission) -> DataFrame:
-        """(path, length) of what is there and what comes. Spark's log of the files is the same as with `stream`."""
+        """Return (path, length) of existing and future files. Spark's log of the files is the same as with `stream`."""
         options = {**self._streaming(admission), **listing_options(self._source)}
         files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL).options(**options)
         return self._once(files.load(self._path)).select("path", "length")
@@ -102,10 +102,12 @@ class FileSource:
             yield f"{self._where}: {what}. If there should be one, correct the path. path={self._source.path}"
 
     def reads_once(self, path: str) -> bool:
-        """Return whether a file of this path is this source's, and read once although Spark would read it more often.
+        """Return whether a file of this path belongs to this source and is read once although Spark would read it more
+        often.
 
-        Where one of several files of an epoch has a path that Spark takes for a pattern, Spark names all of them
-        several times, unless it looks into folders in folders. So then it does, and what it finds there is left out.
+        If an epoch has several files, and Spark takes the path of one of them for a pattern, Spark lists all of them
+        several times, unless it searches folders recursively. So recursive search is enabled, and files in nested
+        folders are filtered out.
         """
         if "://" in self._source.path or not path.startswith(local_input(self._source.path).literal):
             return False
@@ -117,7 +119,7 @@ class FileSource:
         return {**_EVERY_FILE, **_limit(admission), **self._base, **recursive}
 
     def _once(self, frame: DataFrame) -> DataFrame:
-        """Return the rows without those of folders in folders; see reads_once."""
+        """Return the rows without those of files in nested folders; see reads_once."""
         if self._depth is None:
             return frame
         path = "trim(LEADING '/' FROM substring(_metadata.file_path, length('file:') + 1))"
@@ -126,7 +128,7 @@ class FileSource:
     def _drifting(
         self, drift: Drift, files: Callable[[], DataFrame], lines: Callable[[], DataFrameReader | DataStreamReader]
     ) -> DataFrame:
-        """Rows held against the declared columns. Spark's log of the files is the same as without."""
+        """Return rows compared with the declared columns; Spark's log of the files is the same as without that."""
         source = self._source
         if source.format == "parquet":
             return parquet_rows(files(), self.schema, drift)
@@ -145,7 +147,7 @@ class FileSource:
         return self._source.format == "json" and is_checked(self._source)
 
     def _with_partitions(self, reader: Reader) -> DataFrame:
-        """Texts with the columns of the schema that only names of folders have."""
+        """Return a frame of texts, with the columns of the schema that only names of folders have."""
         listed = {**self._base, **text_options(self._source)}
         columns = text_schema(self._session, self._source, self.schema, self._path, listed)
         return reader.options(**text_options(self._source)).schema(columns).load(self._path)
@@ -165,19 +167,19 @@ def _schema(session: SparkSession, source: FileSourceSpec, path: str, *, where: 
 
 
 def _limit(admission: Admission) -> dict[str, str]:
-    """Options of Spark's streaming file source, which takes one of the two."""
+    """Return the options of Spark's streaming file source, which accepts one of the two limits."""
     if admission.max_files is not None:
         return {"maxFilesPerTrigger": str(admission.max_files)}
     return {} if admission.max_bytes is None else {"maxBytesPerTrigger": str(admission.max_bytes)}
 
 
 def _record_options(source: FileSourceSpec) -> dict[str, str]:
-    """Spark's reader of JSON has no option `columnPruning`, and passes over it."""
+    """Return the options that define records. Spark's JSON reader has no option `columnPruning`, and ignores it."""
     return {} if source.format == "parquet" else _EVERY_RECORD
 
 
 def _check_path(source: FileSourceSpec, *, where: str) -> None:
-    """Raise InvalidJobError for a path of which nothing can be read, now or later."""
+    """Raise InvalidJobError for a path that can never match a file."""
     if "://" in source.path:
         return
     cut = local_input(source.path)
@@ -202,19 +204,19 @@ def _check_path(source: FileSourceSpec, *, where: str) -> None:
 
 
 def _base_path(source: FileSourceSpec) -> dict[str, str]:
-    """Return the option that says below which folder partitions begin, where Spark takes the folder for a pattern."""
+    """Return the option that names the folder above the partitions, if Spark would take the folder for a pattern."""
     is_folder = "://" not in source.path and os.path.isdir(source.path)  # noqa: PTH112 - a text is given on
     return {"basePath": source.path} if is_folder and has_magic(source.path) else {}
 
 
 def _looks_into_folders(source: FileSourceSpec) -> bool:
-    """Return whether Spark looks into folders in folders by itself, where it names each file once."""
+    """Return whether Spark searches folders recursively by itself, in which case it lists each file once."""
     given = {name.lower(): value.lower() for name, value in source.options.items()}
     return given.get("recursivefilelookup") == "true" or not is_plain_folder(source.path)
 
 
 def _depth_read_once(source: FileSourceSpec) -> int | None:
-    """Return how many folders lie above the files that are read, where Spark would read some of them several times."""
+    """Return the number of folders above the files to read, where Spark would read some of them several times."""
     if "://" in source.path or _looks_into_folders(source):
         return None
     is_file = any(root.is_file() for root in matched(source.path)) and not local_input(source.path).has_pattern
@@ -224,7 +226,7 @@ def _depth_read_once(source: FileSourceSpec) -> int | None:
 
 
 def _check_options(source: FileSourceSpec, *, where: str) -> None:
-    """Raises InvalidJobError for an option that belongs to the mode, or that deletes what may have to be read again."""
+    """Raise InvalidJobError for an option that the mode decides, or that deletes files which may be read again."""
     cleaning = [option for option in source.options if option.lower() in {"cleansource", "sourcearchivedir"}]
     if cleaning:
         msg = (
@@ -233,7 +235,7 @@ def _check_options(source: FileSourceSpec, *, where: str) -> None:
             f"are older than the oldest retained checkpoint and savepoint yourself. option={cleaning[0]}"
         )
         raise InvalidJobError(msg)
-    # how much an epoch takes is the mode's to decide: a limit of Spark's would cut a mixed backlog into pieces
+    # the mode decides the size of an epoch: a limit of Spark would cut a mixed backlog into several epochs
     limits = [option for option in source.options if option.lower() in {"maxfilespertrigger", "maxbytespertrigger"}]
     if limits:
         msg = (

@@ -1,8 +1,9 @@
-"""A source without records that makes Spark begin an epoch although nothing has arrived, for what goes by the clock.
+"""A source without records that makes Spark begin an epoch when no data has arrived, for work that is due by the
+clock.
 
-Spark runs an epoch when some source has something new. Processing-time timers, early results and idle sources are due
-when the clock says so, whether records come or not; so a job that has any of them reads Spark's `rate` source beside
-its own, and drops its rows.
+Spark runs an epoch when some source has new data. Processing-time timers, early results and idle sources are due by
+the clock, whether records arrive or not. So a job that has any of them also reads Spark's `rate` source, and drops its
+rows.
 """
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +12,7 @@ from mixedmode.spark.frames import quoted
 
 
 def with_heartbeat(session: SparkSession, frame: DataFrame) -> DataFrame:
-    """The rows of a streaming frame, which has something new in every second."""
+    """Return the rows of a streaming frame, as a frame that has new data every second."""
     columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {quoted(field.name)}" for field in frame.schema]
     beats = session.readStream.format("rate").option("rowsPerSecond", 1).load().where("false")
     return frame.union(beats.selectExpr(*columns))

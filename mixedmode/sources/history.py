@@ -1,12 +1,12 @@
-"""A history and what goes on from it live, as one source: the union of two, each cut at the seam.
+"""A history and its live continuation as one source: the union of two sources, each cut at the seam.
 
-The one idea: both are in one streaming query, so Spark fixes the end of both together, one epoch takes both, and one
-manifest commits both. The seam is a condition on each record, never on files or on where a reading begins, so it does
-not matter which side has more than its part, or in what order it comes.
+Both are in one streaming query, so Spark fixes the end of both together, one epoch reads both, and one manifest
+commits both. The seam is a condition on each record, never on files or on the position where reading begins. So it
+does not matter if a side has more than its part, or in what order its records arrive.
 
 Invariants (tests/history/test_seam.py):
-  I1  a record with a value in the seam's column is taken from exactly one side, whichever sides have it
-  I2  a record without one is taken as the seam's `nulls` says; it is never passed over where that is `fail`
+  I1  a record with a value in the seam's column is read from exactly one side, whichever sides have it
+  I2  a record without a value is treated as the seam's `nulls` says; it is never skipped if that is `fail`
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,10 +25,12 @@ from mixedmode.spark.frames import quoted
 
 
 class HistoryAndLive:
-    """Two open sources as one."""
+    """Two open sources, read as one."""
 
     def __init__(self, source: HistoryAndLiveSpec, sides: Mapping[Side, OpenSource], *, where: str) -> None:
-        """Raises InvalidJobError, beginning with `where`, when the sides do not have the same columns."""
+        """`sides`: the two open sources.
+        Raises InvalidJobError, beginning with `where`, if they differ in their columns.
+        """
         self._source = source
         self._sides = sides
         self.schema = _common_schema(sides["history"].schema, sides["live"].schema, source, where=where)
@@ -60,7 +62,7 @@ class HistoryAndLive:
 
     @property
     def lines_in_log(self) -> int:
-        """How many of Spark's sources it is."""
+        """The number of Spark sources that it consists of."""
         return len(self._sides)
 
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
@@ -92,11 +94,13 @@ class HistoryAndLive:
 
     @property
     def _again(self) -> Any:
-        """The live side, where it has dead letters; only then this is called."""
+        """The live side, which is used only if it has dead letters."""
         return self._sides["live"]
 
     def _of(self, side: Side, admission: Admission) -> Admission:
-        """A side's own limits hold where there are any at all; see Phases, which knows the rest."""
+        """Return the admission of a side: the side's own limits apply if there is any limit at all;
+        see Phases for the rest.
+        """
         limits = self._source.sides[side].limits_per_epoch
         return Admission(**limits) if limits and admission != Admission() else admission
 
@@ -104,7 +108,7 @@ class HistoryAndLive:
         return self._cut("history", frames["history"]).union(self._cut("live", frames["live"]))
 
     def _cut(self, side: Side, frame: DataFrame) -> DataFrame:
-        """The records of a side, with the columns of the whole in its order."""
+        """Return the records of a side, with the columns of the whole source in its order."""
         if self._column is not None:
             frame = frame.where(self._is_of(side, F.col(quoted(self._column)).cast("timestamp")))
         there = {name.lower() for name in frame.columns}
@@ -118,7 +122,7 @@ class HistoryAndLive:
         )
 
     def _is_of(self, side: Side, at: Column) -> Column:
-        """Whether a record of a side is taken from it."""
+        """Return whether a record of a side is read from that side."""
         seam = self._source.seam
         assert seam.timestamp is not None, "there is a column to compare it with"
         bound = F.lit(seam.timestamp)
@@ -135,7 +139,9 @@ class HistoryAndLive:
 
 
 def _common_schema(history: StructType, live: StructType, source: HistoryAndLiveSpec, *, where: str) -> StructType:
-    """The columns of the whole: those of the history, then what only the live side has. Case does not count."""
+    """Return the columns of the whole source: those of the history, then those that only the live side has.
+    Case is ignored.
+    """
     ours, theirs = _by_name(history), _by_name(live)
     problems = [
         f"{field.name} is {field.dataType.simpleString()} in the history and "
@@ -157,12 +163,12 @@ def _common_schema(history: StructType, live: StructType, source: HistoryAndLive
 
 
 def _seam_column(sides: Mapping[Side, StructType], source: HistoryAndLiveSpec, *, where: str) -> str | None:
-    """The seam's column, which both sides have; None for a seam of offsets."""
+    """Return the seam's column, which both sides have; None for a seam of offsets."""
     wanted = source.seam_column
     if wanted is None:
         return None
     names = {_seam_field(schema, side, wanted, where=where) for side, schema in sides.items()}
-    return min(names)  # case does not count
+    return min(names)  # the names differ only in case
 
 
 def _seam_field(schema: StructType, side: Side, wanted: str, *, where: str) -> str:

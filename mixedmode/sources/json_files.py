@@ -1,7 +1,8 @@
-"""JSON files whose every byte is a part of a record: Spark reads texts, a line or a file each, and parses them whole.
+"""JSON files in which every byte must belong to a record: Spark reads texts, one line or file each, and parses all of
+it.
 
-Spark's own reader of JSON returns the first value of a line, and passes over the rest (json_records.py). It reads files
-only where the source's option `mode` says that records which do not parse are to become NULL, or are to be dropped.
+Spark's own JSON reader returns the first value of a line, and ignores the rest (json_records.py). It is used only
+where the source's option `mode` says that records which do not parse become NULL, or are dropped.
 """
 
 import glob
@@ -24,18 +25,18 @@ __all__ = ["Reader", "is_checked", "json_file_rows", "text_options", "text_schem
 Reader = DataFrameReader | DataStreamReader
 _TEXT, _FILE, _DECODED, _RECORD = "_text", "_file", "_decoded", "_record"
 _VALUE = "value"  # Spark's name for the column of a text file
-_SHOWN = 200  # characters of a text in a message
+_SHOWN = 200  # limit for a text in a message, in characters
 _OF_READER = {"mode", "multiline", "encoding", "charset", "linesep", "samplingratio", "columnnameofcorruptrecord"}
 
 
 def is_checked(source: FileSourceSpec) -> bool:
-    """Whether a record that does not parse stops the job."""
+    """Return whether a record that does not parse stops the job."""
     options = _options(source)
     return options.get("mode", "failfast").lower() == "failfast" and "singlevariantcolumn" not in options
 
 
 def text_options(source: FileSourceSpec) -> dict[str, str]:
-    """Options of Spark's reader of texts: a text is a line, or a file with `multiLine`."""
+    """Return the options of Spark's text reader: a text is a line, or a whole file with `multiLine`."""
     encoding = _encoding(source)
     return {
         **listing_options(source),
@@ -47,16 +48,16 @@ def text_options(source: FileSourceSpec) -> dict[str, str]:
 def text_schema(
     session: SparkSession, source: FileSourceSpec, schema: StructType, path: str, options: Mapping[str, str]
 ) -> StructType:
-    """Return a text, and the columns of the schema that names of folders hold (`day=1`).
+    """Return the schema of a text column, and of the columns that names of folders hold (`day=1`).
 
-    path: that of the source, as Spark takes it. options: with which Spark lists it.
+    path: that of the source, as Spark expects it. options: those with which Spark lists it.
     """
     texts = StructType().add(_VALUE, StringType())
     if is_plain_folder(source.path) and not glob.has_magic(source.path):
         return texts
     try:
         found = session.read.format("text").options(**options).load(path).columns
-    except AnalysisException:  # there is no file yet
+    except AnalysisException:  # no file exists yet
         return texts
     in_folders = {name.lower() for name in found} - {_VALUE}
     for field in schema:
@@ -66,17 +67,17 @@ def text_schema(
 
 
 def json_file_rows(texts: DataFrame, schema: StructType, source: FileSourceSpec) -> DataFrame:
-    """The records of texts (text_schema). A text that is not JSON of the schema, as a whole, stops the job."""
+    """Return the records of texts (text_schema). A text stops the job unless all of it is JSON of the schema."""
     in_folders = texts.columns[1:]
     fields = StructType([field for field in schema if field.name not in in_folders])
     options = {name: value for name, value in value_options(source).items() if name.lower() not in _OF_READER}
     json = JsonRecords(fields, options)
     encoding = _encoding(source)
     text = F.col(_VALUE) if encoding is None else F.decode(F.col(_VALUE).cast("binary"), encoding)
-    if _is_whole_file(source):  # of lines, Spark takes away the byte order mark itself
+    if _is_whole_file(source):  # Spark removes the byte order mark of lines itself
         text = F.ltrim(text, F.lit("\ufeff"))
     texts = texts.select(text.alias(_TEXT), F.input_file_name().alias(_FILE), *map(quoted, in_folders))
-    # true, and of a kind that Spark computes once; else it would parse a text anew for each place that reads it
+    # the condition is always true, but makes Spark evaluate the value once, instead of once per use
     once = F.when(F.spark_partition_id() >= 0, json.decoded(F.col(_TEXT), takes_arrays=True))
     decoded = texts.select("*", once.alias(_DECODED))
     is_good = (
@@ -84,7 +85,7 @@ def json_file_rows(texts: DataFrame, schema: StructType, source: FileSourceSpec)
     )
     records = F.when(is_good, json.records(F.col(_DECODED))).otherwise(_refusal())
     rows = decoded.select(_TEXT, _FILE, *map(quoted, in_folders), F.explode(records).alias(_RECORD))
-    # NULL in place of a record; in a filter, since a column that no step reads is not computed
+    # refuses a NULL record; in a filter, because Spark does not compute a column that no step reads
     rows = rows.where(F.when(F.col(_RECORD).isNull(), _refusal().cast("boolean")).otherwise(F.lit(True)))
     return rows.select(*(_column(name, in_folders) for name in schema.names))
 
@@ -94,7 +95,7 @@ def _column(name: str, in_folders: list[str]) -> Column:
 
 
 def _refusal() -> Column:
-    """Stops the job, and says at which text."""
+    """Return an expression that stops the job with an error that names the file and the text."""
     msg = (
         "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
         "correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields become "
@@ -113,7 +114,7 @@ def _is_whole_file(source: FileSourceSpec) -> bool:
 
 
 def _encoding(source: FileSourceSpec) -> str | None:
-    """The encoding of the files where it is not UTF-8."""
+    """Return the encoding of the files; None if it is UTF-8."""
     options = _options(source)
     found = options.get("encoding", options.get("charset", "UTF-8"))
     return None if found.upper() in {"UTF-8", "UTF8"} else found

@@ -1,12 +1,13 @@
-"""Texts of JSON as records, with a check that nothing in a text is passed over.
+"""Parses JSON texts into records, and checks that no part of a text is ignored.
 
-Every parser of Spark's reads the first value of a text and ignores the rest of it: of `{"id":1}{"id":2}` it returns one
-record, without an error. So a text is parsed between two marks, of which the second is found only if the parser has
-read the whole text:
+Every JSON parser of Spark reads the first value of a text and ignores the rest: of `{"id":1}{"id":2}` it returns one
+record, without an error. So a text is parsed between two marks. The second mark is found only if the parser has read
+the whole text:
 
     {"<mark>":[[   text   ],[{"<mark>":1}]]}
 
-A text that closes a bracket of ours either hides the second mark or adds a list. The mark is random, so no text has it.
+A text that closes one of our brackets either hides the second mark or adds a list. For example, the text `1],[2` makes
+three lists instead of two. The mark is random, so no text contains it.
 
 Invariants (tests/sources/test_json_files.py):
   I1  a text that is not exactly one JSON value is not whole
@@ -27,14 +28,15 @@ _BLANK = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class JsonRecords:
-    """How texts become records of `fields`, by options of Spark's parser."""
+    """Parses texts into records of `fields`, with the options of Spark's parser."""
 
     fields: StructType
     options: Mapping[str, str]
     _mark: str = field(default_factory=lambda: f"_mixedmode_{secrets.token_hex(8)}")
 
     def decoded(self, text: Column, *, takes_arrays: bool) -> Column:
-        """What the other methods read, of a text that holds one object, or, if `takes_arrays`, an array of objects.
+        """Return the value that the other methods read; the text holds one object, or, if `takes_arrays`, an array of
+        objects.
 
         The value is expensive: use a plan in which Spark computes it once.
         """
@@ -50,18 +52,18 @@ class JsonRecords:
         return F.from_json(inside, schema, options)
 
     def is_whole(self, decoded: Column) -> Column:
-        """Whether the text is one JSON value, and each value in it is of its field's type; never NULL."""
+        """Return whether the text is one JSON value, and each value in it has the type of its field; never NULL."""
         lists = decoded.getField(self._mark)
         has_mark = F.get(F.get(lists, F.lit(1)), F.lit(0)).getField(self._mark) == 1
         fits = (F.size(lists) == 2) & has_mark & decoded.getField(self._corrupt).isNull()
         return F.coalesce(fits, F.lit(False))
 
     def records(self, decoded: Column) -> Column:
-        """The records in a text that is whole: those of an array, else one, or none where the text is blank."""
+        """Return the records in a whole text: those of an array, else one record, or none if the text is blank."""
         return F.get(decoded.getField(self._mark), F.lit(0))
 
     def is_single(self, text: Column, decoded: Column) -> Column:
-        """Whether a whole text is an array, or has no more than one record; `{"id":1},{"id":2}` is neither."""
+        """Return whether a whole text is an array, or has at most one record; `{"id":1},{"id":2}` is neither."""
         return _is_array(text) | (F.size(self.records(decoded)) <= 1)
 
     @property

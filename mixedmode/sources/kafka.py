@@ -1,8 +1,8 @@
-"""Topics of Kafka as a source, through Spark's Kafka connector.
+"""Kafka topics as a source, through Spark's Kafka connector.
 
-The one idea: Spark owns offsets, partitions and the end of the backlog; this says where to begin, decodes values
-(kafka_values.py), and lets no record disappear: one that cannot be decoded, and one that Kafka has deleted before it
-was read, stops the job unless its settings say otherwise.
+Spark manages offsets, partitions and the end of the backlog. This module sets the start, decodes values
+(kafka_values.py), and makes sure that no record is lost silently. A record that cannot be decoded, or that Kafka has
+deleted before it was read, stops the job unless its settings say otherwise.
 """
 
 import json
@@ -32,7 +32,7 @@ from mixedmode.sources.kafka_values import REASON, KafkaValues
 from mixedmode.sources.source import Admission
 from mixedmode.spark.kafka_errors import without_connector
 
-#: columns of what cannot be decoded, beside `reason`
+#: columns of records that cannot be decoded, besides `reason`
 _DEAD_LETTER = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
@@ -40,7 +40,7 @@ class KafkaSource:
     """Topics, in a session."""
 
     def __init__(self, session: SparkSession, source: KafkaSourceSpec, *, where: str) -> None:
-        """Raises InvalidJobError, beginning with `where`, for a schema that is none, or if the connector is missing."""
+        """Raise InvalidJobError, beginning with `where`, if the schema is invalid or the connector is missing."""
         self._session = session
         self._source = source
         self._where = where
@@ -83,13 +83,13 @@ class KafkaSource:
         return marked.where(F.col(REASON).isNotNull()).select(*_DEAD_LETTER, F.col(REASON).alias("reason"))
 
     def batch_ranges(self) -> OffsetRanges:
-        """What `batch` reads: everything that is there when this is first called."""
+        """Return the ranges that `batch` reads: everything that exists when this is first called."""
         if self._ranges is None:
             self._ranges = self._present()
         return self._ranges
 
     def _present(self) -> OffsetRanges:
-        """What is there now, found out as the backlog of a streaming query is, whose records nobody reads."""
+        """Return the ranges that exist now, found as for a streaming query's backlog, without reading records."""
         with tempfile.TemporaryDirectory(prefix="mixedmode-kafka-") as folder:
             query = (
                 self._raw_stream(Admission())
@@ -117,7 +117,7 @@ class KafkaSource:
         return self._session.readStream.format("kafka").options(**options).load()
 
     def _read(self, ranges: OffsetRanges) -> DataFrame:
-        """Exactly these records."""
+        """Return exactly these records."""
         if not ranges.end:
             return self._session.createDataFrame([], self._raw_stream(Admission()).schema)
         return self._session.read.format("kafka").options(**self._options(), **ranges.as_options()).load()
@@ -132,12 +132,14 @@ class KafkaSource:
         }
 
     def _rows(self, raw: DataFrame) -> DataFrame:
-        """The records that can be decoded, as rows; the first of the others stops the job, or they are left out."""
+        """Return the records that can be decoded, as rows.
+        The others stop the job at the first one, or are left out.
+        """
         marked = self._values.with_reasons(raw)
         if self._source.undecodable == "dead-letter":
             good = marked.where(F.col(REASON).isNull())
         else:
-            # in a filter, since a column that no step reads is not computed
+            # in a filter, because Spark does not compute a column that no step reads
             good = marked.where(F.when(F.col(REASON).isNull(), F.lit(True)).otherwise(_refusal()))
         fields = self._source.metadata.names
         return good.select(*self._values.columns(), *(self._metadata(field, name) for field, name in fields.items()))
@@ -152,7 +154,7 @@ def _starting(source: KafkaSourceSpec) -> Mapping[str, str]:
     starting = source.starting
     if starting.timestamp is not None:
         at_ms = str(int(starting.timestamp.timestamp() * 1000))
-        # in a partition without such a record, the first one that comes is one
+        # if a partition has no such record yet, reading begins with its next record
         return {"startingTimestamp": at_ms, "startingOffsetsByTimestampStrategy": "latest"}
     if starting.offsets is not None:
         return {"startingOffsets": json.dumps(starting.offsets)}
@@ -161,7 +163,7 @@ def _starting(source: KafkaSourceSpec) -> Mapping[str, str]:
 
 
 def _refusal() -> Column:
-    """Stops the job, and says at which record."""
+    """Return an expression that stops the job with an error that names the record."""
     msg = (
         "a record of Kafka cannot be decoded, and nothing was committed. Correct `value` of the source; or set "
         "`undecodable: dead-letter`, and such records go to an output of their own. reason="

@@ -1,7 +1,8 @@
-"""Avro values, through Spark's from_avro, which says of no record whether it could be decoded.
+"""Avro values, through Spark's from_avro, which does not report whether a record could be decoded.
 
-The one idea: a value that is not Avro of the schema comes back as a record of NULLs, as a good one may be. So values
-are read with a schema that has one more field, with a default: every good record then has it, and no other has.
+A value that is not Avro of the schema is returned as a record of NULLs, which may also be a valid record. So values
+are read with a schema that has one additional field with a default. Every valid record then has the field, and no
+other record has it.
 """
 
 import json
@@ -20,15 +21,17 @@ from mixedmode.spark.errors import spark_text
 
 __all__ = ["MARK", "AvroSchemas"]
 
-#: the field that every record has which was decoded
+#: the field that every decoded record has
 MARK = "mixedmode_decoded"
 
 
 class AvroSchemas:
-    """The schema with which values were written, and the one with which they are read."""
+    """The schema with which values were written, and the schema with which they are read."""
 
     def __init__(self, session: SparkSession, value: KafkaValueSpec, *, where: str) -> None:
-        """Raises InvalidJobError, beginning with `where`, if it is no schema of records, or Spark cannot read Avro."""
+        """Build both schemas. Raises InvalidJobError, beginning with `where`, if `value` has no record schema, or
+        Spark cannot read Avro.
+        """
         schema = _schema(value, where=where)
         marked = {**schema, "fields": [*schema["fields"], {"name": MARK, "type": "boolean", "default": True}]}
         self._written = json.dumps(schema)
@@ -37,7 +40,9 @@ class AvroSchemas:
         self.fields = _fields(session, self.decoded(F.lit(b"")), where=where)
 
     def decoded(self, value: Column) -> Column:
-        """Records, with MARK; where the value is not of the schema, MARK is NULL. Bytes behind a record are ignored."""
+        """Return records with MARK; MARK is NULL if the value does not match the schema.
+        Bytes after a record are ignored.
+        """
         return from_avro(value, self._written, self._options)
 
 

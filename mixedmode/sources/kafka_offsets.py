@@ -1,8 +1,8 @@
-"""Offsets of Kafka as Spark writes them, and the ranges between two of them. Nothing here asks a broker.
+"""Kafka offsets as Spark writes them, and the ranges between them. Nothing here contacts a broker.
 
     {"orders":{"0":17,"1":0}}     by topic and partition, the first offset that has not been read
 
-A line like this is what Spark's offset log has for a Kafka source, and what its options take.
+Spark's offset log has such a line for a Kafka source, and Spark's options accept it.
 """
 
 import json
@@ -25,20 +25,20 @@ __all__ = [
 ]
 
 Offsets = Mapping[str, Mapping[int, int]]
-EARLIEST = -2  # as Spark writes it
+EARLIEST = -2  # Spark's number for the earliest offset
 #: the lines of an entry of Spark's offset log before those of the sources: its version, and the settings of the epoch
 _HEAD_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRanges:
-    """[start, end) of some partitions, none of which is empty."""
+    """Half-open ranges [start, end) of some partitions; none is empty."""
 
     start: Offsets
     end: Offsets
 
     def as_options(self) -> dict[str, str]:
-        """For Spark's batch reader: exactly these ranges."""
+        """Return the options of Spark's batch reader that read exactly these ranges."""
         partitions = {topic: sorted(ends) for topic, ends in self.end.items()}
         return {
             "assign": json.dumps(partitions),
@@ -48,7 +48,7 @@ class OffsetRanges:
 
 
 def parse_offsets(line: str) -> Offsets | None:
-    """The offsets in a line of Spark's log; None if it is not that of a Kafka source.
+    """Return the offsets in a line of Spark's log; None if it is not the line of a Kafka source.
 
     >>> parse_offsets('{"orders":{"0":17}}')
     {'orders': {0: 17}}
@@ -62,7 +62,7 @@ def parse_offsets(line: str) -> Offsets | None:
 
 
 def parse_initial_offsets(entry: bytes) -> Offsets | None:
-    r"""The offsets in sources/<number>/0 of Spark's log, where a Kafka source keeps those that it has begun with.
+    r"""Return the offsets in sources/<number>/0 of Spark's log, where a Kafka source stores the offsets it began with.
 
     >>> parse_initial_offsets(b'\0v1\n{"orders":{"0":0}}')
     {'orders': {0: 0}}
@@ -71,12 +71,14 @@ def parse_initial_offsets(entry: bytes) -> Offsets | None:
 
 
 def lines_of(offsets: str) -> list[str]:
-    """The lines of the sources in an entry of Spark's offset log; a source that is read twice has two. "": none."""
+    """Return the lines of the sources in an entry of Spark's offset log, or [] for "".
+    A source that is read twice has two lines.
+    """
     return offsets.split("\n")[_HEAD_LINES:]
 
 
 def ranges_between(before: Offsets, now: Offsets) -> OffsetRanges:
-    """What `now` has and `before` has not. A partition that is new is read from its beginning, as Spark does."""
+    """Return the ranges in `now` that are not in `before`. A new partition is read from its beginning, as in Spark."""
     start: dict[str, dict[int, int]] = {}
     end: dict[str, dict[int, int]] = {}
     for topic, ends in now.items():
@@ -105,11 +107,11 @@ def records_between(before: Offsets | None, now: Offsets | None) -> int:
 
 
 def reads_topics(source: KafkaSourceSpec, offsets: Offsets) -> bool:
-    """Whether offsets may be those of a source, as far as the topics tell."""
+    """Return whether offsets may belong to a source, judging by their topics."""
     if source.topic_pattern is None:
         return bool(offsets) and offsets.keys() <= set(source.topics)
     try:
         pattern = re.compile(source.topic_pattern)
-    except re.error:  # what only Java takes; then any topic may be meant
+    except re.error:  # a pattern that only Java accepts may match any topic
         return bool(offsets)
     return bool(offsets) and all(map(pattern.fullmatch, offsets))

@@ -1,10 +1,10 @@
-"""From the bytes of Kafka's records to columns, and the reason why a record cannot be decoded.
+"""Decodes the bytes of Kafka records to columns, and says why a record cannot be decoded.
 
-The one idea: Spark decodes, in its lenient mode, which marks what does not fit instead of failing; one column says why
-a record is no row, NULL if it is one. What becomes of such a record is the source's to say (kafka.py).
+Spark decodes in its lenient mode, which marks values that do not fit instead of failing. One column contains the
+reason why a record is not a row, or NULL if it is one. The source decides what happens to such a record (kafka.py).
 
-Spark's own leniency goes further than that, and what it would pass over is marked here, too: JSON with something behind
-it, text that is not UTF-8, an empty value. A record without a value (a tombstone) is a row of NULLs.
+Spark's mode is too lenient. This module also marks what Spark would ignore: JSON followed by other text, text that is
+not UTF-8, and an empty value. A record without a value (a tombstone) is a row of NULLs.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,9 +18,9 @@ from mixedmode.sources.source import parse_ddl
 
 __all__ = ["REASON", "KafkaValues"]
 
-#: names that no column of Kafka's has; one of the user's lies inside of _DECODED
+#: names that no Kafka column has; the user's columns are inside _DECODED, so theirs cannot clash
 REASON, _DECODED, _CORRUPT = "_reason", "_decoded", "_corrupt"
-_CONFLUENT_BYTES = 5  # 0, and the number of a schema as a big-endian int
+_CONFLUENT_BYTES = 5  # a zero byte, and the number of a schema as a big-endian int
 _LENIENT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 
@@ -28,7 +28,7 @@ class KafkaValues:
     """Decodes the values of one source. `fields` are their columns."""
 
     def __init__(self, session: SparkSession, source: KafkaSourceSpec, *, where: str) -> None:
-        """Raises InvalidJobError, beginning with `where`, when the schema is not one."""
+        """Prepare the decoder. Raises InvalidJobError, beginning with `where`, if the schema is invalid."""
         self._source = source
         self._value = source.value
         self._avro: AvroSchemas | None = None
@@ -43,13 +43,15 @@ class KafkaValues:
         self._json = JsonRecords(self.fields, self._value.options)
 
     def with_reasons(self, frame: DataFrame) -> DataFrame:
-        """Kafka's columns, and why a record cannot be decoded in REASON; for `columns`, what it was decoded to."""
-        # true, and of a kind that Spark computes once; else it decodes a record anew for each place that reads it
+        """Return Kafka's columns, and in REASON why a record cannot be decoded; also the decoded value, for
+        `columns`.
+        """
+        # the condition is always true, but makes Spark evaluate the value once, instead of once per use
         once = F.when(F.spark_partition_id() >= 0, self._decoded())
         return frame.withColumn(_DECODED, once).withColumn(REASON, self._reason())
 
     def columns(self) -> list[Column]:
-        """The columns of the values, over a frame that `with_reasons` gave."""
+        """Return the columns of the values, over a frame that `with_reasons` returned."""
         record = self._record()
         if self._value.format in {"text", "binary"}:
             return [record.alias("value")]
@@ -75,7 +77,7 @@ class KafkaValues:
         return F.get(self._json.records(decoded), F.lit(0)) if self._value.format == "json" else decoded
 
     def _reason(self) -> Column:
-        """The first thing that is wrong."""
+        """Return the first reason why a record cannot be decoded."""
         faults: list[tuple[Column, str]] = []
         if self._source.key_format == "text" and self._source.metadata.key is not None:
             faults.append((_is_no_text(F.col("key")), "its key is not UTF-8 text"))
@@ -109,7 +111,7 @@ class KafkaValues:
                 return []
 
     def _payload(self) -> Column:
-        """The value without the header that a serializer has put before it."""
+        """Return the value without the header that a serializer has put before it."""
         if not self._value.confluent_header:
             return F.col("value")
         return F.expr(f"substring(value, {_CONFLUENT_BYTES + 1})")

@@ -1,7 +1,7 @@
 """Tables of Delta Lake and Iceberg as sources, through the formats' own readers.
 
-The one idea: a stream reads what commits have added to the table. The formats' limits per micro-batch are set wide
-open, so that the first one takes all that is there; and what would let rows go unread without a word is refused here.
+A stream reads the rows that commits have added to the table. The formats' limits per micro-batch are set so high that
+the first micro-batch reads everything that exists. Settings under which rows would silently not be read are refused.
 """
 
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from mixedmode.sources.source import Admission
 from mixedmode.spark.errors import spark_text
 from mixedmode.spark.frames import quoted
 
-#: what the formats take for no limit. Delta's own default of 1,000 files would cut a backlog into pieces
+#: a limit that never applies. Delta's own default of 1,000 files would cut a backlog into several epochs
 _NO_LIMIT = str(2**31 - 1)
 
 
@@ -26,7 +26,7 @@ class LakehouseSource:
     """A table in a session."""
 
     def __init__(self, session: SparkSession, source: TableSourceSpec, *, where: str) -> None:
-        """Raises InvalidJobError, beginning with `where`, when there is no such table, or no reader for it."""
+        """Raise InvalidJobError, beginning with `where`, if the table or a reader for it does not exist."""
         self._session = session
         self._source = source
         self._where = where
@@ -49,11 +49,11 @@ class LakehouseSource:
             raise InvalidJobError(msg)
         self._check_start()
         first = self._first_snapshot()
-        if first is None:  # it is still to come
+        if first is None:  # the snapshot does not exist yet
             return self._read(self._options).where("false")
         if first.parent_id is None:
             return self._read(self._options)
-        return self._read({**self._options, "start-snapshot-id": str(first.parent_id)})  # which is exclusive
+        return self._read({**self._options, "start-snapshot-id": str(first.parent_id)})  # the start is exclusive
 
     def stream(self, admission: Admission) -> DataFrame:
         """See OpenSource."""
@@ -109,7 +109,7 @@ class LakehouseSource:
             return {}
         if self._source.format == "iceberg":
             first = self._first_snapshot()
-            # a job that goes on from a checkpoint begins there, whatever is said here
+            # a job that resumes from a checkpoint begins there, whatever these options say
             milliseconds = self._start_ms or 0 if first is None else _milliseconds_of(first)
             return {"stream-from-timestamp": str(milliseconds)}
         if starting.version is not None:
@@ -119,7 +119,7 @@ class LakehouseSource:
         return {"startingTimestamp": at.isoformat(sep=" ", timespec="milliseconds")}
 
     def _first_snapshot(self) -> Row | None:
-        """Iceberg's snapshot with which to begin; None: there is none."""
+        """Return Iceberg's snapshot with which to begin; None if no snapshot matches."""
         starting = self._source.starting
         assert starting is not None, self._source
         snapshots = self._snapshots()
@@ -129,7 +129,7 @@ class LakehouseSource:
         return next((one for one in snapshots if _milliseconds_of(one) >= self._start_ms), None)
 
     def _snapshots(self) -> list[Row]:
-        """Those of an Iceberg table that led to what it is now, oldest first."""
+        """Return the snapshots of an Iceberg table that led to its current state, oldest first."""
         place, reader = self._source.path, self._session.read.format("iceberg")
         frame = reader.load(f"{place}#snapshots") if place else reader.table(f"{self._name}.snapshots")
         every: dict[Any, Row] = {row.snapshot_id: row for row in frame.collect()}

@@ -1,6 +1,7 @@
-"""Files on this machine that a source's path stands for: one file, a folder, or all that a pattern matches.
+"""Local files that a source's path selects: one file, a folder, or all files that a pattern matches.
 
-A path is read literally as far as it exists (config/globs.py), so a folder named `run[12]` is that folder.
+A path is read literally as far as it exists (config/globs.py), so `run[12]` selects a folder of that name if it
+exists.
 """
 
 import os
@@ -13,17 +14,17 @@ _BEING_COPIED = "._COPYING_"
 
 
 def local_input(path: str) -> InputPath:
-    """Cut an absolute path in what exists and the pattern after it."""
+    """Cut an absolute path into the part that exists and the pattern after it."""
     return input_path(path, os.path.exists)
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether Spark passes over a file or folder of this name."""
+    """Return whether Spark ignores a file or folder of this name."""
     return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith(_BEING_COPIED)
 
 
 def matched(path: str) -> Iterator[Path]:
-    """Yield the files and folders that a path stands for now."""
+    """Yield the files and folders that a path selects now."""
     for one in alternatives(local_input(path)):
         yield from _matching(Path(one.literal), one.parts)
 
@@ -39,7 +40,7 @@ def visible_files(path: str) -> Iterator[Path]:
 
 
 def spark_path(path: str) -> str:
-    r"""Return an absolute path as Spark has to be given it, so that it reads a literal path literally.
+    r"""Return an absolute path in the form in which Spark reads a literal path literally.
 
     A single file is written as a pattern of one name, since Spark's streaming reader takes any other path for a folder.
     """
@@ -51,12 +52,12 @@ def spark_path(path: str) -> str:
 
 
 def has_magic_names(path: str) -> bool:
-    """Return whether a file that is there now has a path that Spark takes for a pattern."""
+    """Return whether an existing file has a path that Spark takes for a pattern."""
     return any(has_magic(str(file)) for file in visible_files(path))
 
 
 def files_depth(path: str) -> int | None:
-    """Return how many folders lie above the files of a path; None where that differs between its alternatives."""
+    """Return the number of folders above the files of a path; None if it differs between the path's alternatives."""
     depths = {len(Path(one.literal).parts) - 1 + len(one.parts) for one in alternatives(local_input(path))}
     return depths.pop() if len(depths) == 1 else None
 

@@ -1,4 +1,4 @@
-"""From a source of a job file to one that can be read: the one place that knows every kind."""
+"""Opens the source of a job file: the only module that knows every kind of source."""
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +17,9 @@ from mixedmode.sources.source import OpenSource
 
 
 def open_source(session: SparkSession, source: SourceSpec, *, where: str) -> OpenSource:
-    """The source, checked. Raises InvalidJobError, beginning with `where`, when it cannot be read."""
+    """Return the source, after checking it.
+    Raises InvalidJobError, beginning with `where`, if the source cannot be read.
+    """
     match source:
         case FileSourceSpec():
             return FileSource(session, source, where=where)

@@ -1,12 +1,11 @@
-"""Parquet files read by tasks themselves, where nothing from Spark SQL is needed (tasks/direct.py).
+"""Parquet files that tasks read themselves, where nothing from Spark SQL is needed (tasks/direct.py).
 
-Spark still finds the files, fixes what an epoch covers and remembers it; only the records do not travel from Spark's
-JVM to Python. Each map task reads the columns that the stage needs, row group by row group.
+Spark still finds the files, fixes the range of an epoch and records it. But the records do not travel from Spark's JVM
+to Python. Each map task reads the columns that the stage needs, row group by row group.
 
-What Spark would do with a file is done here too: column names are found without regard to case, a column that a file
-lacks is NULL, and a type that does not widen to the declared one is refused; unless the source's `schema-drift` says
-otherwise (config/drift.py). A source with such a setting is read by the same functions where its rows go to Spark
-(sources/drift.py).
+These readers treat a file as Spark does: column names are matched without regard to case, a column that a file lacks
+is NULL, and a type that does not widen to the declared type is refused. The source's `schema-drift` may change this
+(config/drift.py). If the rows of such a source go to Spark, the same functions read it (sources/drift.py).
 """
 
 import heapq
@@ -29,7 +28,10 @@ BATCH_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """Part `part` of `parts` of a file: the row groups g with g * parts // row_groups == part."""
+    """Part `part` of `parts` of a file: the row groups g with g * parts // row_groups == part.
+
+    Example: with 5 row groups and 2 parts, part 0 has the row groups 0, 1 and 2, and part 1 has 3 and 4.
+    """
 
     path: str
     part: int
@@ -37,17 +39,17 @@ class FileSlice:
 
 
 def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[FileSlice, ...]]:
-    """Files (path, bytes) cut into slices and dealt out to at most `tasks` tasks, about equal in bytes. Pure.
+    """Cut files (path, bytes) into slices, and assign them to at most `tasks` tasks, about equal in bytes. Pure.
 
     Every part of every file is in exactly one task; no task is empty.
     """
     slices = [
-        (max(1, length) / parts, FileSlice(path, part, parts))  # also an empty one makes its task fuller
+        (max(1, length) / parts, FileSlice(path, part, parts))  # an empty file counts, too
         for path, length in files
         for parts in (max(1, -(-length // SLICE_BYTES)),)
         for part in range(parts)
     ]
-    # row groups do not divide evenly, and the first part has more of them: so each task gets as many first parts
+    # row groups do not divide evenly, and first parts have more of them: so all tasks get equally many first parts
     slices.sort(key=lambda item: (item[1].part, -item[0], item[1].path))
     loads = [(0.0, task) for task in range(min(tasks, len(slices)))]
     dealt: list[list[FileSlice]] = [[] for _ in loads]
@@ -59,17 +61,19 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
 
 
 def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
-    """All of the files (path, bytes) as the slices of one task."""
+    """Return all of the files (path, bytes) as the slices of one task."""
     return (tuple(FileSlice(path, 0, 1) for path, _ in files),)
 
 
 def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
-    """The rows of whole local files as batches of `columns`. Raises InvalidJobError for a file that does not fit."""
+    """Yield the rows of whole local files as batches of `columns`.
+    Raises InvalidJobError for a file that does not match.
+    """
     return read_slices([FileSlice(path, 0, 1) for path in paths], columns)
 
 
 def file_bytes(path: str) -> int:
-    """The size of a file; 0 if it is gone, which whoever reads it finds out."""
+    """Return the size of a file; 0 if it no longer exists, which its reader will report."""
     try:
         return Path(path).stat().st_size
     except FileNotFoundError:
@@ -77,7 +81,7 @@ def file_bytes(path: str) -> int:
 
 
 def read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
-    """The rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not fit them."""
+    """Yield the rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not match."""
     drift = columns[0].drift if columns else Drift()
     for piece in slices:
         with _opened(piece.path) as file:
@@ -106,7 +110,9 @@ def _opened(path: str) -> pq.ParquetFile:
 
 
 def _is_int96(column: pq.ColumnSchema) -> bool:
-    """The form of a timestamp that Spark writes by default: always an instant, though Arrow shows no time zone."""
+    """Return whether a column has Spark's default timestamp format.
+    It is always an instant, though Arrow shows no time zone.
+    """
     return bool(column.physical_type == "INT96")
 
 
@@ -136,13 +142,13 @@ def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
             f"type_in_schema={column.data_type}"
         )
         raise InvalidJobError(msg)
-    if pa.types.is_timestamp(array.type):  # a wall clock reads as UTC, as Spark reads it
+    if pa.types.is_timestamp(array.type):  # a timestamp without a zone is read as UTC, as Spark does
         return array.cast(pa.timestamp("us", array.type.tz)).view(column.data_type)
     return array.cast(column.data_type)
 
 
 def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every value of one type is the same value in the other."""
+    """Return whether every value of the stored type is the same value in the wanted type."""
     if pa.types.is_null(stored):
         return True
     if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(wanted):
@@ -172,7 +178,7 @@ def path_of_text(text: str) -> str:
 
 
 def is_plain_folder(path: str) -> bool:
-    """Whether a source's path is local, and none of its folders is a partition (`day=1`), whose columns no file has."""
+    """Return whether a source's path is local and has no partition folder (`day=1`), whose columns no file has."""
     if "://" in path:
         return False
     return not any("=" in child.name for root in matched(path) for child in _children(root) if child.is_dir())

@@ -1,4 +1,4 @@
-"""What the runtime asks of a source, whatever its kind."""
+"""The interface between the runtime and a source of any kind."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from mixedmode.spark.errors import spark_text
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How much of a source one epoch may take; None is no limit. A source heeds the limit that it can."""
+    """The limits of one epoch for a source; None is no limit. A source applies those limits that it supports."""
 
     max_files: int | None = None
     max_bytes: int | None = None
@@ -26,38 +26,38 @@ class OpenSource(Protocol):
 
     @property
     def schema(self) -> StructType:
-        """Its columns, the same in `batch` and `stream`."""
+        """The columns of the source, the same in `batch` and `stream`."""
 
     def batch(self) -> DataFrame:
-        """Everything that is there now."""
+        """Return everything that exists now."""
 
     def stream(self, admission: Admission) -> DataFrame:
-        """What is there and what comes, in micro-batches of at most `admission`. Without a limit, the first
-        micro-batch of an availableNow query takes everything that is there when it begins.
+        """Return existing and future records, in micro-batches of at most `admission`. Without a limit, the first
+        micro-batch of an availableNow query reads everything that exists when the query begins.
         """
 
 
 @runtime_checkable
 class ChecksBeginning(Protocol):
-    """A source that may have lost the beginning of what a stream has to read."""
+    """A source that may have lost the beginning of the data that a stream must read."""
 
     def check_beginning(self) -> None:
-        """Asked before a job's first epoch. Raises InvalidJobError if rows that are there would not be read."""
+        """Raise InvalidJobError if existing rows would not be read. Called before a job's first epoch."""
 
 
 @runtime_checkable
 class NotesBeginning(Protocol):
-    """A source that can say something about its beginning that a person should see."""
+    """A source that can report facts about its beginning that a user should see."""
 
     def notices(self) -> Iterator[str]:
-        """Asked before a job's first epoch: sentences, each of which begins with the source's place in the job."""
+        """Yield sentences, each beginning with the source's place in the job. Called before a job's first epoch."""
 
     def reads_once(self, path: str) -> bool:
         """Return whether this source reads the file of this path exactly once, whatever characters are in it."""
 
 
 def parse_ddl(ddl: str, *, where: str) -> StructType:
-    """Columns written as Spark DDL. Raises InvalidJobError, beginning with `where`, when they are not."""
+    """Return columns written as Spark DDL. Raises InvalidJobError, beginning with `where`, if the DDL is invalid."""
     try:
         schema = StructType.fromDDL(ddl)
     except (ParseException, AnalysisException) as error:

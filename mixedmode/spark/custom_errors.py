@@ -1,7 +1,7 @@
-"""What a user's connector class raised in a process of Spark's, found in the text that Spark makes of it.
+"""Finds the error that a custom connector class raised in a Spark process, in the text that Spark makes of it.
 
-The one idea: the call of the class raised one of our kinds, with a message in one line that ends with its values
-(custom_classes.py); PySpark writes that line at the end of the trace.
+The call of the class raises a MixedmodeError (custom_classes.py). Its message is one line that ends with values such as
+class and method, and PySpark writes this line at the end of the trace.
 """
 
 import re
@@ -15,7 +15,7 @@ _OWN = re.compile(rf"^mixedmode\.errors\.({'|'.join(_KINDS)}): (.*class=\S+:\S+,
 
 
 def custom_problem(text: str) -> MixedmodeError | None:
-    """The error as it was raised; None if there is none in the text."""
+    """Return the error as the class raised it; None if the text has none."""
     found = _OWN.findall(text)
     if not found:
         return None

@@ -1,8 +1,8 @@
-"""Spark's daemon of Python workers, with all that tasks import loaded before it forks the first of them.
+"""Spark's daemon of Python workers. It imports all modules of tasks before it forks the first worker.
 
-Spark ends a worker that had nothing to do for a minute, and a new one would import Arrow, pandas and the tasks anew,
-which takes longer than a small epoch. Forked from this process, it has them. Spark calls it by its module's name
-(`spark.python.daemon.module`), so mixedmode has to be installed wherever tasks run, as it has to be for the tasks.
+Spark ends a worker that was idle for a minute. A new worker would import Arrow, pandas and the tasks again, which takes
+longer than a small epoch; a fork of this process has them already. Spark starts the daemon by its module's name
+(`spark.python.daemon.module`), so mixedmode must be installed wherever tasks run, as the tasks themselves need it.
 """
 
 import ctypes
@@ -22,13 +22,13 @@ _OF_TASKS = (
     "mixedmode.tasks.single_stage",  # and with it the map side and the subtask
 )
 _KEPT_BYTES = 256 * 2**20
-#: of <malloc.h>
+#: constants of <malloc.h>
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_PR_SET_THP_DISABLE = 41  # of <linux/prctl.h>; processes forked from this one have it, too
+_PR_SET_THP_DISABLE = 41  # constant of <linux/prctl.h>; forked processes inherit the setting
 
 
 def main() -> None:
-    """Import, then fork workers as Spark asks for them, until Spark is gone."""
+    """Import the modules of tasks, then fork workers as Spark requests them, until Spark has ended."""
     sort_without_avx512()
     keep_freed_memory()
     for name in _OF_TASKS:
@@ -38,9 +38,10 @@ def main() -> None:
 
 
 def sort_without_avx512() -> None:
-    """Where it is slow, and unless the user says otherwise. To be called before numpy is imported, which then decides.
+    """Keep numpy from sorting with AVX-512 on processors where it is slow, unless the user has set the variable.
 
-    numpy sorts with AVX-512's compressing stores, which AMD's Zen 4 has in microcode only: with AVX2 it is much faster
+    Call this before numpy is imported, because numpy decides at import. numpy sorts with AVX-512's compressing stores,
+    which AMD's Zen 4 implements only in microcode; AVX2 is much faster there
     (https://github.com/numpy/x86-simd-sort/issues/6).
     """
     info = Path("/proc/cpuinfo")
@@ -49,7 +50,7 @@ def sort_without_avx512() -> None:
 
 
 def compresses_slowly(cpu_info: str) -> bool:
-    """Whether /proc/cpuinfo is that of a Zen 4: the processors of AMD's family 25 that have AVX-512."""
+    """Return whether /proc/cpuinfo describes a Zen 4: a processor of AMD's family 25 with AVX-512."""
     first = cpu_info.split("\n\n", maxsplit=1)[0]
     values = dict(re.findall(r"^([^\t:]+)\t*: (.*)$", first, re.MULTILINE))
     is_zen_3_or_4 = (values.get("vendor_id"), values.get("cpu family")) == ("AuthenticAMD", "25")
@@ -57,10 +58,10 @@ def compresses_slowly(cpu_info: str) -> bool:
 
 
 def use_small_pages() -> None:
-    """No transparent huge pages for this process and those that it forks; only Linux has them.
+    """Turn off transparent huge pages for this process and its forks; only Linux has them.
 
-    Arrow and numpy ask for them. A new worker touches its memory for the first time, and where that is fragmented, or
-    a virtual machine is only given it then, 2 MiB at once take longer to find and clear than they save later: a
+    Arrow and numpy request huge pages. A new worker touches its memory for the first time. If memory is fragmented, or
+    a virtual machine gets it from its host only then, finding and clearing 2 MiB takes longer than huge pages save. A
     backlog of 10 M events took 2.8 s with them, 2.2 s without (docs/design/0014-where-the-time-goes.md).
     """
     if sys.platform == "linux":
@@ -68,11 +69,12 @@ def use_small_pages() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Up to _KEPT_BYTES for each of the processes that are forked from this one; only glibc can be told so.
+    """Let each forked process keep up to _KEPT_BYTES of freed memory; only glibc has this setting.
 
-    It maps an array of more than 32 MB for itself, and gives it back when it is freed; so does the allocator that Arrow
-    brings along. A task has one such array after the other, and each would be touched for the first time again. To be
-    called before Arrow is imported, which decides then (unless the user says otherwise).
+    By default, glibc maps an array of more than 32 MB separately, and returns it to the system when it is freed; so
+    does Arrow's own allocator. A task has many such arrays one after the other, and the system would have to clear the
+    pages of each. Call this before Arrow is imported, because Arrow chooses its allocator at import (unless the user
+    has set the variable).
     """
     libc = ctypes.CDLL(None)
     if sys.platform == "linux" and hasattr(libc, "mallopt"):

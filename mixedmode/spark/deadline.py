@@ -1,8 +1,8 @@
-"""A limit on how long an epoch may take: when it is over, Spark's jobs of the epoch are cancelled.
+"""Limits the duration of an epoch: after the limit, Spark's jobs of the epoch are cancelled.
 
-Spark knows the jobs by a tag of SparkContext that the thread bears while the epoch runs (the tags of a session do not
-reach jobs of a streaming query's thread). What the driver does itself (a manifest's put)
-is not cut off: whether it is committed would then not be known.
+The thread has a tag of SparkContext while the epoch runs, which marks the epoch's jobs. (Tags of a session do not reach
+the jobs of a streaming query's thread.) The driver's own work, such as writing a manifest, is not interrupted;
+otherwise it would be unknown if the epoch is committed.
 """
 
 import threading
@@ -19,9 +19,9 @@ from mixedmode.errors import RetryableError
 
 @contextmanager
 def deadline(session: SparkSession, timeout_ms: int | None, *, tag: str) -> Iterator[None]:
-    """Raises RetryableError in place of Spark's exception if the jobs of the block were cancelled by the limit.
+    """Run the block with a time limit. Raise RetryableError instead of Spark's exception if the limit cancelled jobs.
 
-    timeout_ms: None is no limit. tag: names the epoch among all that run in this session; without a comma.
+    timeout_ms: None for no limit. tag: unique for the epoch among all jobs of this session; without a comma.
     """
     if timeout_ms is None:
         yield
@@ -30,7 +30,7 @@ def deadline(session: SparkSession, timeout_ms: int | None, *, tag: str) -> Iter
 
     def cancel() -> None:
         is_over.set()
-        with suppress(PySparkException, Py4JError):  # Spark itself may be gone; the block will notice
+        with suppress(PySparkException, Py4JError):  # Spark itself may have ended; the block will notice
             context.cancelJobsWithTag(tag)
 
     timer = threading.Timer(timeout_ms / 1000, cancel)

@@ -1,4 +1,4 @@
-"""The one place that reads Spark's exceptions and says what they mean for the person at the screen."""
+"""Translates Spark's exceptions into MixedmodeErrors that tell the user what to do. No other module reads them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,16 +18,16 @@ from mixedmode.spark.lakehouse_errors import lakehouse_problem
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
-# SQL's class of errors for values: division by zero, a cast that fails, a number that is too large for its type
+# SQLSTATE class 22, errors of values: division by zero, a failed cast, a number too large for its type
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
-# what Spark says of its own log, where a start compares no checksums, which tell of it before Spark is started
+# messages on Spark's own damaged log; seen only if a start compares no checksums, which find the damage earlier
 _DAMAGED_LOG = re.compile(
     r"batch \d+ doesn't exist|\S+ doesn't exist \(latestId: \d+|Incomplete log file|Log file was malformed"
     r"|the metadata file is missing|terminated with exception: [^\n]*\n at \[Source: |Error reading stream metadata"
 )
 _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
-# how readers of compressed files and of Parquet complain of bytes
+# messages of readers of compressed files and of Parquet on damaged bytes
 _DAMAGED_FILE = re.compile(
     r"java\.io\.EOFException: Unexpected end[^\n]*|java\.util\.zip\.\w*Exception[^\n]*|incorrect header check"
     r"|\[CANNOT_READ_FILE_FOOTER\][^\n]*|not a gzip file|ParquetDecodingException[^\n]*"
@@ -45,7 +45,7 @@ _FILE = re.compile(r"(?:Encountered error while reading file|Could not read foot
 
 
 def spark_text(error: BaseException) -> str:
-    """Spark's own words in one line: no plan, no stack trace, no state code."""
+    """Return Spark's message in one line, without plan, stack trace and SQLSTATE."""
     text = str(error)
     text = _PLAN_DUMP.split(text, maxsplit=1)[0].split("\n\tat ")[0].split("\n\nJVM stacktrace")[0]
     text = _CONDITION.sub("", _SQLSTATE.sub("", text).strip())
@@ -53,18 +53,18 @@ def spark_text(error: BaseException) -> str:
 
 
 def condition(error: BaseException) -> str:
-    """Spark's error condition, such as TABLE_OR_VIEW_NOT_FOUND; empty when there is none."""
+    """Return Spark's error condition, such as TABLE_OR_VIEW_NOT_FOUND; empty if there is none."""
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
 
 
 @contextmanager
 def errors_explained(log_file: Path | str) -> Iterator[None]:
-    """Turn what Spark raises in this block into one of our kinds, and what any call raises once the JVM is dead."""
+    """Turn errors of Spark in this block, and errors of any call after the JVM has ended, into MixedmodeErrors."""
     try:
         yield
     except Exception as error:
         if not isinstance(error, MixedmodeError | PySparkException | Py4JError) and not has_ended(error):
-            raise  # a defect, which keeps its stack trace
+            raise  # a defect of the program keeps its stack trace
         found = explained(error, log_file=str(log_file))
         if found is error:
             raise
@@ -72,7 +72,7 @@ def errors_explained(log_file: Path | str) -> Iterator[None]:
 
 
 def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
-    """What a failure of a Spark job or query means, as one of our kinds, without secrets. Details are in the log."""
+    """Return a failure of a Spark job or query as a MixedmodeError without secrets. Spark's log has the details."""
     found = error if isinstance(error, MixedmodeError) else _meaning(error, log_file)
     return type(found)(hidden(str(found))) if has_secrets(str(found)) else found
 
@@ -129,7 +129,7 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
 
 
 def _wrong_input(text: str) -> str | None:
-    """What is wrong with the data, the SQL or the sources, if that is what stopped a query; without the log."""
+    """Return the message if data, SQL or sources stopped a query, else None. The caller adds the log."""
     file = _found(_FILE, text)
     if "MALFORMED_RECORD" in text or "BadRecordException" in text:
         return (
@@ -138,7 +138,7 @@ def _wrong_input(text: str) -> str | None:
             f"become NULL. file={file}, record={_found(_MALFORMED, text)}"
         )
     raised = _RAISED.search(text)
-    if raised is not None:  # by raise_error: our own words, or the job's
+    if raised is not None:  # raised by raise_error: a text of mixedmode, or of the job
         return re.sub(r"\s+", " ", raised[1]).strip()
     cut = _DAMAGED_FILE.search(text)
     if cut is not None and "/_mixedmode" not in file:
@@ -175,13 +175,13 @@ def _found(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _innermost(text: str) -> str:
-    """The last line of the innermost Python or Java exception in a text full of stack traces."""
+    """Return the last line of the innermost Python or Java exception in a text with stack traces."""
     causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Error|Exception)\b: .*)$", text, flags=re.MULTILINE)
     return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]
 
 
 def refused(where: str, error: PySparkException, *, readable: Sequence[str] = ()) -> InvalidJobError:
-    """SQL that Spark refuses, as an error of the job at `where`; `readable` are the names that it may read."""
+    """Return the error for SQL at `where` that Spark refuses.  readable: the names that the SQL may read."""
     hint = ""
     if condition(error).startswith("TABLE_OR_VIEW_NOT_FOUND") and readable:
         hint = f" This step can read: {', '.join(readable)}."

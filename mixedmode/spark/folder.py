@@ -1,20 +1,21 @@
-"""Spark's own checkpoint of a job whose checkpoints are in an object store: a local folder, and its copy in the store.
+"""Spark's own checkpoint of a job: a local folder, and its copy in the object store of the job's checkpoints.
 
-The one idea: Spark writes to a folder of this start on the driver's disk, and what it has written is copied to the
-store before it counts: an epoch runs only once the store holds what the epoch covers. So a start on another machine
-repeats it over the same range, and Spark itself needs no access to the store. Where the checkpoint folder is a local
-one, Spark writes into it directly, and there is nothing to copy.
+The one idea: Spark writes to a local folder of this start, and the driver copies it to the store before each epoch. An
+epoch runs only when the store has the epoch's offsets. So a start on another machine repeats the epoch over the same
+range, and Spark itself needs no access to the store. If the checkpoint folder is local, Spark writes into it directly,
+and nothing is copied.
 
-    fetch            at the start of a run: the local folder becomes what the store has
-    before_epoch(n)  sources/*, commits/n-1, then offsets/n to the store, create-once; what Spark has purged, out of it
+    fetch            at the start of a run: make the local folder equal to the store
+    before_epoch(n)  put sources/*, commits/n-1, then offsets/n into the store, each created only once;
+                     delete from the store the entries that Spark has purged
 
-Entries of Spark's logs never change, so one that is in the store with another content was written by another start.
-Checksum files (`.<name>.crc`) stay local: Spark does without them.
+Entries of Spark's logs never change. So an entry that has another content in the store was written by another start.
+Checksum files (`.<name>.crc`) stay local, because Spark does not need them.
 
 Invariants (tests/spark/test_folder.py):
-  I1  after before_epoch(n), a start that fetches gives Spark everything that it had at that moment
-  I2  whenever offsets/n is in the store, so is everything that it refers to, also after a crash at any request
-  I3  of two starts that would cover different ranges with one epoch, at most one gets past before_epoch
+  I1  after before_epoch(n), a start that fetches has all entries that Spark had at that moment
+  I2  if offsets/n is in the store, all entries that it refers to are too, also after a crash at any request
+  I3  if two starts have different ranges for one epoch, at most one of them passes before_epoch
 """
 
 import shutil
@@ -38,34 +39,34 @@ from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 
 @dataclass(frozen=True, slots=True)
 class NewInput:
-    """What an epoch reads of sources with a log of files: {source: its files}; and all logs with what is new."""
+    """The new files of an epoch, {number of a source with a log of files: its files}, and all logs with them added."""
 
     files: Mapping[int, tuple[LoggedFile, ...]]
     logs: tuple[SourceLog, ...]
 
 
 class SparkFolder:
-    """Where Spark writes its checkpoint. A context manager: the local folder is removed at the end of the run."""
+    """The folder of Spark's checkpoint. As a context manager, it removes a temporary local folder at the end."""
 
     def __init__(
         self, log: CheckpointLog, generation: Generation, *, reads_once: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """`generation` is this start of the job, which stores nothing any more once there is a newer one.
+        """`generation` is this start of the job; it stores nothing after a newer start exists.
 
-        reads_once: whether the job reads the file of a path once, although Spark takes the path for a pattern.
+        reads_once: returns whether the job reads the file of a path once, although Spark takes it for a pattern.
         """
         self._reads_once = reads_once
-        self._seen: dict[int, int] = {}  # {number of a source: its newest entry that was looked at}
+        self._seen: dict[int, int] = {}  # {number of a source: its newest entry that was checked}
         self._log = log
         self._generation = generation
         self._scratch: Path | None = None
         root = log.store.local_root
         if root is None:
             root = self._scratch = Path(tempfile.mkdtemp(prefix="mixedmode-spark-"))
-        #: for Spark's option `checkpointLocation`; the scheme says that it is no path of the cluster's file system
+        #: for Spark's option `checkpointLocation`; without the scheme, it would be a path of the cluster's file system
         self.location = f"file://{root}/{paths.SPARK}"
         self._local = ObjectStore(root)
-        self._stored: set[str] = set()  # entries that both the store and, unless Spark purged them, the folder have
+        self._stored: set[str] = set()  # entries in the store; the folder has them too, unless Spark purged them
 
     def __enter__(self) -> Self:
         return self
@@ -75,14 +76,14 @@ class SparkFolder:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def offsets(self, epoch: Epoch) -> bytes | None:
-        """Spark's record of the range that an epoch covers; None if there is none."""
+        """Return Spark's entry of the offsets of an epoch; None if there is none."""
         return self._local.get(paths.spark_offsets_path(epoch))
 
     def new_input(self, before: Sequence[SourceLog], offsets: str, line_sources: Sequence[int]) -> NewInput:
         """Return the files that an epoch reads, by source, and the source logs that its manifest gets.
 
-        before: the logs in the manifest before it. offsets: Spark's offset entry of the epoch. line_sources: the number
-        of the source of each of its lines. Raises CorruptStateError if an entry cannot be read.
+        before: the logs in the previous manifest. offsets: Spark's offset entry of the epoch. line_sources: for each of
+        its lines, the number of the source. Raise CorruptStateError if an entry cannot be read.
         """
         known = {log.source: log for log in before}
         ends = source_log_ends(offsets, line_sources)
@@ -98,14 +99,14 @@ class SparkFolder:
         return NewInput(files, tuple(logs[source] for source in sorted(logs)))
 
     def first_source_entries(self) -> list[bytes]:
-        """Where each source has begun, for sources that note that once and count no entries."""
+        """Return the first entries of the sources: some sources note there, once, the offsets where they began."""
         parsed = ((paths.parse_spark_path(path), path) for path, _ in self._local.list(paths.SPARK))
         first = [path for file, path in parsed if file and file.source is not None and file.number == 0]
         entries = (self._local.get(path) for path in first if not path.endswith(".crc"))
         return [entry for entry in entries if entry is not None]
 
     def _new_files(self, source: int, number: int) -> tuple[LoggedFile, ...]:
-        """The files that an entry of a source's log names first."""
+        """Return the files that an entry of a source's log adds. Raise CorruptStateError if it cannot be read."""
         for is_compact in (False, True):
             path = paths.spark_source_path(source, number, is_compact=is_compact)
             data = self._local.get(path)
@@ -125,7 +126,7 @@ class SparkFolder:
         )
 
     def fetch(self) -> None:
-        """Make the local folder what the store has. Called before Spark starts, and after the store's was cut back."""
+        """Make the local folder equal to the store. Called before the first query, after any rollback of the store."""
         if self._scratch is not None:
             self._fetch_all(self._scratch)
         self._seen = self._newest_entries()
@@ -136,20 +137,20 @@ class SparkFolder:
         self._log.store.at_once(self._fetch, self._stored)
 
     def before_epoch(self, epoch: Epoch) -> None:
-        """Bring what Spark has written to the store.  Called before the epoch runs; may be repeated.
+        """Copy new entries of Spark to the store. Called before the epoch runs; may be repeated.
 
-        Raises FencedError if a newer start of the job has taken over, or if one has recorded another range;
-        RetryableError if Spark would read files of the epoch several times, which the next start does not do.
+        Raise FencedError if a newer start of the job exists, or if another start has stored another range; raise
+        RetryableError if Spark would read files of the epoch several times, which the next start avoids.
         """
         self._check_read_once()
         if self._scratch is None:
             return
-        # this also keeps an older start that wakes up from adding to a log that a newer one has cut back
+        # this also keeps an older start, after a long pause, from adding to a log that a newer start has rolled back
         self._log.check_newest(epoch, own=self._generation)
         present = _entries(self._local)
         new = present - self._stored
         offsets = {path for path in new if _is_offsets(path)}
-        for paths_at_once in (new - offsets, offsets):  # offsets last: they refer to the others
+        for paths_at_once in (new - offsets, offsets):  # offsets last: they refer to the other entries
             self._log.store.at_once(self._store, paths_at_once)
         self._stored |= present
         purged = self._stored - present
@@ -162,7 +163,11 @@ class SparkFolder:
         return dict(entries)
 
     def _check_read_once(self) -> None:
-        """Spark names each file of an epoch again for every other one whose path it takes for a pattern."""
+        """Raise RetryableError if Spark would read files of the new entries several times.
+
+        Spark takes a path with brackets, braces, `*`, `?` or a backslash for a pattern, and then reads the other files
+        of the epoch twice.
+        """
         for source, number in self._newest_entries().items():
             if number <= self._seen.get(source, -1):
                 continue
@@ -182,12 +187,12 @@ class SparkFolder:
         """Return the URLs, without escapes, of the files that an entry of a source adds; none if it reads no files."""
         try:
             return [unquote(file.url) for file in self._new_files(source, number)]
-        except CorruptStateError:  # what another kind of source notes there; damage is found where the epoch is read
+        except CorruptStateError:  # another kind of source has other entries; damage is found when the epoch is read
             return []
 
     def _fetch(self, path: str) -> None:
         data = self._log.store.get(path)
-        if data is not None:  # purged since it was listed
+        if data is not None:  # None: purged since the listing
             self._local.put(path, data)
 
     def _store(self, path: str) -> None:
@@ -203,7 +208,7 @@ class SparkFolder:
 
 
 def _entries(store: ObjectStore) -> set[str]:
-    """What belongs to Spark's log, without checksums and files that are being written."""
+    """Return the entries of Spark's log, without checksums and files that are being written."""
     return {path for path, _ in store.list(paths.SPARK) if _is_entry(path)}
 
 

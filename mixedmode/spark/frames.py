@@ -1,4 +1,4 @@
-"""Small things that every part of a plan does with Spark's frames."""
+"""Helpers for Spark's frames: temporary views, sql steps, schemas, quoted names, stand-ins."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ from pyspark.sql.types import StructType
 
 from mixedmode.plan.stages import SqlText
 
-# Spark 4.1 knows timestamps in UTC only, and has no word for it
+# Spark 4.1 has only timestamps in UTC, and no such parameter
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
 
 
 @contextlib.contextmanager
 def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """`frames` as temporary views of those names while the block runs."""
+    """Register `frames` as temporary views, by their names, while the block runs."""
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     try:
@@ -29,7 +29,7 @@ def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[No
 
 
 def apply_sql(session: SparkSession, frame: DataFrame, steps: Sequence[SqlText]) -> DataFrame:
-    """What the sql steps make of a frame."""
+    """Return the result of the sql steps over a frame."""
     for step in steps:
         with views(session, dict.fromkeys(step.input_names, frame)):
             frame = session.sql(step.text)
@@ -37,7 +37,7 @@ def apply_sql(session: SparkSession, frame: DataFrame, steps: Sequence[SqlText])
 
 
 def spark_schema(fields: Sequence[pa.Field]) -> StructType:
-    """Arrow fields as a Spark schema."""
+    """Return Arrow fields as a Spark schema."""
     schema = StructType()
     for field in fields:
         schema = schema.add(field.name, from_arrow_type(field.type))
@@ -45,17 +45,17 @@ def spark_schema(fields: Sequence[pa.Field]) -> StructType:
 
 
 def arrow_fields(schema: StructType) -> list[pa.Field]:
-    """Spark's columns as Arrow fields; timestamps in UTC."""
+    """Return Spark's columns as Arrow fields; timestamps are in UTC."""
     return [pa.field(field.name, to_arrow_type(field.dataType, **IN_UTC)) for field in schema]
 
 
 def quoted(name: str) -> str:
-    """A column name as SQL takes it, whatever is in it."""
+    """Return a column name quoted for SQL, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:
-    """A streaming frame with these columns, for analysis only."""
+    """Return a streaming frame with these columns, for analysis only."""
     schema = spark_schema(fields)
     columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {quoted(field.name)}" for field in schema]
     return session.readStream.format("rate").load().selectExpr(*columns)

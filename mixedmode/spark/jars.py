@@ -1,15 +1,15 @@
 """Jars by their Maven coordinates, fetched once into a cache folder.
 
-The one idea: a set of jars is a folder, which appears under its name only when it is whole. PySpark brings Ivy, which
-resolves dependencies; its default settings know where to look, so no host is written here.
+A set of jars is a folder, which gets its name only when it is complete. Ivy, which is part of PySpark, resolves the
+dependencies. Ivy's default settings name the repositories, so this module names no host.
 
-The cache is $MIXEDMODE_CACHE, else mixedmode below the user's cache folder; sets lie in its folder `artifacts`. To
-run where nothing can be fetched, copy that folder from a machine that could. A set that cannot be had is remembered
-for RETRY_AFTER_S, so that not every start waits for a network that is not there.
+The cache is $MIXEDMODE_CACHE, else the folder mixedmode in the user's cache folder; sets are in its folder `artifacts`.
+To run on a machine without network, copy that folder from a machine that has fetched the jars. A failed fetch is
+recorded for RETRY_AFTER_S, so that not every start waits for a network that does not answer.
 
 Invariants (tests/spark/test_jars.py):
-  I1  a set's folder holds all of its jars, or does not exist; several processes may ask for it at once
-  I2  what PySpark brings itself is not among the jars: a second version of it would be loaded beside the first
+  I1  a set's folder has all of its jars, or does not exist; several processes may fetch it at the same time
+  I2  the jars have no module that PySpark has itself: two versions of the module would be loaded
 """
 
 import fcntl
@@ -47,8 +47,8 @@ REASON_LENGTH_MAX = 500
 
 _SPARK = "org.apache.spark"
 _CONNECTOR = f"{_SPARK}:spark-sql-kafka-0-10_2.13"
-#: Not every release of Spark has all of its Kafka modules where Ivy looks. These connectors run on Spark 4.1, and on
-#: 4.2 and 4.3; the token provider that they name is not to be had, and an older one serves as well.
+#: Not every release of Spark has all of its Kafka modules in the repositories. These connectors run on Spark 4.1, and
+#: on 4.2 and 4.3. The token provider that they depend on is not available, and an older one works as well.
 _CONNECTORS_KNOWN_TO_WORK = {"4.1": "4.1.3", "later": "4.2.0"}
 _AVRO_KNOWN_TO_WORK = "4.1.1"  # on Spark 4.1 to 4.3
 _TOKEN_PROVIDER_KNOWN_TO_WORK = f"{_SPARK}:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1"
@@ -59,12 +59,12 @@ class Jars:
     """Jars that are resolved together. Coordinates are `organisation:module:version`."""
 
     coordinates: tuple[str, ...]
-    overrides: tuple[str, ...] = ()  # versions that count wherever the module is asked for
-    for_spark: bool = True  # leave out what PySpark has
+    overrides: tuple[str, ...] = ()  # versions that replace any other version of the same module
+    for_spark: bool = True  # leave out the modules that PySpark has
 
 
 def kafka_broker() -> list[Path]:
-    """A Kafka broker, with a log; 45 MB. It runs in a process of its own, so it brings all that it needs."""
+    """Fetch a Kafka broker and a logging backend; 45 MB. It runs in its own process, so no dependency is left out."""
     # Kafka's modules name no logging backend; this one fits the slf4j that they name
     jars = Jars(
         ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"), for_spark=False
@@ -73,8 +73,9 @@ def kafka_broker() -> list[Path]:
 
 
 def kafka_connector() -> list[Path]:
-    """Spark's Kafka connector, for `spark.jars`. The version of PySpark itself, else one that is known to work; which
-    of them it is, is decided once: remove the set's folder from the cache to have it decided again.
+    """Fetch Spark's Kafka connector, for `spark.jars`: in PySpark's version, else in a version that is known to work.
+
+    The version is chosen once. To choose again, remove the set's folder from the cache.
     """
     own = Jars((f"{_CONNECTOR}:{version('pyspark')}",))
     line = version("pyspark").rpartition(".")[0]
@@ -84,27 +85,28 @@ def kafka_connector() -> list[Path]:
 
 
 def spark_avro() -> list[Path]:
-    """Spark's Avro module, for `spark.jars`. The version of PySpark itself, else one that is known to work."""
+    """Fetch Spark's Avro module, for `spark.jars`: in PySpark's version, else in a version that is known to work."""
     own, known = (Jars((f"{_SPARK}:spark-avro_2.13:{of}",)) for of in (version("pyspark"), _AVRO_KNOWN_TO_WORK))
     jars = fetch(_for_this_spark("avro"), [own, known])
     return [jar for jar in jars if jar.name.startswith("spark-avro")]
 
 
 def delta_jars() -> list[Path]:
-    """Delta Lake for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
+    """Fetch Delta Lake for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
     jars = fetch(_for_this_spark("delta-4.4.0"), [Jars(("io.delta:delta-spark_4.1_2.13:4.4.0",))])
     return [jar for jar in jars if jar.name.startswith(("delta-", "unitycatalog-"))]
 
 
 def iceberg_jars() -> list[Path]:
-    """Iceberg for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
+    """Fetch Iceberg for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
     coordinates = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
     return fetch(_for_this_spark("iceberg-1.12.0"), [Jars((coordinates,))])
 
 
 def fetch(name: str, choices: Sequence[Jars], *, cache: Path | None = None) -> list[Path]:
-    """The jars of the set `name`, sorted by name: those of the cache, else of the first choice that can be had.
-    Raises RetryableError if none can be had.
+    """Return the jars of the set `name`, sorted by name: from the cache, else the first available choice.
+
+    Raise RetryableError if no choice is available.
     """
     artifacts = (cache or _cache_folder()) / "artifacts"
     folder = artifacts / name
@@ -117,7 +119,7 @@ def fetch(name: str, choices: Sequence[Jars], *, cache: Path | None = None) -> l
 
 
 def java_command() -> str:
-    """The java that Spark would start. Raises RetryableError if there is none."""
+    """Return the java command that Spark would start. Raise RetryableError if there is none."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if command is None:
@@ -158,16 +160,16 @@ def _recent_failure(failure: Path) -> str | None:
 
 
 def _try(jars: Jars, folder: Path) -> str | None:
-    """Fetch them and put them in place; else the reason why not."""
+    """Fetch jars into `folder`. Return None, or the reason for a failure."""
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch_name:
         scratch = Path(scratch_name)
         (scratch / "ivy.xml").write_text(_ivy_file(jars), encoding="utf-8")
         command = [
             java_command(),
-            # without these a network that swallows packets is waited for, for minutes
+            # without these, Ivy waits for minutes if a network drops packets
             f"-Dsun.net.client.defaultConnectTimeout={CONNECT_TIMEOUT_MS}",
             f"-Dsun.net.client.defaultReadTimeout={CONNECT_TIMEOUT_MS}",
-            # else Ivy's own folder is the user's home, where another tool may have left what is not whole
+            # else Ivy uses a folder in the user's home, where another tool may have left incomplete files
             f"-Divy.default.ivy.user.dir={scratch / 'user'}",
             *("-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-ivy", str(scratch / "ivy.xml"), "-confs", "default"),
             *("-cache", str(scratch / "cache"), "-types", "jar", "bundle"),
@@ -184,7 +186,7 @@ def _try(jars: Jars, folder: Path) -> str | None:
 
 
 def _reason(printed: str) -> str:
-    """What Ivy says was missing, without the places where it looked."""
+    """Return Ivy's messages on missing modules, without the repositories that it searched."""
     said = re.findall(
         r"^\s*(?:::\s*)?(\S+[;!][^:\n]*: [^\n]+|.*(?:Exception|timed out|Error)[^\n]*)$", printed, re.MULTILINE
     )
@@ -192,7 +194,7 @@ def _reason(printed: str) -> str:
 
 
 def _ivy_file(jars: Jars) -> str:
-    """What Ivy shall resolve."""
+    """Return the ivy.xml that describes the jars."""
     lines = ['<ivy-module version="2.0">', '<info organisation="mixedmode" module="jars"/>']
     lines += ['<configurations><conf name="default"/></configurations>', "<dependencies>"]
     for coordinate in jars.coordinates:
@@ -206,13 +208,13 @@ def _ivy_file(jars: Jars) -> str:
 
 
 def _spark_modules() -> list[str]:
-    """Modules that PySpark has as jars, by their file names: `lz4-java-1.11.0.jar` is `lz4-java`."""
+    """Return the modules that PySpark has as jars, from their file names: `lz4-java-1.11.0.jar` is `lz4-java`."""
     names = (re.match(r"(.+)-\d.*\.jar", jar.name) for jar in _pyspark_jars().glob("*.jar"))
     return sorted({name.group(1) for name in names if name})
 
 
 def _pyspark_jars() -> Path:
-    # found without importing it, which takes longer than all else here
+    # found without importing PySpark, because the import is slow
     spec = find_spec("pyspark")
     assert spec is not None, "PySpark is a dependency of mixedmode"
     assert spec.origin is not None, spec
@@ -224,7 +226,7 @@ def _ivy_jar() -> Path:
 
 
 def _for_this_spark(name: str) -> str:
-    """Which jars are left out depends on PySpark."""
+    """Return the name of a set for this version of PySpark, which decides the jars that are left out."""
     return f"{name}-spark-{version('pyspark')}"
 
 
@@ -237,7 +239,7 @@ def _cache_folder() -> Path:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """While this lasts, no other process is in it with the same file. The lock ends with the process."""
+    """Hold an exclusive lock on a file while the block runs. The lock ends with the process."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,7 +1,7 @@
-"""Spark's JVM as a process: its start, what it prints, whether it has ended.
+"""Spark's JVM as a process: its start, its output, its end.
 
-PySpark starts it with our standard output and error, where its warnings and stack traces would come between our own
-lines. Here it prints to a file, and a start that fails is one message with the cause from that file.
+PySpark starts the JVM with the standard output and error of this process, so its warnings and stack traces would mix
+with mixedmode's lines. Here the JVM prints to a file. A failed start is one message, with the cause from that file.
 """
 
 import logging
@@ -21,9 +21,9 @@ from pyspark.java_gateway import launch_gateway
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 
-OUTPUT_FILE = "spark.out"  # what the JVM, and functions in an embedded Spark, print; begun anew at each start
-_REAP_SECONDS = 5.0  # a process that was killed closes its connections a moment before it has ended
-#: how an error looks that a dead JVM leaves behind, whichever call meets it
+OUTPUT_FILE = "spark.out"  # output of the JVM, and of functions in an embedded Spark; overwritten at each start
+_REAP_SECONDS = 5.0  # a killed process closes its connections a moment before it ends
+#: the errors that any call may raise after the JVM has ended
 LOST_CONNECTION = (Py4JNetworkError, ConnectionError, EOFError)
 
 _EXCEPTION = re.compile(
@@ -41,11 +41,11 @@ _MACHINE = re.compile(
 
 
 def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
-    """Start the JVM if this process has none; its output goes to `log_folder`, or nowhere that outlives it.
+    """Start the JVM if this process has none. Its output goes to `log_folder`; None: to a temporary file.
 
-    Raises InvalidJobError or RetryableError with the cause if it does not start.
+    Raise InvalidJobError or RetryableError with the cause if it does not start.
     """
-    # what py4j has to say of a lost connection, with stack traces, comes as an exception too
+    # py4j logs a lost connection with stack traces, and raises it as an exception too
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001  # PySpark's own test
         return
@@ -63,9 +63,9 @@ def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
 
 
 def hush_accumulators(context: SparkContext) -> None:
-    """Keep PySpark's server for counters from printing a stack trace when the JVM hangs up on it."""
+    """Keep PySpark's accumulator server from printing a stack trace when the JVM closes the connection."""
     server: Any = context._accumulatorServer  # noqa: SLF001  # it has no setting for this
-    if "handle_error" in vars(server):  # done, for this session
+    if "handle_error" in vars(server):  # already done for this session
         return
     tell = server.handle_error
 
@@ -77,10 +77,10 @@ def hush_accumulators(context: SparkContext) -> None:
 
 
 def has_ended(error: BaseException | None = None) -> bool:
-    """Whether the JVM has ended; where `error` is a lost connection, the process gets a moment for it."""
+    """Return whether the JVM has ended. If `error` is a lost connection, wait a moment for the process to end."""
     is_lost = isinstance(error, LOST_CONNECTION)
     process = _process()
-    if process is None:  # another program has started it
+    if process is None:  # another program has started the JVM
         return isinstance(error, Py4JNetworkError)
     try:
         process.wait(timeout=_REAP_SECONDS if is_lost else 0)
@@ -90,7 +90,7 @@ def has_ended(error: BaseException | None = None) -> bool:
 
 
 def ended_message(log_file: Path | str) -> RetryableError:
-    """What to do when it has ended."""
+    """Return the error for a JVM that has ended, which says what to do."""
     log = Path(log_file)
     output = log.with_name(OUTPUT_FILE)
     cause = _printed_cause(_text_of(output))
@@ -103,7 +103,7 @@ def ended_message(log_file: Path | str) -> RetryableError:
 
 
 def did_not_start(settings: Mapping[str, str], printed: str) -> MixedmodeError:
-    """What a start that failed means, from the text that Spark printed or raised. Pure."""
+    """Return the error for a failed start, from the text that Spark printed or raised. Pure."""
     cause = _printed_cause(printed) or printed.strip().split("\n")[0][:300] or "Spark printed nothing"
     packages = settings.get("spark.jars.packages")
     if packages and _PACKAGES.search(printed):
@@ -127,7 +127,7 @@ def did_not_start(settings: Mapping[str, str], printed: str) -> MixedmodeError:
 
 
 def _printed_cause(text: str) -> str:
-    """The line of an output that says why: the innermost exception of the last stack trace, or a complaint."""
+    """Return the line of an output that has the cause: the last stack trace's innermost exception, or a complaint."""
     found = [match[1] for match in _EXCEPTION.finditer(text)] or [match[0] for match in _COMPLAINT.finditer(text)][:1]
     return re.sub(r"\s+", " ", found[-1]).strip()[:400] if found else ""
 

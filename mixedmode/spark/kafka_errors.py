@@ -1,6 +1,6 @@
-"""What Spark's Kafka connector and Kafka's clients say when something fails, and what that means for the reader.
+"""Translates error texts of Spark's Kafka connector and of Kafka's clients into MixedmodeErrors.
 
-A part of errors.py, the one place that branches on such texts.
+A part of errors.py; no other module branches on such texts.
 """
 
 import re
@@ -11,7 +11,7 @@ from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 
 __all__ = ["kafka_problem", "without_connector"]
 
-#: Spark's words for records that Kafka has deleted before they were read; each with what is known of them
+#: Spark's messages on records that Kafka deleted before they were read, with the known values of the records
 _LOST = (
     (
         re.compile(r"Could not read records in offset \[(\d+), (\d+)\) for topic partition (\S+)-(\d+)"),
@@ -46,7 +46,7 @@ _OTHER_PARTITIONS = re.compile(
 
 
 def kafka_problem(text: str) -> MixedmodeError | None:
-    """What an error's text says of Kafka; None if it is about something else."""
+    """Return the error for a text about Kafka; None if the text is about something else."""
     for pattern, values in _LOST:
         lost = pattern.search(text)
         if lost is not None:
@@ -94,7 +94,7 @@ def kafka_problem(text: str) -> MixedmodeError | None:
 
 
 def without_connector(where: str, error: PySparkException) -> MixedmodeError:
-    """Why Spark does not know the format `kafka`, or does not like its options."""
+    """Return the error if Spark does not know the format `kafka`, or refuses its options."""
     text = str(error)
     if "Failed to find data source" in text or "DATA_SOURCE_NOT_FOUND" in text:
         msg = (

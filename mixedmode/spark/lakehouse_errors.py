@@ -1,4 +1,4 @@
-"""What Delta Lake and Iceberg say when a table that is read as a stream changes in other ways than by additions."""
+"""Translates error texts of Delta Lake and Iceberg on tables read as streams, such as a table with updated rows."""
 
 import re
 
@@ -20,7 +20,7 @@ _CHANGED = (
 
 
 def lakehouse_problem(text: str) -> InvalidJobError | None:
-    """What is wrong with a source's table, if that is what stopped a query; without the log."""
+    """Return the error if a source's table stopped a query, else None. The caller adds the log."""
     found = _DELTA_CHANGE.search(text)
     if found is not None:
         return InvalidJobError(_CHANGED.format(option="skipChangeCommits: true", value=f"version={found[2]}"))

@@ -1,7 +1,7 @@
-"""What a job's connectors need of Spark: packages and settings, which hold unless the job's `spark` section has others.
+"""The Spark packages and settings that a job's connectors need. The job's `spark` section overrides them.
 
-The one idea: who gives `jars` or `jars.packages`, if only empty, says what Spark loads, and nothing is added to it: so
-a cluster without a network has the jars in place, and says `jars.packages: ""`.
+If the job sets `jars` or `jars.packages`, even to an empty text, nothing is added to it. So a job sets
+`jars.packages: ""` on a cluster without a network, where the jars are installed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.spark.jars import kafka_connector, spark_avro
 
 _JARS, _PACKAGES, _EXTENSIONS = "spark.jars", "spark.jars.packages", "spark.sql.extensions"
-_JOINED = {_JARS, _PACKAGES, _EXTENSIONS}  # several connectors may each have their own; the others are settings of one
+_JOINED = {_JARS, _PACKAGES, _EXTENSIONS}  # lists, in which several connectors may be
 
 
 @dataclass(frozen=True, slots=True)
 class Connector:
     """A connector that is no part of Spark.
 
-    packages: {minor version of Spark: the Maven coordinates that run on it}. settings: of Spark, by full key.
-    jars: gives jars that run on this Spark instead, where no one set of coordinates does (jars.py).
+    packages: {minor version of Spark: Maven coordinates that run on it}. settings: {full key of a setting: value}.
+    jars: returns jars for this Spark, if the version has to be found out (jars.py); then `packages` is empty.
     """
 
     name: str
@@ -43,7 +43,7 @@ _CONNECTORS: Mapping[str, Connector] = {
         {
             _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # Delta would read each table's log with 50 tasks, which an epoch would wait for
+            # by default, Delta reads each table's log with 50 tasks, and an epoch has to wait for them
             "spark.databricks.delta.snapshotPartitions": "2",
         },
     ),
@@ -56,10 +56,10 @@ _CONNECTORS: Mapping[str, Connector] = {
 
 
 def connector_settings(spec: JobSpec, *, spark_version: str = pyspark.__version__) -> dict[str, str]:
-    """Settings for a session in which all sources and sinks of a job can be opened; those of the job go over them.
+    """Return the settings of a session that can open all sources and sinks of a job. The job's settings override them.
 
-    Jars are fetched the first time. Raises InvalidJobError if a connector has no build for this Spark, and the job
-    brings none itself; RetryableError if its jars cannot be had.
+    The first call fetches jars. Raise InvalidJobError if a connector has no build for this Spark and the job names no
+    jars itself; raise RetryableError if jars are not available.
     """
     formats = {str(section.format) for section in _sections(spec) if hasattr(section, "format")}
     settings: dict[str, str] = {}
@@ -90,7 +90,7 @@ def _package(connector: Connector, spark_version: str) -> str:
 
 
 def _sections(spec: JobSpec) -> Iterator[Section]:
-    """Every source and sink of a job, and the sections within them."""
+    """Yield every source and sink of a job, and the sections within them."""
     yield from _with_inner([*spec.sources.values(), *spec.sinks.values()])
 
 

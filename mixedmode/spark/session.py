@@ -1,7 +1,4 @@
-"""The Spark session of a job: what the job file says, over settings that an embedded Spark needs to be itself.
-
-What a job sets wins over the defaults here.
-"""
+"""The Spark session of a job, with default settings for an embedded Spark. The job's settings override the defaults."""
 
 import os
 import signal
@@ -25,32 +22,32 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, start_jvm
 from mixedmode.spark.packages import connector_settings
 
-#: defaults; the job's own `spark` section goes over them
+#: defaults; the job's `spark` section overrides them
 _DEFAULTS = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # few, large input slices: combining before the exchange pays in proportion to the slice it sees
+    # few, large input slices: the larger the slice, the more rows are combined before the exchange
     "spark.sql.files.maxPartitionBytes": "256m",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
-    # of which a buffer, doubled as it grows, still comes from the pool of Arrow for Java: what is larger than 4 MiB is
-    # asked of the system each time, page by page
+    # With this size, a buffer that doubles as it grows still fits in the pool of Arrow for Java. A buffer above 4 MiB
+    # is requested from the system each time, page by page.
     "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
-    # the plans of an epoch are fixed; planning them again between stages only costs time
+    # the plans of an epoch are fixed, so planning again between stages would only cost time
     "spark.sql.adaptive.enabled": "false",
-    # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes. An
-    # epoch waits for two of those; renaming is as atomic here, as the folder is always a local one
+    # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes, and an
+    # epoch waits for two of them. The older interface renames files, which is as atomic, as the folder is always local.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # the daemon of Python workers is kept, so a live epoch does not start interpreters
+    # Python workers stay alive, so a live epoch does not start interpreters
     "spark.python.worker.reuse": "true",
-    # and it has loaded what tasks import, for the first worker and for those that follow one which was idle for long
+    # and the daemon has imported the modules of tasks, for the first worker and for those after a long idle time
     "spark.python.daemon.module": "mixedmode.spark.daemon",
 }
-#: ten times what Java's defaults are: its optimising compiler takes a large part of two cores in the first minutes of a
-#: session, for code that runs too rarely to pay it back; a loop over rows reaches these within its first batches
+#: Ten times Java's defaults. With the defaults, the optimising compiler takes a large part of two cores in the first
+#: minutes of a session, for code that runs too rarely. A loop over rows reaches these thresholds in its first batches.
 _COMPILE_LATER = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -60,23 +57,23 @@ _COMPILE_LATER = (
 LOG_FILE = "spark.log"
 _PYTHON = "spark.pyspark.python"
 _SPARK_EPOCHS_KEPT = 100  # Spark's default
-_SPARK_EPOCHS_MORE = 20  # two compactions of its list of files, which is compacted every 10 entries
-#: PySpark prints a refused query with its stack trace to standard error before it raises what we make one message of
+_SPARK_EPOCHS_MORE = 20  # two compactions of Spark's list of files, which is compacted every 10 entries
+#: loggers that print a refused query with its stack trace, before PySpark raises the error that becomes one message
 _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSession:
-    """A session for the job, or the one that this process has already (Spark allows one).
+    """Return a session for the job, or the existing session of this process (Spark allows only one).
 
-    Spark's own log goes to `log_folder`/spark.log and what its JVM prints to spark.out, so that the screen shows what a
-    person needs. Raises InvalidJobError for settings with which Spark does not start.
+    Spark's log goes to `log_folder`/spark.log, and the output of its JVM to spark.out, so neither is on the screen.
+    Raise InvalidJobError for settings with which Spark does not start.
     """
     master = spec.spark["spark.master"]
-    # workers would otherwise start whatever python3 is on their PATH
+    # otherwise workers would start any python3 on their PATH
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    elif _PYTHON in spec.spark:  # which Spark itself heeds in its own launcher only
+    elif _PYTHON in spec.spark:  # Spark itself uses this setting only in its own launcher
         os.environ["PYSPARK_PYTHON"] = spec.spark[_PYTHON]
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -101,9 +98,9 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
 
 
 def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
-    """Raise InvalidJobError for a session, of whoever began it, in which Spark would pass over input silently.
+    """Raise InvalidJobError for a session, opened here or elsewhere, in which Spark would silently skip input.
 
-    asked: the settings of the job's `spark` section, where files that are gone may be given up.
+    asked: the settings of the job's `spark` section, which may allow Spark to skip missing files.
     """
     for setting in LOSSY_SETTINGS:
         if setting == ALLOWED_IN_JOB and asked.get(setting, "").lower() == "true":
@@ -115,19 +112,19 @@ def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
 
 
 def _of_tasks() -> dict[str, str]:
-    """What tests have set for tasks, wherever they run."""
+    """Return settings that pass the environment variables of tests on to tasks, wherever tasks run."""
     return {f"spark.executorEnv.{name}": os.environ[name] for name in VARIABLES if name in os.environ}
 
 
 def _retention(spec: JobSpec) -> dict[str, str]:
-    """Spark keeps as much of its own log as going back to the oldest retained checkpoint needs, and its default."""
+    """Return a setting with which Spark's log reaches back to the oldest retained checkpoint; at least the default."""
     epochs = max(_SPARK_EPOCHS_KEPT, spec.execution.checkpointing.num_retained + _SPARK_EPOCHS_MORE)
     return {"spark.sql.streaming.minBatchesToRetain": str(epochs)}
 
 
 @contextmanager
 def _own_interrupt_handler() -> Iterator[None]:
-    """PySpark takes Ctrl-C over, to cancel all its jobs; what it means is for the caller to say."""
+    """Restore the handler of Ctrl-C after the block, because PySpark replaces it with one that cancels all its jobs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -148,11 +145,11 @@ def _java_options(log_folder: Path | None) -> dict[str, str]:
 
 
 def _quoted_option(option: str) -> str:
-    """A Java option as Spark's launcher reads it, spaces and quotes in a folder's name included."""
+    """Return a Java option quoted for Spark's launcher, as a folder's name may have spaces and quotes."""
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def cores(session: SparkSession) -> int:
-    """How many subtasks can run at once."""
+    """Return the number of subtasks that can run at the same time."""
     return session.sparkContext.defaultParallelism

@@ -1,7 +1,7 @@
-"""Whether the Python that Spark's tasks run with is one in which ours can run.
+"""Checks that the Python of Spark's tasks can run mixedmode's tasks.
 
-A session that somebody else opened has the Python of `PYSPARK_PYTHON`, as it was then. With another version of Python,
-or without our packages, each task would end with a stack trace of several hundred lines.
+A session that another program opened has the value of `PYSPARK_PYTHON` at that time. With another version of Python, or
+without mixedmode's packages, each task would end with a stack trace of several hundred lines.
 """
 
 import importlib.metadata
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
 
-#: what tasks import
+#: packages that tasks import
 PACKAGES = ("mixedmode", "pyspark", "pyarrow", "numpy", "rocksdict", "msgspec")
 _ANSWER_SECONDS = 60
 _QUESTION = (
@@ -31,14 +31,14 @@ _QUESTION = (
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python: its version, and those of our packages (None: not installed)."""
+    """A Python interpreter: its version, and {package: its version}, None if not installed."""
 
     version: tuple[int, ...]
     packages: Mapping[str, str | None]
 
 
 def check_workers(session: SparkSession) -> None:
-    """Raises InvalidJobError unless the Python of an embedded session's tasks fits ours. A cluster's is elsewhere."""
+    """Raise InvalidJobError if an embedded session's tasks have an unsuitable Python. A cluster is not checked."""
     context = session.sparkContext
     if not str(context.master).startswith("local"):
         return
@@ -57,7 +57,7 @@ def check_workers(session: SparkSession) -> None:
 
 
 def python_problem(ours: Interpreter, theirs: Interpreter | None) -> str | None:
-    """Why tasks cannot run with their Python; None if they can. Pure."""
+    """Return why tasks cannot run with their Python; None if they can. Pure."""
     if theirs is None:
         return "it does not run"
     if theirs.version != ours.version:
@@ -72,7 +72,7 @@ def python_problem(ours: Interpreter, theirs: Interpreter | None) -> str | None:
 
 
 def _differ(name: str, ours: Interpreter, theirs: Interpreter) -> bool:
-    """Mixedmode and pyspark talk to themselves on the other side; the other packages only have to be there."""
+    """Return whether versions differ in a package that must be equal on both sides: mixedmode and pyspark."""
     return name in {"mixedmode", "pyspark"} and ours.packages[name] != theirs.packages[name]
 
 

@@ -1,4 +1,4 @@
-"""Keyed state: what an operator may read and write, whichever backend holds it."""
+"""Keyed state: the interface through which operators read and write it, and its backends."""
 
 from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
 from mixedmode.state.codec import RowCodec

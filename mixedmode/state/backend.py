@@ -1,9 +1,9 @@
-"""The seam between operators and what holds their state: bytes in sorted batches, nothing else.
+"""The seam between operators and state backends: sorted batches of bytes.
 
-Two backends stand behind it. `SingleKeyBackend` serves batch-style input, where a key comes once and has no stored
-state; `rocksdb.RocksDBBackend` reads the committed runs of the earlier epochs. Both write the epoch's new state as one
-sorted run per state, so migrating the backlog and committing a live epoch are one write path. `MemoryBackend` is the
-twin for tests: a sorted dictionary, and every rule of the protocol checked.
+Production code has two backends. `SingleKeyBackend` serves batch-style input, where each key comes once and has no
+stored state. `rocksdb.RocksDBBackend` reads the committed runs of earlier epochs. Both write the epoch's new state as
+one sorted run per state, so a backlog and a live epoch share the code that writes state. `MemoryBackend` is for tests:
+a sorted dictionary that checks every rule of the protocol.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class StateRange:
 class PrefixRows:
     """Stored keys and values by prefix, in key order; row i begins with prefix number `prefix_of_row[i]`, (n,) int64.
 
-    So `prefix_of_row` ascends, and a prefix that nothing begins with is not in it.
+    `prefix_of_row` is ascending, and lacks each prefix that no stored key begins with.
     """
 
     prefix_of_row: npt.NDArray[np.int64]
@@ -38,16 +38,17 @@ class KeyedStateBackend(Protocol):
     """State of one operator in one subtask during one epoch."""
 
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The committed value of each stored key, None where there is none. `keys` are sorted and distinct."""
+        """Return the committed value of each stored key, None if it has none. `keys` are sorted and distinct."""
 
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """Committed entries with start <= key < end."""
+        """Return the committed entries with start <= key < end."""
 
     def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
-        """Committed entries that begin with one of `prefixes`: stored keys, or their beginnings from the state id on.
+        """Return the committed entries whose stored key begins with one of `prefixes`.
 
-        `prefixes` are sorted and distinct, and none begins with another one. They may be of many key groups.
+        A prefix holds at least the key group and the state id. `prefixes` are sorted and distinct, and none of them
+        begins with another one. They may belong to many key groups.
         """
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """New values; None deletes. Per state, keys are strictly increasing over all calls of the epoch."""
+        """Write new values; None deletes a key. Per state, keys strictly increase over all calls of the epoch."""

@@ -1,4 +1,4 @@
-"""Rows of state columns <-> bytes, vectorised.
+"""Encode rows of state columns as bytes, and decode them, vectorised.
 
 Layout of a value, little-endian:
 
@@ -6,12 +6,14 @@ Layout of a value, little-endian:
     | fixed part: 8 bytes per int64 or float64 field, 4 bytes (u32 length) per large_binary field, in field order
     | the bytes of the large_binary fields, in field order
 
-A NULL field has its bit cleared and a fixed part of zeros. The layout is pinned by golden bytes in
-tests/state/test_codec.py; a change of it takes a new version number and keeps reading the old one.
+A NULL field has its bit cleared and a fixed part of zeros. Golden bytes in tests/state/test_codec.py pin the layout. A
+change of the layout requires a new version number, and the old version must stay readable.
+
+    Example: one int64 field with the value 7 is 01 00 | 01 | 07 00 00 00 00 00 00 00.
 
 Invariants (tests/state/test_codec.py):
-  I1  unpack(pack(columns)) == columns, NULLs, NaN and the sign of zero included
-  I2  a value of another length, version or schema is refused, whatever values stand beside it
+  I1  unpack(pack(columns)) == columns, including NULLs, NaN and the sign of zero
+  I2  a value of another length, version or schema is refused, no matter which values the batch also holds
 """
 
 from collections.abc import Sequence
@@ -33,18 +35,18 @@ Bytes2D = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class RowCodec:
-    """Packs and unpacks values of `fields` (int64, float64 or large_binary)."""
+    """Packs columns of `fields` (int64, float64 or large_binary) into values, and unpacks them."""
 
     fields: tuple[pa.Field, ...]
 
     @property
     def is_fixed_width(self) -> bool:
-        """True when every value has the same number of bytes."""
+        """Return whether all values have the same number of bytes."""
         return not any(_is_binary(field) for field in self.fields)
 
     @property
     def head_bytes(self) -> int:
-        """Bytes before the variable part: header, validity, fixed part."""
+        """Return the number of bytes before the variable part: header, validity, fixed part."""
         return _HEADER_BYTES + self._bitmap_bytes + sum(_fixed_bytes(field) for field in self.fields)
 
     @property
@@ -52,7 +54,7 @@ class RowCodec:
         return (len(self.fields) + 7) // 8
 
     def pack(self, columns: Sequence[pa.Array]) -> Sequence[bytes]:
-        """(n,) values from columns of (n,) each: FixedBytes if all fields are of fixed width."""
+        """Return (n,) values from columns of (n,) each: FixedBytes if all fields have fixed width."""
         heads = FixedBytes(self._heads(columns))
         if self.is_fixed_width:
             return heads
@@ -62,7 +64,7 @@ class RowCodec:
         return pc.binary_join_element_wise(*parts, empty).to_pylist()  # type: ignore[no-any-return]
 
     def unpack(self, values: Sequence[bytes]) -> list[pa.Array]:
-        """Columns of (n,) each from (n,) values. Raises CorruptStateError for another version or a wrong length."""
+        """Return columns of (n,) each from (n,) values. Raises CorruptStateError for a wrong version or length."""
         if self.is_fixed_width:
             heads = self._read_fixed(values)
             _check_version(heads)
@@ -70,7 +72,7 @@ class RowCodec:
         return self.unpack_after(pa.array(values, pa.large_binary()), np.zeros(len(values), np.int64))
 
     def unpack_after(self, packed: pa.LargeBinaryArray, prefix_bytes: npt.NDArray[np.int64]) -> list[pa.Array]:
-        """As `unpack`, of values that follow a prefix of `prefix_bytes` (n,) in each element of `packed` (n,)."""
+        """As `unpack`, for values after a prefix of `prefix_bytes` (n,) bytes in each element of `packed` (n,)."""
         heads, tails = self._read_variable(packed, prefix_bytes)
         _check_version(heads)
         columns = self._columns(heads, tails)
@@ -133,15 +135,15 @@ class RowCodec:
 
 
 class _Tails:
-    """The variable parts of a batch of values, taken field by field."""
+    """The variable parts of a batch of values, read field by field."""
 
     def __init__(self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
         self._data = data
-        self._starts = starts.copy()  #: where the next field of each value begins; never beyond its end
+        self._starts = starts.copy()  #: the start of each value's next field; never beyond the value's end
         self._ends = ends
 
     def take(self, lengths: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
-        """The next `lengths` (n,) bytes of each value. Raises CorruptStateError where a value has fewer."""
+        """Return the next `lengths` (n,) bytes of each value. Raises CorruptStateError if a value has fewer."""
         lacking = lengths - (self._ends - self._starts)
         if (lacking > 0).any():
             _raise_corrupt(f"bytes_lacking={lacking.max()}")
@@ -153,7 +155,7 @@ class _Tails:
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), buffers)
 
     def check_ends(self) -> None:
-        """Raises CorruptStateError unless the fields taken are all that the values hold."""
+        """Raise CorruptStateError unless all bytes of the values have been read."""
         left = self._ends - self._starts
         if left.any():
             _raise_corrupt(f"bytes_left_over={left.max()}")

@@ -1,4 +1,4 @@
-"""What one piece of keyed state is: its id in the key layout, its name, and the columns that one key holds."""
+"""The description of one keyed state: its id in the key layout, its name, and the columns of a value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class StateDescriptor:
     fields: tuple[pa.Field, ...]
 
     def as_json(self) -> Mapping[str, object]:
-        """For the manifest: enough to decode the stored values without the program."""
+        """Return a JSON value for the manifest, which is enough to decode the stored values without the program."""
         return {
             "state_id": self.state_id,
             "name": self.name,

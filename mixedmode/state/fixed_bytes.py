@@ -1,8 +1,9 @@
-"""Values of one length, in one array: what vectorised code makes of keys and states, and what RocksDB takes one by one.
+"""Values of equal length in one array: vectorised code writes them as an array, and RocksDB reads them one by one.
 
-The one idea: it is a sequence of bytes for whoever needs an object per value, and an array for whoever does not.
+The one idea: FixedBytes is both a sequence of bytes objects and a numpy array, so vectorised code never creates an
+object per value.
 
-Invariant (tests/state/test_fixed_bytes.py): sequence, slices and Arrow columns are those of a list of the same values.
+Invariant (tests/state/test_fixed_bytes.py): sequence, slices and Arrow columns equal those of a list of these values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,21 +18,21 @@ _Value = TypeVar("_Value", bytes, bytes | None)
 
 
 class FixedBytes(Sequence[bytes]):
-    """n values of `width` > 0 bytes: `rows` is (n, width) uint8, which nobody changes any more."""
+    """n values of `width` > 0 bytes: `rows` is (n, width) uint8, and must not be changed afterwards."""
 
     def __init__(self, rows: npt.NDArray[np.uint8]) -> None:
         self.rows = np.ascontiguousarray(rows)
 
     @staticmethod
     def of(column: pa.FixedSizeBinaryArray) -> "FixedBytes":
-        """The values of a column without NULL, without a copy."""
+        """Return the values of a column without NULL, without a copy."""
         n, width = len(column), column.type.byte_width
         data = np.frombuffer(column.buffers()[1] or b"", np.uint8, count=n * width, offset=column.offset * width)
         return FixedBytes(data.reshape(n, width))
 
     @property
     def width(self) -> int:
-        """Bytes of each value."""
+        """Return the number of bytes of each value."""
         return int(self.rows.shape[1])
 
     @cached_property
@@ -46,29 +47,32 @@ class FixedBytes(Sequence[bytes]):
     @overload
     def __getitem__(self, index: slice) -> "FixedBytes": ...
     def __getitem__(self, index: int | slice) -> "bytes | FixedBytes":
-        """One value, for which no other one is made; or a slice, without a copy."""
+        """Return one value, without creating the other ones; or a slice, without a copy."""
         return FixedBytes(self.rows[index]) if isinstance(index, slice) else self.rows[index].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._values)
 
     def comparable(self) -> npt.NDArray[np.bytes_]:
-        """(n,) as numpy compares them, in the order of bytes; without a copy. What it gives one by one lacks zeros."""
+        """Return (n,) values that numpy compares in byte order, without a copy.
+
+        Use them for comparisons only: numpy strips trailing zero bytes from single elements.
+        """
         return self.rows.view(f"S{self.width}").ravel()
 
     def fixed_size_binary(self) -> pa.FixedSizeBinaryArray:
-        """(n,) of `width` bytes each, without a copy."""
+        """Return an Arrow column (n,) of `width` bytes each, without a copy."""
         return pa.FixedSizeBinaryArray.from_buffers(pa.binary(self.width), len(self), [None, pa.py_buffer(self.rows)])
 
     def large_binary(self) -> pa.LargeBinaryArray:
-        """(n,), without a copy of the values."""
+        """Return an Arrow column (n,), without a copy of the values."""
         offsets = np.arange(len(self) + 1, dtype=np.int64) * self.width
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.rows)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
 
 
 def joined(pieces: Sequence[Sequence[_Value]]) -> Sequence[_Value]:
-    """The values of all pieces, one after the other: FixedBytes if all pieces are, of one width."""
+    """Return the concatenation of all pieces: FixedBytes if all pieces are FixedBytes of one width."""
     if len(pieces) == 1:
         return pieces[0]
     fixed = [piece for piece in pieces if isinstance(piece, FixedBytes)]

@@ -1,6 +1,8 @@
 """The stored form of a state key: key group (u16, big-endian) | state id (u8) | key | namespace.
 
-Byte order is (key group, state id, key, namespace), so a key-group range is one contiguous range of keys.
+The byte order is (key group, state id, key, namespace), so a range of key groups is one contiguous range of keys.
+
+    Example: the key b"k" in key group 5 and state 1 is stored as 00 05 01 6b.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ PREFIX_BYTES = 3
 
 
 def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> Sequence[bytes]:
-    """(n,) stored keys, in the order given: FixedBytes for keys of one length.
+    """Return (n,) stored keys, in the order of `keys`: FixedBytes for keys of one length.
 
     `keys` is fixed_size_binary or large_binary without NULL.
     """
@@ -41,18 +43,21 @@ def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[
 
 
 def after_prefix(prefix: bytes) -> bytes:
-    """The least key that sorts after all keys that begin with `prefix`.  `prefix` holds key group and state id."""
+    """Return the least key that sorts after all keys with `prefix`.  `prefix` holds key group and state id.
+
+    Example: after 00 05 01 ff comes 00 05 02.
+    """
     assert len(prefix) >= PREFIX_BYTES, prefix.hex()
     grown = prefix.rstrip(b"\xff")  # never empty, as key groups end below 2**15
     return grown[:-1] + bytes([grown[-1] + 1])
 
 
 def range_of_group(key_group: int, state_id: int) -> tuple[bytes, bytes]:
-    """The stored keys of a state in a key group: start <= key < end."""
+    """Return the bounds of the stored keys of a state in a key group: start <= key < end."""
     prefix = key_group << 8 | state_id
     return prefix.to_bytes(PREFIX_BYTES, "big"), (prefix + 1).to_bytes(PREFIX_BYTES, "big")
 
 
 def range_of_groups(start: int, end: int) -> tuple[bytes, bytes]:
-    """The stored keys of the key groups [start, end), of all states: first <= key < after."""
+    """Return the bounds of the stored keys of the key groups [start, end), of all states: first <= key < after."""
     return start.to_bytes(PREFIX_BYTES - 1, "big"), end.to_bytes(PREFIX_BYTES - 1, "big")

@@ -1,18 +1,20 @@
-"""List state: what becomes of the lists of a step's subtasks when the next epoch begins, maybe with other subtasks.
+"""List state: redistribute the lists of a step's subtasks at the start of an epoch, maybe to more or fewer subtasks.
 
-The one idea: an item is a granule. Nobody looks into it, and a list is handed on as a whole or item by item:
+The one idea: an item is indivisible. Lists are passed on as a whole or item by item:
 
-    split   the subtask's own list while their number stays; when it changes, all items, round robin
-    union   all items, to each subtask, in every epoch
-    None    the subtask's own list; the number of subtasks must not change
+    split   the same lists if the number of subtasks is unchanged; otherwise all items are dealt out round robin
+    union   every subtask receives all items, in every epoch
+    None    the same lists; the number of subtasks must not change
 
-So under union a subtask snapshots its own part only: what every subtask snapshots, every subtask gets.
+    Example: the lists (a, b, c) and (d) on 3 subtasks. Split: (a, d), (b), (c). Union: (a, b, c, d) for each subtask.
+
+Under union a subtask must snapshot only its own items, because every subtask receives the snapshots of all subtasks.
 
 Source: Flink, FLIP-8; runtime/checkpoint/RoundRobinOperatorStateRepartitioner.java.
 Invariants (tests/state/test_lists.py):
-  I1  split: every item is handed to one subtask, whatever the numbers of subtasks before and now
-  I2  split: the lists that a change gives differ by at most one item in length
-  I3  union: each subtask is handed every item once, in one order
+  I1  split: exactly one subtask receives each item, for any old and new numbers of subtasks
+  I2  split: if the number of subtasks changes, the lengths of the new lists differ by at most one item
+  I3  union: each subtask receives every item once, and all in the same order
   I4  the bytes of an item never change
 """
 
@@ -24,14 +26,15 @@ __all__ = ["LIST_BYTES_MAX", "Lists", "check_size", "list_bytes", "redistribute"
 #: one list of items per subtask, in the order of the subtasks; () before the first epoch
 Lists = tuple[tuple[str, ...], ...]
 
-#: of all lists of a step, as text in the manifest: each epoch writes them anew, 86,400 times a day at one a second
+#: the limit for all lists of a step, as text in the manifest. Each epoch writes all lists again: 86,400 times a day
+#: at one epoch a second
 LIST_BYTES_MAX = 1024 * 1024
 
 
 def redistribute(lists: Lists, redistribution: Redistribution, parallelism: int) -> Lists:
-    """The list of each of `parallelism` subtasks, from the lists that the epoch before left.
+    """Return the list of each of `parallelism` subtasks, from the lists of the previous epoch.
 
-    Requires that `rescaling_problem` finds none.
+    Requires that `rescaling_problem` returns None.
     """
     assert parallelism >= 1, parallelism
     if not lists:
@@ -46,7 +49,7 @@ def redistribute(lists: Lists, redistribution: Redistribution, parallelism: int)
 
 
 def rescaling_problem(operator_id: str, lists: Lists, redistribution: Redistribution, parallelism: int) -> str | None:
-    """Why a step cannot go on with so many subtasks, as the text of an InvalidJobError; None if it can."""
+    """Return why a step cannot run with this number of subtasks, as the text of an InvalidJobError; None if it can."""
     if redistribution is not None or len(lists) in {0, parallelism}:
         return None
     return (
@@ -58,12 +61,12 @@ def rescaling_problem(operator_id: str, lists: Lists, redistribution: Redistribu
 
 
 def list_bytes(lists: Lists) -> int:
-    """What the lists take in a manifest."""
+    """Return the size of the lists in a manifest, in characters of base64 text."""
     return sum(len(item) for items in lists for item in items)
 
 
 def check_size(operator_id: str, lists: Lists, redistribution: Redistribution) -> None:
-    """Raises InvalidJobError when the lists of a step, or those of one subtask, are too large for a manifest."""
+    """Raise InvalidJobError if the lists of a step, or those of one subtask, are too large for a manifest."""
     size = list_bytes(lists)
     if size <= LIST_BYTES_MAX:
         return

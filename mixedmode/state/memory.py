@@ -1,11 +1,11 @@
-"""State in a sorted dictionary: the in-memory twin of the RocksDB backend, for tests of operators without a disk.
+"""State in a sorted dictionary: an in-memory backend for tests of operators without a disk.
 
-The one idea: it is strict. What the protocol asks of the caller (order, whole batches, keys of the state that is named)
-is checked here at every call, so an operator that is right here is right over any backend.
+The one idea: it is strict. Every call checks the protocol's rules for the caller: the order of keys, whole batches, and
+keys of the named state. So an operator that works with this backend works with any backend.
 
 Invariants (tests/state/test_memory.py):
-  I1  reads give what was committed, and nothing that was written since
-  I2  whatever it is asked, it answers as RocksDBBackend does
+  I1  reads return committed values, and never values written since the last commit
+  I2  every call returns what RocksDBBackend returns
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
 
 
 class MemoryBackend:
-    """KeyedStateBackend over `entries` ({stored key: value}), which changes at `commit` only."""
+    """KeyedStateBackend over `entries` ({stored key: value}), which only `commit` changes."""
 
     def __init__(self, entries: SortedDict) -> None:
         self._entries = entries
@@ -68,7 +68,7 @@ class MemoryBackend:
             self._last_key[state_id] = keys[-1]
 
     def commit(self) -> int:
-        """End of the epoch: its writes can be read from now on. How many pairs they were."""
+        """End the epoch: its writes become readable. Return the number of pairs written."""
         pairs = len(self._written)
         for key, value in self._written.items():
             if value is None:

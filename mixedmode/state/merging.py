@@ -1,16 +1,19 @@
-"""Which runs of a subtask to merge: size-tiered, decided from entry counts alone. Pure.
+"""Decide which runs of a subtask to merge: size-tiered, from entry counts alone. Pure.
 
-The one idea: from the newest run backwards, take runs as long as the next older one is no larger than all taken so far
-together. What was taken is merged once it is FAN_IN runs. So an old, large run is rewritten only when as much has come
-after it, which also bounds what overwritten and deleted entries cost.
+The one idea: starting at the newest run, select older runs as long as the next older run is no larger than all selected
+runs together. If at least FAN_IN runs are selected, merge them. So a large old run is rewritten only after as many new
+entries have arrived. This also limits the space of overwritten and deleted entries.
+
+    Example: with fan_in=3 and entry counts 100, 2, 1, 1 (oldest first), the runs 1, 1 and 2 are selected and merged.
+    The run with 100 entries is larger than these 4 entries together, so it stays.
 
 Invariants (tests/state/test_merging.py, by simulating 10,000 epochs):
   I1  the number of runs grows with the logarithm of the entries written
   I2  entries rewritten per entry written (write amplification) stay under 6
-  I3  only neighbours, the newest among them, are merged, so later runs keep lying over earlier ones
+  I3  only neighbouring runs that include the newest one are merged, so the order of runs by age is kept
 
-It does not matter which subtask wrote a run: those of former ranges of key groups are merged like all others, each cut
-to the key groups of the subtask that merges (checkpoint/runs.py).
+A run of any subtask can be merged. A run of a former range of key groups is cut to the key groups of the subtask that
+merges (checkpoint/runs.py).
 
 Source: the universal compaction of RocksDB (size ratio rule).
 """
@@ -21,9 +24,9 @@ FAN_IN = 8
 
 
 def decide_merge(entries: Sequence[int], *, fan_in: int = FAN_IN) -> int | None:
-    """Position from which on all runs are to be merged into one, or None.
+    """Return the position of the first run to merge, together with all runs after it; None for no merge.
 
-    entries: how many entries the runs have in one range of key groups, oldest to newest; estimates will do.
+    entries: the number of entries of each run in one range of key groups, oldest to newest; estimates will do.
     """
     if not entries:
         return None

@@ -1,4 +1,4 @@
-"""A backend whose reads and writes are timed."""
+"""A backend that measures the time of its reads and writes."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
 
 
 class ProfiledBackend:
-    """KeyedStateBackend over another one; each call is a stage."""
+    """KeyedStateBackend that delegates to another one; each call is a stage of the profile."""
 
     def __init__(self, backend: KeyedStateBackend, profile: Profile) -> None:
         self._backend = backend

@@ -1,7 +1,7 @@
-"""The batch-style backend: keys come one after the other, so nothing is ever stored to be read again.
+"""The batch-style backend: keys arrive in sorted order, so no state has to be read again.
 
-As the next key begins, the pair (key, state) of the one before it leaves: to the run writer when a RocksDB state
-follows (mixed mode), nowhere in batch mode. Source: FLIP-140 (single-key backend) and FLIP-327 (the migration).
+When a key is complete, its pair (key, state) is written out: to the run writer in mixed mode, where RocksDB state
+follows; in batch mode it is dropped. Source: FLIP-140 (single-key backend) and FLIP-327 (the migration).
 """
 
 from collections.abc import Sequence
@@ -14,37 +14,37 @@ from mixedmode.state.backend import PrefixRows, StateRange
 
 
 class RunSink(Protocol):
-    """Where (key, state) pairs go, in key order."""
+    """The receiver of (key, state) pairs, in key order."""
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """See KeyedStateBackend.write."""
 
 
 class SingleKeyBackend:
-    """Reads find nothing, because a key that is read is new by construction; that is verified, not assumed."""
+    """Reads find nothing, because every key is new in sorted input; the backend verifies that keys only grow."""
 
     def __init__(self, migration: RunSink | None) -> None:
         self._migration = migration
         self._last_key: dict[int, bytes] = {}  #: {state id: last key written}; keys only grow
 
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        """None for each key. Raises InternalError when a key comes back after another one."""
+        """Return None for each key. Raises InternalError if a key does not sort after the keys written before."""
         self._check_new(state_id, keys)
         return [None] * len(keys)
 
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """Nothing: no state precedes the backlog."""
+        """Return no entries: no state precedes the backlog."""
         del end
         self._check_new(state_id, [start])
         return StateRange([], [])
 
     def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
-        """Nothing, as in `scan`."""
+        """Return no entries, as `scan` does."""
         self._check_new(state_id, prefixes)
         return PrefixRows(np.zeros(0, np.int64), [], [])
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Hands the pairs over to the migration, or drops them when no state is to be kept."""
+        """Pass the pairs to the migration, or drop them if no state is kept."""
         if not keys:
             return
         self._check_new(state_id, keys)

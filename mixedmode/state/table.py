@@ -1,4 +1,4 @@
-"""State as columns: one row per key, over any backend. What vectorised operators read and write."""
+"""State as columns with one row per key, over any backend. Vectorised operators read and write it."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from mixedmode.state.keys import stored_keys
 
 
 class StateTable:
-    """The state `descriptor` of many keys at a time."""
+    """Reads and writes the state `descriptor` for many keys at a time."""
 
     def __init__(self, descriptor: StateDescriptor, backend: KeyedStateBackend) -> None:
         self._descriptor = descriptor
@@ -21,11 +21,11 @@ class StateTable:
         self._codec = RowCodec(descriptor.fields)
 
     def stored_keys(self, key_groups: npt.NDArray[np.uint16], keys: pa.Array) -> Sequence[bytes]:
-        """Stored keys of this state for sorted, distinct `keys` (n,)."""
+        """Return the stored keys of this state for sorted, distinct `keys` (n,)."""
         return stored_keys(key_groups, keys, self._descriptor.state_id)
 
     def read(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.intp], list[pa.Array]]:
-        """Rows that exist: (m,) positions in `keys`, ascending, and their columns (m,) each."""
+        """Return the rows that exist: (m,) ascending positions in `keys`, and their columns of (m,) each."""
         values = self._backend.read(self._descriptor.state_id, keys)
         present = [value for value in values if value is not None]
         if not present or len(present) == len(values):
@@ -35,7 +35,7 @@ class StateTable:
         return found, self._codec.unpack(present)
 
     def write(self, keys: Sequence[bytes], columns: Sequence[pa.Array], deleted: Sequence[int] = ()) -> None:
-        """New rows for strictly increasing stored `keys`; the positions in `deleted` are removed instead."""
+        """Write rows for strictly increasing stored `keys`; delete the keys at the positions in `deleted` instead."""
         values: Sequence[bytes | None] = self._codec.pack(columns)
         if len(deleted):
             kept = list(values)

@@ -1,12 +1,12 @@
-"""Tables as blocks of bytes: what Spark moves between the tasks of an epoch.
+"""Encodes tables as blocks of bytes, which Spark moves between the tasks of an epoch.
 
-The one idea: a block is an Arrow IPC stream in which columns of int64 are as narrow as their values allow, since what
-moving a block costs goes by its bytes, once on each side of Spark. Counters and small sums, which most partial
-aggregates are, take a byte or two in place of eight.
+A block is an Arrow IPC stream in which int64 columns are as narrow as their values allow. The cost of moving a block
+grows with its bytes, on both sides of Spark. Most partial aggregates are counters and small sums, which then take one
+or two bytes instead of eight.
 
 Invariants (tests/tasks/test_blocks.py):
-  I1  the blocks of a table, decoded, are its rows in their order, of its schema, NULLs included
-  I2  no block is much larger than BLOCK_BYTES, unless it is of one row
+  I1  the decoded blocks of a table have its rows in the same order, with its schema, NULLs included
+  I2  no block is much larger than BLOCK_BYTES, unless it has only one row
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _IS_NARROWED = {b"mixedmode.was": b"int64"}  # metadata of a narrowed field
 
 
 def blocks_of(table: pa.Table) -> Iterator[pa.Buffer]:
-    """Blocks of about BLOCK_BYTES each; none for an empty table. Metadata of fields of int64 is not kept."""
+    """Yield blocks of about BLOCK_BYTES; none for an empty table. Metadata of int64 fields is lost."""
     if table.num_rows == 0:
         return
     table = _narrowed(table)
@@ -36,13 +36,13 @@ def blocks_of(table: pa.Table) -> Iterator[pa.Buffer]:
 
 
 def cell_of(block: pa.Buffer | bytes) -> pa.BinaryArray:
-    """The block as a column of one row, without a copy."""
+    """Return the block as a binary column of one row, without a copy."""
     ends = pa.py_buffer(np.array([0, len(block)], np.int32))
     return pa.BinaryArray.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(block)])
 
 
 def decode_block(block: pa.Buffer | bytes) -> pa.Table:
-    """The rows of one block."""
+    """Return the rows of one block, with int64 columns restored."""
     table = pa.ipc.open_stream(block).read_all()
     for position, field in enumerate(table.schema):
         if field.metadata == _IS_NARROWED:
@@ -63,7 +63,10 @@ def _narrowed(table: pa.Table) -> pa.Table:
 
 
 def _narrowest(column: pa.ChunkedArray) -> pa.DataType | None:
-    """The first type that holds all values of a column of int64; None if there is no narrower one."""
+    """Return the narrowest type that holds all values of an int64 column; None if only int64 does.
+
+    For example, int8 holds -128 to 127, so a column with 128 becomes int16.
+    """
     bounds = pc.min_max(column)
     least, most = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0  # 0 if all are NULL
     for narrow in _NARROWER:

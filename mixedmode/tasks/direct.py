@@ -12,18 +12,18 @@ from mixedmode.tasks.exchange import MapSide
 
 @dataclass(frozen=True, slots=True)
 class DirectMapSide:
-    """The map side over files. Called by Spark with the number of the task, which says what slices are its."""
+    """The map side over files. Spark calls it with the number of the task; `tasks` has the slices of each task."""
 
     map_side: MapSide
     columns: tuple[ReadColumn, ...]
     tasks: tuple[tuple[FileSlice, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Blocks of the rows of the task's slices."""
+        """Yield blocks of the rows of the task's slices."""
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 yield from self.blocks(task)
 
     def blocks(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Blocks of the rows of one task's slices."""
+        """Yield blocks of the rows of one task's slices."""
         return self.map_side(read_slices(self.tasks[task], self.columns))

@@ -1,9 +1,9 @@
-"""The exchange before a keyed stage: columns in blocks, not rows.
+"""The exchange before a keyed stage: Spark moves blocks of columns, not rows.
 
-Map side: take as large a slice of the input as memory allows, let the operator fold it, tell its rows apart by subtask,
-and ship those of each as Arrow IPC blocks: a row of a (subtask, kind, block) frame that Spark moves to the partition of
-that number. What the task has seen of the sources goes to every subtask: it takes all of it to know how far the
-watermark comes in this epoch.
+The map side takes as large a slice of the input as memory allows. The operator folds the slice. The folded rows are
+divided by subtask and encoded as Arrow IPC blocks. A block is a row of a (subtask, kind, block) frame, and Spark moves
+it to the partition of that number. Every map task sends its progress of the sources to every subtask, because a subtask
+needs the progress of all tasks to compute the watermark of the epoch.
 
 Everything here runs in Spark's Python workers and touches no Spark API.
 """
@@ -40,20 +40,20 @@ BLOCK_DDL = "subtask int, kind string, block binary"
 
 
 class BlockKind(StrEnum):
-    """What is in a block."""
+    """The kind of content of a block."""
 
-    ROWS = "rows"  # keyed, for the operator
+    ROWS = "rows"  # keyed rows for the operator
     LATE = "late"  # records of the input that are too late for every window
-    PROGRESS = "progress"  # what the map task has seen of the sources
-    PROFILE = "profile"  # where its time went
-    FAILURE = "failure"  # an error instead of anything else
+    PROGRESS = "progress"  # the progress of the sources, as the map task has seen it
+    PROFILE = "profile"  # seconds of work of the map task, by stage
+    FAILURE = "failure"  # an error, in place of further blocks
 
 
 @dataclass(frozen=True, slots=True)
 class MapSide:
-    """What a map task needs to know. Called by Spark with the task's record batches.
+    """Everything that a map task needs. Spark calls it with the task's record batches.
 
-    `sources` are by their number; `watched` says where their event times are found.
+    `sources`: names, in the order of their numbers. `watched`: where the task finds their event times.
     """
 
     stage: KeyedStage
@@ -65,7 +65,7 @@ class MapSide:
     watched: Watched = Watched.ROWS
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Blocks of one map task: none for an empty input. Every block goes to the subtask that owns its key groups."""
+        """Yield the blocks of one map task; none for empty input. A block's subtask owns the key groups of its rows."""
         return report_failures(self._blocks(batches), _failure_batch)
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,14 +77,14 @@ class MapSide:
                 rows, seen = watch.split(table)
             folded = yield from self._fold_in_pieces(rows, profile)
             progress = progress.merged(seen).merged(folded)
-            del table, rows  # it is as large as memory allows, and so is the next one
+            del table, rows  # a table is as large as memory allows, so free it before the next one
         if progress.records or progress.splits:
             for subtask in range(self.parallelism):
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
             yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
 
     def _fold_in_pieces(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
-        """Blocks of one slice; returns how many records it had, and how many of them were late."""
+        """Yield the blocks of one slice. Return the numbers of its records and of its late records."""
         progress = Progress()
         with profile.stage("fold"):
             fold_bytes = self._fold_bytes(rows)
@@ -93,17 +93,17 @@ class MapSide:
         return progress
 
     def _fold_bytes(self, rows: pa.Table) -> int:
-        """How much of a slice is folded at once."""
+        """Return how many bytes of a slice to fold at once."""
         whole_bytes: int = rows.nbytes
         if whole_bytes <= self.slice_bytes // SLICE_PIECES_MAX or not self.stage.key_fields:
             return whole_bytes
-        part = 1.0  # an operator that does not combine rows folds each to one of its own
+        part = 1.0  # an operator without `combine` makes at least one row of each record
         if self.stage.operator.combine is not None:
             part = distinct_part(self._keys(rows))
         return -(-whole_bytes // decide_pieces(part))
 
     def _fold(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
-        """As `_fold_in_pieces`, of one piece."""
+        """Do the same as `_fold_in_pieces` for one piece."""
         with profile.stage("fold"):
             batch = self._batch(rows)
             folded = self.stage.operator.fold(
@@ -132,7 +132,7 @@ class MapSide:
         return [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
 
     def _ship(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        """One batch per block."""
+        """Yield one batch per block."""
         pieces = pieces_by_subtask(table, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
         for subtask, rows in enumerate(pieces):
             for piece in blocks_of(rows):
@@ -140,7 +140,7 @@ class MapSide:
 
 
 def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
-    """The rows of a map task in tables of about `slice_bytes`, none of them empty. See `joined`."""
+    """Yield the rows of a map task in non-empty tables of about `slice_bytes`. See `joined`."""
     parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
     return joined(parts, slice_bytes, row_bytes_min=row_bytes_min)
 

@@ -1,8 +1,8 @@
-"""Errors on their way from a task to the driver.
+"""Sends errors from a task to the driver.
 
-An error that mixedmode raises on purpose is final: running the task again would raise it again, and Spark would bury
-it in stack traces. So a task sends it as data, and the driver raises it as what it was. Everything else stays an
-exception of the task, which Spark retries.
+An error that mixedmode raises on purpose is final: a repeat of the task would raise it again, and Spark would hide it
+among stack traces. So the task sends the error as data, and the driver raises the same error. Every other error, and
+RetryableError, stays an exception of the task, and Spark runs the task again.
 """
 
 import json
@@ -17,12 +17,12 @@ _KINDS = {name: getattr(errors, name) for name in errors.__all__}
 
 
 def encode_failure(error: MixedmodeError) -> bytes:
-    """Kind and message."""
+    """Encode kind and message of an error as JSON."""
     return json.dumps({"kind": type(error).__name__, "message": str(error)}).encode()
 
 
 def decode_failure(failure: bytes) -> MixedmodeError:
-    """Inverse of `encode_failure`."""
+    """Decode the error that `encode_failure` encoded; an unknown kind becomes InternalError."""
     parts = json.loads(failure)
     kind: type[MixedmodeError] = _KINDS.get(parts["kind"], InternalError)
     return kind(parts["message"])
@@ -31,7 +31,7 @@ def decode_failure(failure: bytes) -> MixedmodeError:
 def report_failures(
     batches: Iterator[pa.RecordBatch], as_batch: Callable[[bytes], pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches, and a last one that holds the error if one of our kinds is raised. RetryableErrors stay errors."""
+    """Yield the batches; if they raise a MixedmodeError, a last batch with it. Raise RetryableError unchanged."""
     try:
         yield from batches
     except RetryableError:

@@ -1,11 +1,11 @@
-"""The rows that one stage of an epoch hands to the next: exactly those whose attempt's report counts.
+"""The rows between two stages of an epoch: rows are valid only from the attempt whose report the driver has.
 
-The one idea: a stage is read twice, once for its reports and once for its rows, so its frame is kept in between. On a
-cluster Spark may lose a part of what it keeps with an executor, or keep it twice after speculation, and then a part
-comes from another attempt than its report: its state and the rows that the next stage sees would be of two
-computations, which need not agree to the last bit. So there each row says which attempt made it, and reading one of an
-attempt that does not count is an error, after which the epoch's stages run again. In a local master's one process
-nothing is lost, and rows say nothing.
+A stage is read twice: once for its reports, once for its rows. So its frame is persisted in between. On a cluster,
+Spark may lose persisted rows with an executor, or have them twice after speculation. Then rows may come from another
+attempt than the report. State and rows would be of two computations, which need not be equal to the last bit.
+
+So on a cluster each row carries the id of its attempt. A row of an attempt without a valid report raises an error, and
+the stages of the epoch run again. A local master has one process and loses nothing, so its rows carry no attempt.
 
 executor/rows_between.py reads such rows.
 """
@@ -15,15 +15,15 @@ import pyarrow as pa
 from mixedmode.errors import RetryableError
 
 ATTEMPT_FIELD = pa.field("_attempt", pa.int64())
-#: tells this error from others
+#: the text by which the driver recognizes this error
 COMPUTED_TWICE = "rows that one step of the epoch gave to the next were computed twice"
 
 
 def subtask_number(partition: int, parallelism: int) -> int:
-    """Which subtask a task is, from the number of its partition.
+    """Return the number of the subtask that a task runs, from the number of its partition.
 
-    Where rows are read that are no longer there, Spark computes them within the task that reads them, whose partitions
-    are counted otherwise if it reads several frames. Raises RetryableError then, which has the stages run again.
+    If persisted rows are lost, Spark computes them again inside the task that reads them. Such a task may read several
+    frames and so have a partition number that is no subtask. Then raise RetryableError, so that the stages run again.
     """
     if partition >= parallelism:
         msg = f"{COMPUTED_TWICE}, so they are computed once more. partition={partition}, parallelism={parallelism}"
@@ -32,7 +32,7 @@ def subtask_number(partition: int, parallelism: int) -> int:
 
 
 def with_report_column(rows: pa.Table, schema: pa.Schema, attempt: int) -> pa.Table:
-    """A subtask's rows as its frame has them: with no report, and with their attempt if `schema` says so."""
+    """Return a subtask's rows in the schema of its frame: the report is NULL; the attempt is set if `schema` has it."""
     columns = list(rows.columns)
     if ATTEMPT_FIELD.name in schema.names:
         columns.append(pa.repeat(attempt, rows.num_rows))

@@ -1,6 +1,6 @@
-"""One subtask of a map stage in one epoch: rows and the list that it has kept in; rows and a report with its list out.
+"""One subtask of a map stage in one epoch. Input: rows and its list; output: rows and a report with the new list.
 
-Runs in Spark's Python workers. Nothing is written here: the list goes into the driver's manifest with the report.
+Runs in Spark's Python workers. It writes no files: the list goes to the driver with the report, and into the manifest.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ __all__ = ["MapTask"]
 class MapTask:
     """Everything that a subtask needs in one epoch. Called by Spark.
 
-    `lists`: for each subtask, what the epoch before left for it; so many subtasks there are.
+    `lists`: for each subtask, its list after the previous epoch. Their number is the parallelism. `tells_attempt`:
+    the rows carry the id of their attempt (inner_rows.py).
     """
 
     operator: MapOperator
@@ -39,12 +40,12 @@ class MapTask:
 
     @property
     def output_schema(self) -> pa.Schema:
-        """The rows, and the report in the last column."""
-        rows = [field.with_nullable(True) for field in self.operator.output_fields]  # a report has none of them
+        """Return the schema of the output: the columns of the rows, and the report in the last column."""
+        rows = [field.with_nullable(True) for field in self.operator.output_fields]  # NULL in the row of a report
         return pa.schema([*rows, *([ATTEMPT_FIELD] * self.tells_attempt), pa.field(REPORT_COLUMN, pa.binary())])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Called once per partition, also for an empty one."""
+        """Run the subtask. Spark calls this once per partition, also for an empty one."""
         return report_failures(self._run(batches), self._report_batch)
 
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -69,13 +70,13 @@ class MapTask:
                 kept = output.items
             else:
                 yield from with_report_column(output, self.output_schema, context.taskAttemptId()).to_batches()
-        check_size(self.operator.operator_id, (kept,), None)  # before it travels
+        check_size(self.operator.operator_id, (kept,), None)  # before it is sent to the driver
         reach_in_task("aggregate", TaskPlace(self.epoch, self.operator.operator_id, subtask, context.attemptNumber()))
         report = SubtaskReport(subtask, seen[0], items=kept, attempt=context.taskAttemptId())
         yield self._report_batch(report.encode())
 
     def _tables(self, batches: Iterator[pa.RecordBatch], seen: list[Progress]) -> Iterator[pa.Table]:
-        """The rows; the only item of `seen` becomes what the map tasks have seen of the sources."""
+        """Yield the rows. Set the only item of `seen` to the progress of the sources, merged over all map tasks."""
         schema = pa.schema(list(self.operator.record_fields))
         for batch in batches:
             for number, block in zip(batch.column("number"), batch.column("block"), strict=True):

@@ -1,15 +1,15 @@
-"""How the managed memory of a task is shared out: at the map side, and between a subtask's sorter and its state.
+"""Divides the managed memory of a task: at the map side, and between a subtask's sorter and its state cache. Pure.
 
-The one idea: a stage runs alone in its task, so each has all of it, and what the operator declares says for what. At
-the map side, a slice of the input takes a part, and the rest is what folding it takes. In backlog, an operator that
-takes sorted input gives nearly all of it to the sorter, because a key that is read is new; live, and where an operator
-does not want its input sorted, half of it is for what is read of the state. Pure.
+A stage runs alone in its task, so it has all the memory of the task; the operator's attributes decide on its use. At
+the map side, a slice of the input takes one part, and folding the slice takes the rest. On the sorted path, nearly all
+memory is for the sorter, because hardly any key has stored state to read. On the streaming path, and for an operator
+that does not support sorted input, half of the memory is for the cache of state that is read.
 
 Source: the managed memory of FLIP-327; the attributes of FLIP-331.
 Invariants (tests/tasks/test_memory.py):
-  I1  the sorter and what is read have a part each, together no more than there is
-  I2  sorted input never gets less for sorting than other input
-  I3  folding a slice takes no more than there is, and a small constant (tests/tasks/test_map_memory.py)
+  I1  the sorter and the cache each have a part, together at most all of the memory
+  I2  sorted input never has less memory for sorting than other input
+  I3  folding a slice takes at most the memory and a small constant (tests/tasks/test_map_memory.py)
 """
 
 import math
@@ -18,20 +18,20 @@ from dataclasses import dataclass
 from mixedmode.checkpoint.types import PathTaken
 from mixedmode.operators.interface import OperatorAttributes
 
-_CACHE_PART_SORTED = 8  # of the memory: over a state that precedes the backlog, a few blocks are read
+_CACHE_PART_SORTED = 8  # one eighth of the memory: if state precedes the backlog, a few of its blocks are read
 _CACHE_PART_STREAMING = 2
-_SLICE_PART = 0.3  # folding it takes up to twice as much beside it, if it is folded in so many pieces as is said here
+_SLICE_PART = 0.3  # folding takes up to twice as much besides, if done in the number of pieces below
 
-SLICE_ROW_BYTES_MIN = 16  # what a row of a slice counts as, since folding it takes memory, however small it is
+SLICE_ROW_BYTES_MIN = 16  # the least size that a row counts as, since folding needs memory for each row
 SLICE_PIECES_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryShares:
-    """Bytes for the sorter, and for what is read of the state.
+    """Bytes for the sorter, and for the cache of state that is read.
 
-    `columns_bytes` is the latter on the streaming path, whatever the path: how large a run may be to be written in
-    columns, which the live epochs after a backlog read.
+    `columns_bytes`: the largest run that is also written as columns. It equals `cache_bytes` of the streaming path on
+    every path, because the live epochs after a backlog read the columns.
     """
 
     sort_bytes: int
@@ -40,26 +40,29 @@ class MemoryShares:
 
 
 def slice_bytes(managed_bytes: int, attributes: OperatorAttributes) -> int:
-    """How much of its input a map task folds at a time: 1 byte at least. A record that becomes many rows is as many."""
+    """Return how many bytes of input a map task folds at a time, at least 1.
+
+    If an operator makes many rows of a record, the slice is smaller by this factor.
+    """
     return max(1, int(managed_bytes * _SLICE_PART) // attributes.rows_per_record)
 
 
 def decide_pieces(distinct_part: float) -> int:
-    """In how many pieces a slice is folded that has so many distinct keys per row: from 1 to SLICE_PIECES_MAX.
+    """Return the number of pieces in which to fold a slice: from 1 to SLICE_PIECES_MAX.
 
-    What is folded to a row takes several times the memory of a row of the input; and the less keys repeat, the less is
-    saved by folding more of them at once.
+    distinct_part: distinct keys per row, from 0 to 1. A folded row takes several times the memory of an input row. The
+    fewer keys repeat, the less folding more rows at once saves. Example: 4 * 0.6 = 2.4, so 3 pieces.
     """
     return max(1, math.ceil(SLICE_PIECES_MAX * distinct_part))
 
 
 def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:
-    """The path that a stage takes in an epoch of `path`: only who supports sorted input leaves RocksDB out."""
+    """Return the path of a stage in an epoch of `path`: 'streaming' if its operator does not support sorted input."""
     return path if attributes.internal_sorter_supported else "streaming"
 
 
 def share_memory(managed_bytes: int, attributes: OperatorAttributes, path: PathTaken) -> MemoryShares:
-    """The shares of one stage. The sorter and what is read have 1 byte at least, whatever there is."""
+    """Return the shares of one stage. The sorter and the cache each have at least 1 byte."""
     is_sorted = path_for(attributes, path) == "sorted"
     cache_bytes = max(1, managed_bytes // (_CACHE_PART_SORTED if is_sorted else _CACHE_PART_STREAMING))
     return MemoryShares(max(1, managed_bytes - cache_bytes), cache_bytes, managed_bytes // _CACHE_PART_STREAMING)

@@ -1,4 +1,4 @@
-"""What an epoch has seen of its sources: counted on the map side, told to every subtask, summed up by the driver."""
+"""The progress of an epoch's sources: counted by map tasks, sent to every subtask, merged by the driver."""
 
 import json
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from mixedmode.time import Seen, Split, merge_seen
 class Progress:
     """Counts of records, and the newest event time of each split (source and partition).
 
-    `late` records came too late for every window; `ahead` ones are so far ahead of the clock that they do not move the
-    watermark.
+    `late` counts records that came too late for every window. `ahead` counts records so far ahead of the clock that
+    they do not move the watermark.
     """
 
     records: int = 0
@@ -22,25 +22,25 @@ class Progress:
     splits: Mapping[Split, Seen] = field(default_factory=dict)
 
     def merged(self, other: "Progress") -> "Progress":
-        """Both together; the order does not matter."""
+        """Return the sum of both; the order does not matter."""
         splits = dict(self.splits)
         for split, seen in other.splits.items():
             splits[split] = merge_seen(splits[split], seen) if split in splits else seen
         return Progress(self.records + other.records, self.late + other.late, self.ahead + other.ahead, splits)
 
     def encode(self) -> bytes:
-        """JSON; see `decode`."""
+        """Encode as JSON."""
         splits = [[*split, seen.records, seen.max_time_us] for split, seen in self.splits.items()]
         return json.dumps([self.records, self.late, self.ahead, splits]).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Inverse of `encode`."""
+        """Decode the JSON of `encode`."""
         records, late, ahead, splits = json.loads(data)
         return cls(
             records, late, ahead, {(source, part): Seen(count, newest) for source, part, count, newest in splits}
         )
 
     def records_of(self, source: str) -> int:
-        """Records of one source, over all its partitions."""
+        """Return the number of records of one source, over all its partitions."""
         return sum(seen.records for (name, _), seen in self.splits.items() if name == source)

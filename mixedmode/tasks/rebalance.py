@@ -1,13 +1,13 @@
-"""The exchange before a map stage: rows are dealt out to the subtasks, in blocks, and come in one certain order.
+"""The exchange before a map stage: deals rows to the subtasks in blocks, in a deterministic order.
 
-Map side: each slice of a task's input is cut in as many pieces as there are subtasks (operators/map/dealing.py), which
-are shipped as Arrow IPC blocks.
+Map side: each slice of a task's input is cut into one piece per subtask (operators/map/dealing.py), and the pieces are
+sent as Arrow IPC blocks.
 
-A subtask reads the blocks in the order of (task, number). So an epoch that is run again, after whatever failure, shows
-each subtask the same rows in the same order, and a function that goes by nothing else gives the same rows once more.
+A subtask reads the blocks in the order of (task, number). So when an epoch runs again after a failure, each subtask
+reads the same rows in the same order. A deterministic function then emits the same rows again.
 
 Invariants (tests/tasks/test_rebalance.py):
-  I1  every row of a task goes to one subtask
+  I1  every row of a task goes to exactly one subtask
   I2  in the order of the blocks' numbers, the rows of a subtask are in the order of the task
 """
 
@@ -35,15 +35,15 @@ _SCHEMA = pa.schema(
 )
 DEALT_DDL = "subtask int, task int, number long, block binary"
 ORDER = ("task", "number")  #: of the blocks of a subtask
-PROGRESS = -1  #: in place of a number, for a block that is no rows: what the map task has seen of the sources
+PROGRESS = -1  #: the number of a block that has no rows, but the progress of the sources that the map task has seen
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """What a map task needs to know. Called by Spark with the task's record batches.
+    """Everything that a map task needs. Spark calls it with the task's record batches.
 
-    `watch`: how the first map stage sees how far the source has come. Its rows then have the columns for that behind
-    their own, which are called `columns`.
+    `watch`: how the first map stage measures the progress of the source; None for other stages. With `watch`, the input
+    has the columns of the rows, whose names are `columns`, and after them the columns that `watch` reads.
     """
 
     epoch: Epoch
@@ -52,7 +52,7 @@ class Rebalance:
     columns: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Blocks of one map task: none for an empty input."""
+        """Yield the blocks of one map task; none for empty input."""
         from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
 
         context = TaskContext.get()
@@ -66,7 +66,7 @@ class Rebalance:
             yield _block(0, task, PROGRESS, seen[0].encode())
 
     def _rows(self, tables: Iterator[pa.Table], watch: Watch, seen: list[Progress]) -> Iterator[pa.Table]:
-        """The rows of the step alone; the only item of `seen` becomes what all of them say of the sources."""
+        """Yield only the rows of the step. Set the only item of `seen` to the progress of the sources in all tables."""
         for table in tables:
             rows, progress = watch.split(table)
             seen[0] = seen[0].merged(progress)
@@ -75,9 +75,9 @@ class Rebalance:
 
 
 def deal(tables: Iterator[pa.Table], *, task: int, parallelism: int, turn: int) -> Iterator[pa.RecordBatch]:
-    """The rows of one map task as blocks for the subtasks.
+    """Yield the rows of one map task as blocks for the subtasks.
 
-    turn: of the first table of the first task, whose turns go on from it.
+    turn: the turn of the first table of task 0. Task t begins with turn + t, and each further table adds 1.
     """
     number = 0
     for own_turn, table in enumerate(tables, turn + task):

@@ -1,4 +1,4 @@
-"""What a subtask tells the driver: names, sizes, counts and checksums of what it wrote, as JSON."""
+"""Reports of subtasks to the driver: names, sizes, counts and checksums of the written files, as JSON."""
 
 import json
 from collections.abc import Mapping
@@ -16,12 +16,13 @@ REPORT_COLUMN = "_report"
 
 @dataclass(frozen=True, slots=True)
 class SubtaskReport:
-    """What one subtask did. `progress` is of the whole epoch, the same in every subtask of a stage.
+    """The report of one subtask. `progress` is that of the whole epoch, the same in every subtask of a stage.
 
-    `migration_seconds` is the time that writing and storing the state's new runs took. `runs` are new; `merged` says
-    which older ones were merged, and into what. `rows_out` counts the rows of the main output, `skipped` the
-    records on which a function failed and that were left out. `items` are the list that a map stage keeps. `attempt` is
-    Spark's id of the task attempt. `profile`: seconds of work by stage; subtask 0's holds those of all map tasks, too.
+    `migration_seconds`: the time for writing and storing the new runs of the state. `runs`: the new runs; `merged`:
+    older runs that were merged, with the run that replaces them. `rows_out` counts the rows of the main output,
+    `skipped` the records that were left out because a function failed on them. `items`: the list of a subtask of a map
+    stage. `attempt`: Spark's id of the task attempt. `profile`: {stage: seconds of work}; in subtask 0 also of all map
+    tasks.
     """
 
     subtask: int
@@ -39,13 +40,13 @@ class SubtaskReport:
     profile: Mapping[str, float] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """JSON; see `decode_report`."""
+        """Encode as JSON."""
         report = asdict(self) | {"progress": self.progress.encode().decode()}
         return json.dumps({"report": report}).encode()
 
 
 def decode_report(data: bytes) -> SubtaskReport:
-    """The report of a subtask. Raises the error that the subtask sent instead."""
+    """Decode the report of a subtask. Raise the error that the subtask sent instead."""
     parts = json.loads(data)
     if "report" not in parts:
         raise decode_failure(data)

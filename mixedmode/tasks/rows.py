@@ -1,4 +1,4 @@
-"""Jobs without a keyed step: rows go straight to the sink's staging folder, one file per epoch and partition."""
+"""Writes the rows of a job without keyed steps to the sink's staging folder: one file per epoch and partition."""
 
 import shutil
 import tempfile
@@ -21,14 +21,15 @@ from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.time import Seen
 
-#: written at once, which makes a row group of a Parquet file; Spark's batches are smaller
+#: how much is written at once, as one row group of a Parquet file; Spark's batches are smaller
 WRITE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class RowsTask:
-    """Writes the rows of one partition. Called by Spark. `source` is the name under which its records are counted,
-    `output` that of the output, "" for the main one.
+    """Writes the rows of one partition. Called by Spark.
+
+    `source`: the name under which its records are counted. `output`: the name of the output, "" for the main one.
     """
 
     sink: SinkTask
@@ -39,7 +40,7 @@ class RowsTask:
     output: str = ""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One report."""
+        """Write the rows, and yield one report."""
         return report_failures(self._run(batches), _report_batch)
 
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

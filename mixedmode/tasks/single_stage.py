@@ -1,7 +1,7 @@
-"""A small epoch in one Spark stage: each subtask reads all of the input itself, and keeps what is its own.
+"""Runs a small epoch in one Spark stage: each subtask reads all of the input, and keeps only its own rows.
 
-The one idea: reading and folding a few megabytes once per subtask takes less time than a stage of map tasks and a
-shuffle. What a subtask gets is what the shuffle would have brought it, block by block.
+Reading and folding a few megabytes in every subtask takes less time than a stage of map tasks and a shuffle. A subtask
+has the same blocks as after a shuffle.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,22 @@ _OF_THE_TASK_ITSELF = (BlockKind.FAILURE, BlockKind.PROFILE)
 
 
 def is_single_stage(input_bytes: int, *, parallelism: int) -> bool:
-    """Whether an epoch runs in one stage: all subtasks together read no more than one map task may. Pure."""
+    """Return whether an epoch runs in one stage: all subtasks together read at most as much as one map task may. Pure.
+
+    For example, with 4 subtasks the input may have SLICE_BYTES / 4.
+    """
     return input_bytes * parallelism <= SLICE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class SingleStage:
-    """Map side and subtask in one. Called by Spark with the number of the subtask. `map_side` has one task."""
+    """Map side and subtask in one. Spark calls it with the number of the subtask. `map_side` has exactly one task."""
 
     map_side: DirectMapSide
     subtask: SubtaskTask
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What the subtask gives."""
+        """Yield the output of the subtask."""
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
         (own,) = numbers
         return self.subtask(iter([block for block in self.map_side.blocks(0) if _is_for(own, block)]))

@@ -1,7 +1,7 @@
-"""One subtask of a keyed stage in one epoch: blocks in; runs, staged outputs and a report out.
+"""One subtask of a keyed stage in one epoch. Input: blocks; output: runs, staged outputs and a report.
 
-Runs in Spark's Python workers. A subtask returns names, sizes, counts and checksums only; what it wrote does not exist
-until the driver's manifest names it, so an attempt that dies leaves nothing but garbage for the collector.
+Runs in Spark's Python workers. A subtask returns only names, sizes, counts and checksums. Its files count only when the
+driver's manifest names them, so a failed attempt leaves only garbage files, which the driver deletes later.
 """
 
 import json
@@ -42,9 +42,10 @@ from mixedmode.tasks.timing import Timing
 class SubtaskTask:
     """Everything that a subtask needs in one epoch. `state` is None in batch mode.
 
-    `sinks` are by the name of the output; an inner stage has none for its main output, whose rows go to the next one.
-    `waits_for_end`: the operator says that it gives no rows yet. `output_schema` is the inner stage's frame: its rows,
-    and the report in the last column. `seen` is what earlier stages have seen of the sources.
+    `sinks`: by output name; an inner stage has no sink for its main output, whose rows go to the next stage.
+    `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the
+    columns of the rows, if the stage is an inner one, and the report in the last column. `seen`: the progress of the
+    sources that earlier stages have measured.
     """
 
     stage: KeyedStage
@@ -62,7 +63,7 @@ class SubtaskTask:
     seen: Progress = Progress()  # noqa: RUF009 - frozen
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Called by Spark once per partition, also for an empty one."""
+        """Run the subtask. Spark calls this once per partition, also for an empty one."""
         return report_failures(self._run(batches), self._report_batch)
 
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,7 +111,7 @@ class _SubtaskRun:
         )
 
     def tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Everything but the report. Yields the rows of an inner stage; the last stage's rows go to its output file."""
+        """Do all but the report. Yield the rows of an inner stage; write the rows of the last stage to its output."""
         self._receive(batches)
         self._reach("sort")
         operator = self._task.stage.operator
@@ -151,7 +152,7 @@ class _SubtaskRun:
             raise InvalidJobError(msg)
 
     def report(self) -> SubtaskReport:
-        """Stores runs and outputs, and says what they are."""
+        """Store runs and outputs, and return their report."""
         with self._profile.stage("store state"):
             runs = self._state.store()
         unique = paths.attempt(self._task.generation, self._unique)
@@ -175,7 +176,7 @@ class _SubtaskRun:
 
     def _receive(self, batches: Iterator[pa.RecordBatch]) -> None:
         for batch in self._profile.each("wait for blocks", batches):
-            for row in range(batch.num_rows):  # a row is a block of some megabytes
+            for row in range(batch.num_rows):  # each row has a large block, so a loop over rows is cheap
                 subtask, kind, block = (column[row] for column in batch.columns)
                 match BlockKind(kind.as_py()):
                     case BlockKind.FAILURE:

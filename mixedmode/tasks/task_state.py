@@ -1,10 +1,10 @@
-"""The state of one keyed stage in one subtask and epoch: what it reads from, and how its new runs are stored.
+"""The state of one keyed stage in one subtask and epoch: opens its backend, merges old runs, stores new runs.
 
-A run is stored under a name of the attempt that wrote it; until the driver's manifest names it, it does not exist.
+The name of a stored run contains its attempt. A run counts only when the driver's manifest names it.
 
-Runs are views (checkpoint/runs.py): whichever range of key groups a run was written for, what counts here is what it
-holds of this subtask's. Invariants (tests/tasks/test_task_state.py):
-  I1  at every parallelism, in every order of epochs, merges and rescales, the backend reads what was last written
+A run is a view of a file (checkpoint/runs.py): a subtask uses the part of a run that is in its own key groups, whatever
+range of key groups the run was written for. Invariants (tests/tasks/test_task_state.py):
+  I1  at every parallelism, in every order of epochs, merges and rescales, the backend reads the last written values
 """
 
 import shutil
@@ -35,7 +35,7 @@ from mixedmode.tasks.memory import MemoryShares
 
 @dataclass(frozen=True, slots=True)
 class StateTask:
-    """Where a stage's state is, and the committed runs that hold it, oldest to newest. `fan_in`: of decide_merge."""
+    """The location of a stage's state, and its committed runs, oldest to newest. `fan_in`: of decide_merge."""
 
     checkpoint_url: str
     runs: tuple[RunFile, ...]
@@ -44,7 +44,7 @@ class StateTask:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Which attempt at which part of the job this is; `unique` tells it from all others."""
+    """The attempt, and the part of the job that it runs. `unique` differs from that of every other attempt."""
 
     operator_id: str
     epoch: Epoch
@@ -55,7 +55,7 @@ class Attempt:
 
 
 class TaskState:
-    """Opens the backend, then stores what was written to it. `task` is None in batch mode, which keeps no state."""
+    """Opens the backend, then stores the runs written to it. `task` is None in batch mode, which keeps no state."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class TaskState:
         self._folder = folder
         self._stack = ExitStack()
         self._runs = self._stack.enter_context(RunWriter(folder / "runs", columns_bytes=memory.columns_bytes))
-        self._columns: dict[str, Path] = {}  #: of the runs that were stored, by their path
+        self._columns: dict[str, Path] = {}  #: {path of a stored run: its columns}
         self.merged: tuple[Replacement, ...] = ()  # of older runs
         self.migration_seconds = 0.0  # spent in writing and storing new runs
         self.merge_seconds = 0.0  # spent in merging older ones
 
     def close(self) -> None:
-        """Give back the replica, and forget runs that were not stored."""
+        """Close the replica, and discard runs that were not stored."""
         self._stack.close()
 
     def open(self, path: PathTaken) -> KeyedStateBackend:
-        """The single-key backend where no state precedes sorted input, RocksDB everywhere else."""
+        """Return the single-key backend if the path is sorted and no state precedes it, else RocksDB."""
         task = self._task
         if task is None or not self._states:
             return SingleKeyBackend(None)
@@ -105,7 +105,7 @@ class TaskState:
         return RocksDBBackend(replica, self._runs, entries)
 
     def store(self) -> tuple[RunFile, ...]:
-        """The runs that were written, stored."""
+        """Store the written runs in the checkpoint folder, and return them."""
         if self._task is None:
             return ()
         started = time.perf_counter()
@@ -116,7 +116,7 @@ class TaskState:
         return runs
 
     def _keep_columns(self, replica: Path) -> None:
-        # Not before the replica of this epoch is open, which removes the columns of runs that it does not want.
+        # Only after the replica of this epoch is open: opening removes the columns of runs that it does not want.
         with building(replica):
             for name, columns in self._columns.items():
                 columns_of(replica).keep(name, columns)
@@ -147,7 +147,7 @@ class TaskState:
         )
 
     def _merge(self, task: StateTask, seen: Sequence[SeenRun], fetching: "_Fetching") -> tuple[Replacement, ...]:
-        """The newest runs of each state, within these key groups, merged where enough of them have gathered."""
+        """Merge the newest runs of each state within these key groups, if enough runs have gathered."""
         started = time.perf_counter()
         merged = []
         for descriptor in self._states:
@@ -162,7 +162,7 @@ class TaskState:
         self, task: StateTask, runs: Sequence[SeenRun], fetching: "_Fetching", *, is_over_others: bool
     ) -> Replacement:
         state_id, names = runs[0].run.state_id, tuple(run.name for run in runs)
-        # whoever has these key groups wrote what is in this folder, so all entries of those runs count
+        # columns in this folder were written by a subtask with these key groups, so all their entries are valid here
         columns = columns_of(self._replica_folder(task)).find(names, bytes_max=self._memory.cache_bytes)
         folder = self._folder / f"merge-{state_id}"
         with RunWriter(self._folder / f"merged-{state_id}", columns_bytes=self._memory.columns_bytes) as writer:
@@ -183,19 +183,22 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class _Fetching:
-    """Where committed runs come from, and a folder for copies that have to be cut."""
+    """The store of committed runs, and a folder for copies that have to be cut."""
 
     store: ObjectStore
     scratch: Path
 
     def wanted(self, seen: SeenRun) -> WantedRun:
-        """A run as a replica or a merge takes it."""
+        """Return a run in the form that a replica or a merge needs."""
         return WantedRun(seen.name, _Fetch(self.store, self.scratch, seen), seen.merged_from, seen.run.state_id)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fetch:
-    """Brings a committed run to a local path, verified; of one that is cut what counts, and no file if nothing does."""
+    """Copies a committed run to a local path, and verifies it.
+
+    Of a run that is cut, copy only the entries that are valid here; write no file if there are none.
+    """
 
     store: ObjectStore
     scratch: Path

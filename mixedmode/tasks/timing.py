@@ -1,7 +1,8 @@
-"""What an epoch knows about time before it has seen its records, and what it knows after.
+"""The timing of an epoch: facts known before its records are read, and the watermark after they are read.
 
-The one idea: the driver ships the first, the records bring the second, and one pure function makes of both what fires.
-Subtasks call it to know their watermark, and the driver calls it again to write the same one into the manifest.
+The driver sends the facts with the tasks, the records add the progress, and one pure function of both decides what
+fires. Subtasks call the function for their watermark. The driver calls it again, to write the same watermark into the
+manifest.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,10 +24,10 @@ from mixedmode.time import (
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """An epoch's place in time at its start. See EpochTime for the clocks; `strategies` are by source.
+    """The timing of an epoch at its start. See EpochTime for the clocks; `strategies` are by source.
 
-    `fires_all`: nothing waits for the watermark: in batch, after the end of the input, and in a backlog with
-    `end-of-key-watermark: max`. `is_final`: in the first two.
+    `fires_all`: all event-time timers and windows fire, whatever the watermark. It is set in batch, after the end of
+    the input, and in a backlog with `end-of-key-watermark: max`. `is_final`: no epoch follows; set in the first two.
     """
 
     before: WatermarkState
@@ -39,12 +40,12 @@ class Timing:
     is_final: bool = False
 
     def after(self, progress: Progress) -> WatermarkState:
-        """The watermarks once the epoch's own records are in."""
+        """Return the watermarks after the epoch's own records."""
         seen = {split: one for split, one in progress.splits.items() if split[0] in self.strategies}
         return advance(self.before, seen, self.strategies, self.clock_ms)
 
     def epoch_time(self, progress: Progress) -> EpochTime:
-        """What operators are told."""
+        """Return the times that operators see."""
         return EpochTime(
             late_us=self.before.watermark_us,
             firing_us=MAX_TIME_US if self.fires_all else self.after(progress).watermark_us,
@@ -56,7 +57,7 @@ class Timing:
         )
 
     def at_the_end(self) -> "Timing":
-        """The same epoch, as the last one."""
+        """Return the timing of the same epoch as the last epoch of the job."""
         return replace(self, fires_all=True, is_final=True)
 
 
@@ -70,9 +71,9 @@ def timing_at(
     is_backlog: bool,
     fires_all: bool,
 ) -> Timing:
-    """The timing of the epoch after `latest`.
+    """Return the timing of the epoch after `latest`.
 
-    started_ms: the clock at this start of the job. partitioned: the sources whose partitions are told apart.
+    started_ms: the clock at this start of the job. partitioned: the sources with a watermark per partition.
     """
     return Timing(
         before=_watermarks(strategies, latest, started_ms, partitioned),
@@ -88,7 +89,7 @@ def timing_at(
 def source_progress(
     sources: Sequence[str], timing: Timing, progress: Progress, latest: Manifest | None
 ) -> dict[str, SourceProgress]:
-    """How far each of `sources` is after an epoch, for its manifest, also one without a record so far."""
+    """Return the progress of each of `sources` after an epoch, for its manifest, also of sources without records."""
     after = timing.after(progress)
     own = source_watermarks(after, timing.strategies, timing.clock_ms)
     before = {} if latest is None else latest.sources
@@ -109,7 +110,11 @@ def source_progress(
 def _watermarks(
     strategies: Mapping[str, Strategy], latest: Manifest | None, started_ms: int, partitioned: Collection[str]
 ) -> WatermarkState:
-    """What the epoch before left. No split is idle before it was silent while the job ran, also one that is new."""
+    """Return the watermarks after the previous epoch.
+
+    The idle timeout of each split begins at this start at the earliest, so time in which the job did not run does not
+    count.
+    """
     state = WatermarkState.initial(strategies, started_ms)
     if latest is None:
         return state
@@ -125,7 +130,10 @@ def _watermarks(
 
 
 def _still_told_apart(splits: Mapping[str, SplitProgress], *, is_partitioned: bool) -> Mapping[str, SplitProgress]:
-    """The splits that will have records: one from before `partition-column` came or went would wait for ever."""
+    """Return the splits that may get records. If `partition-column` was set or removed, drop the splits from before.
+
+    Such a split would never get a record again, and would hold the watermark back for ever.
+    """
     if is_partitioned:
         return {} if splits.keys() == {""} else splits
     return {"": splits[""]} if "" in splits else {}

@@ -1,13 +1,13 @@
-"""How tasks see how far the sources have come: event times, by source and partition, of the records of an epoch.
+"""Measures the progress of the sources in tasks: event times of an epoch's records, by source and partition.
 
-The one idea: the watermark follows the sources, whatever the SQL and the functions after them make of the records.
-Where each row of the first step is one record of the source, unchanged in its event time and partition, the rows tell.
-Elsewhere the sources are read once more, for these columns alone, in the same Spark job: those rows have a number in
-SOURCE_COLUMN, and the rows of the step have NULL there.
+The one idea: the watermark follows the records of the sources, not the rows that SQL and functions make of them. If
+each row of the first step is one record, with its event time and partition unchanged, the rows show the progress.
+Otherwise the same Spark job reads the sources once more, only for these columns. Those rows have the number of their
+source in SOURCE_COLUMN, and the rows of the step have NULL there.
 
 Invariants (tests/tasks/test_watching.py):
-  I1  every row is either the step's or a source's, and the step's keep their order
-  I2  what is seen does not depend on how the records are cut into batches
+  I1  every row belongs either to the step or to a source, and rows of the step keep their order
+  I2  the progress does not depend on how the records are cut into batches
 """
 
 from collections.abc import Sequence
@@ -27,28 +27,28 @@ from mixedmode.time import Seen, within_reach
 
 __all__ = ["PARTITION_COLUMN", "SOURCE_COLUMN", "Watch", "Watched"]
 
-SOURCE_COLUMN = "_source"  # number of the source, in rows that only say how far it has come
+SOURCE_COLUMN = "_source"  # number of the source, in rows that only show its progress
 PARTITION_COLUMN = "_partition"
 
 
 class Watched(StrEnum):
-    """Where a task finds the event times that move the watermark."""
+    """The rows in which a task finds the event times that move the watermark."""
 
     ROWS = "rows"  # each row of the step is a record of the one source
-    APART = "apart"  # rows of their own, which the step does not get
+    APART = "apart"  # separate rows, which the step does not get
     BEFORE = "before"  # an earlier stage of the epoch has seen them
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a task needs to know to see it. `sources` are by their number."""
+    """Measures the progress of the sources in a task. `sources`: names, in the order of their numbers."""
 
     kind: Watched
     sources: tuple[str, ...]
     timing: Timing
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, Progress]:
-        """(the rows of the step, what `rows` say of the sources); without the count of the step's rows."""
+        """Return (the rows of the step, the progress in `rows`). The progress does not count the rows of the step."""
         match self.kind:
             case Watched.BEFORE:
                 return rows, Progress()
@@ -64,7 +64,7 @@ class Watch:
                 return rows.filter(pc.invert(is_record)), self._seen(rows.filter(is_record))
 
     def _seen(self, rows: pa.Table) -> Progress:
-        """What records say of their splits. One too far ahead of the clock is counted, and moves nothing."""
+        """Return the progress of the splits. A record too far ahead of the clock is counted, but moves no watermark."""
         splits, codes = self._splits(rows)
         records = [rows.num_rows] if codes is None else np.bincount(codes, minlength=len(splits)).tolist()
         newest: list[int | None] = [None] * len(splits)
@@ -80,7 +80,7 @@ class Watch:
         return Progress(ahead=ahead, splits={split: Seen(records[i], newest[i]) for i, split in enumerate(splits)})
 
     def _splits(self, rows: pa.Table) -> tuple[Sequence[tuple[str, str]], npt.NDArray[np.int32] | None]:
-        """The splits in a slice, and the number of each record's split (n,); None if all are of one."""
+        """Return the splits in a slice, and each record's split number (n,); None if there is at most one split."""
         wanted = [SOURCE_COLUMN] * (self.kind is Watched.APART and len(self.sources) > 1)
         columns = [*wanted, *([PARTITION_COLUMN] * (PARTITION_COLUMN in rows.column_names))]
         if rows.num_rows == 0:
@@ -94,7 +94,7 @@ class Watch:
 
 
 def _times_us(rows: pa.Table, codes: npt.NDArray[np.int32] | None, number: int) -> npt.NDArray[np.int64]:
-    """The event times of one split; a record without one moves nothing."""
+    """Return the event times of one split, without NULLs: a record without event time moves no watermark."""
     times = rows.column(TIME_COLUMN)
     if codes is not None:
         times = times.filter(pa.array(codes == number))

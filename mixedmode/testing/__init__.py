@@ -1,4 +1,4 @@
-"""Tests of a job's steps without Spark, in milliseconds: records, watermark, clock, flip, snapshot, restore.
+"""Test a job's steps without Spark, in milliseconds, with control of watermark, clock, flip, snapshot and restore.
 
     from mixedmode.process import KeyedProcessFunction, ValueState
     from mixedmode.testing import FunctionHarness
@@ -13,14 +13,14 @@
     harness = FunctionHarness(
         Totals, key_by="k", schema="k string, v bigint", output="k string, total bigint", backlog=True
     )
-    harness.feed([{"k": "a", "v": 1}, {"k": "a", "v": 2}])      # collected, until
-    harness.flip()                                              # the backlog is run, and its state moves on
+    harness.feed([{"k": "a", "v": 1}, {"k": "a", "v": 2}])      # only collected
+    harness.flip()                                              # runs the backlog as one epoch and keeps its state
     assert harness.take() == [{"k": "a", "total": 1}, {"k": "a", "total": 3}]
     restored = harness.restore(harness.snapshot(), parallelism=2)
     restored.feed([{"k": "a", "v": 4}])                         # a live epoch
     assert restored.take() == [{"k": "a", "total": 7}]
 
-It needs no test framework, and runs the engine's own operators. docs/testing.md is the guide.
+The harness runs the engine's own operators and works with any test framework. docs/testing.md is the guide.
 """
 
 from mixedmode.testing.aggregates import AggregateHarness, OperatorHarness

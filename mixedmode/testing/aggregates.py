@@ -1,4 +1,4 @@
-"""A keyed aggregate under test, with windows or without; and any operator."""
+"""Harnesses for a keyed aggregate, with or without windows, and for any keyed operator."""
 
 from collections.abc import Mapping, Sequence
 from typing import Unpack
@@ -22,14 +22,17 @@ _WHERE = "AggregateHarness"
 
 
 class AggregateHarness(Harness):
-    """`job.key_by(...).window(...).aggregate(...)`, with the same arguments.
+    """A harness for `job.key_by(...).window(...).aggregate(...)`, with the same arguments.
 
-    key_by: one column or several; none is for windows only. schema: the columns of the records, as Spark DDL, {column:
-    type}, or a pyarrow.Schema. aggregate: {output: call}, such as `{"n": "count(*)", "total": "sum(v)"}`; arguments and
-    conditions of calls are columns. window: the arguments of Job.window, such as `{"tumbling": "1h",
-    "allowed_lateness": "5m"}`. event_time: a timestamp column. See HarnessArguments for the rest.
+    aggregate: {output column: call}, such as `{"n": "count(*)", "total": "sum(v)"}`. Arguments and conditions of calls
+        must be columns, since SQL expressions need Spark.
+    schema: the columns of the records, as Spark DDL, {column: type}, or a pyarrow.Schema.
+    key_by: one column or several; none only with a window.
+    window: the arguments of Job.window, such as `{"tumbling": "1h", "allowed_lateness": "5m"}`.
+    event_time: a timestamp column.
+    See HarnessArguments for the other arguments.
 
-    Raises InvalidJobError for all that a job is refused for at its start.
+    Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
     def __init__(
@@ -66,9 +69,9 @@ class AggregateHarness(Harness):
 
 
 class OperatorHarness(Harness):
-    """Any mixedmode.operators.interface.KeyedOperator: for who writes one.
+    """A harness for any mixedmode.operators.interface.KeyedOperator, for authors of operators.
 
-    key_by and arguments: columns of `schema`, in the order in which the operator takes them in a batch. A column
+    key_by and arguments: columns of `schema`, in the order in which the operator reads them from a batch. A column
     `_weight` makes the input a changelog.
     """
 
@@ -97,7 +100,7 @@ class OperatorHarness(Harness):
 def _step(
     keys: tuple[str, ...], window: WindowArguments | None, aggregate: Mapping[str, str | AggregateCall]
 ) -> KeyedAggregateStep:
-    """The step as a job has it, with the job's own checks."""
+    """Return the step as a job would have it, after the job's own checks."""
     job = Job("harness", sources={"rows": Source.parquet("rows")}, mode="batch")  # reads nothing: it is never run
     if window is None:
         job = job.key_by(*keys).aggregate(aggregate)
@@ -121,5 +124,5 @@ def _argument_type(schema: pa.Schema, text: str) -> pa.DataType:
 
 
 def _where(*path: str) -> str:
-    """A place in the step, for messages."""
+    """Return a place in the step, for messages."""
     return ": ".join([_WHERE, *path])

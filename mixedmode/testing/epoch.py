@@ -1,7 +1,8 @@
-"""One epoch of a step, in one process: what Spark's tasks do, with the same functions, and nothing stored on disk.
+"""One epoch of a step, in one process: the same functions as in Spark's tasks, and nothing stored on disk.
 
-The map side folds and sorts, pieces go to the subtasks of their key groups, each subtask sorts and processes. State is
-one sorted dictionary, of which a subtask sees its own key groups; it changes when all of them are done, or not at all.
+The map side folds rows and splits them by subtask. Each subtask then sorts and processes its own rows.
+The state is one sorted dictionary, in which a subtask sees its own key groups only. The state changes when all
+subtasks are done, or not at all.
 """
 
 import tempfile
@@ -25,7 +26,7 @@ from mixedmode.time import EpochTime
 
 @dataclass(frozen=True, slots=True)
 class EpochOutput:
-    """Tables of an epoch: rows of the main output with `_op`, of each side output by tag, and late records."""
+    """The tables that an epoch emitted: main output with `_op`, side outputs by tag, and late records."""
 
     main: list[pa.Table] = field(default_factory=list)
     sides: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -34,10 +35,10 @@ class EpochOutput:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an epoch finds and leaves its state.
+    """The place of an epoch's state.
 
-    `is_sorted`: nothing is read, because there is no state yet (the backlog). `is_kept`: what it writes can be read
-    afterwards; not in batch.
+    `is_sorted`: nothing is read, because there is no state yet (the backlog). `is_kept`: what the epoch writes can be
+    read afterwards, which is not so in batch.
     """
 
     entries: SortedDict
@@ -48,7 +49,7 @@ class Place:
 def run_epoch(
     step: Step, operator: KeyedOperator, table: pa.Table, time: EpochTime, settings: Settings, place: Place
 ) -> EpochOutput:
-    """Run an epoch over the records of `table`. Whatever is raised, the state is as it was."""
+    """Run an epoch over the records of `table`. If anything is raised, the state is unchanged."""
     output = EpochOutput()
     pieces = _map_side(step, operator, table, time, settings, output)
     memories = []
@@ -69,9 +70,9 @@ def run_epoch(
 def _map_side(
     step: Step, operator: KeyedOperator, table: pa.Table, time: EpochTime, settings: Settings, output: EpochOutput
 ) -> list[list[pa.Table]]:
-    """Pieces of each subtask; late records go to the output."""
+    """Return the pieces of each subtask, and add late records to the output."""
     pieces: list[list[pa.Table]] = [[] for _ in range(settings.parallelism)]
-    rows = -(-table.num_rows // settings.slices)
+    rows = -(-table.num_rows // settings.slices)  # rounded up: 10 rows in 4 slices are 3, 3, 3 and 1
     for start in range(0, table.num_rows, max(rows, 1)):
         part = table.slice(start, rows).combine_chunks()
         folded = operator.fold(step.batch(part), late_us=time.late_us, max_parallelism=settings.max_parallelism)
@@ -93,7 +94,7 @@ def _run_subtask(
     settings: Settings,
     output: EpochOutput,
 ) -> None:
-    spill_dir = Path(tempfile.gettempdir())  # where the sorter makes a folder of its own, if it has to
+    spill_dir = Path(tempfile.gettempdir())  # the sorter creates a folder here if it spills
     with sorter_for(operator, budget_bytes=settings.sort_memory_bytes, spill_dir=spill_dir) as sorter:
         for piece in pieces:
             sorter.add(piece)
@@ -105,7 +106,7 @@ def _run_subtask(
 
 
 class _OwnGroups:
-    """A backend through which a subtask reaches its own key groups only: others belong to other machines."""
+    """A backend that lets a subtask reach its own key groups only, since in a job the others are on other machines."""
 
     def __init__(self, backend: KeyedStateBackend, groups: KeyGroupRange) -> None:
         self._backend = backend

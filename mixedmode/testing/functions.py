@@ -1,4 +1,4 @@
-"""A process function under test."""
+"""A harness for process functions."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,20 @@ AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction
 
 
 class FunctionHarness(Harness):
-    """`job.key_by(...).process(...)`, with the same arguments where a job has them.
+    """A harness for `job.key_by(...).process(...)`, with the same arguments where a job has them.
 
-    function: a class; or `package.module:Class`, imported as in a job; or an object, of which each subtask has a copy
-    in each epoch. key_by: one column or several. schema: the columns of the records; output, and outputs by tag:
-    those of the rows that it gives, as Spark DDL, {column: type}, or a pyarrow.Schema. event_time: a timestamp column.
-    See HarnessArguments for the rest.
+    function: a class; or `package.module:Class`, imported as in a job; or an object, which is copied for each subtask
+        and epoch.
+    key_by: one column or several.
+    schema: the columns of the records, as Spark DDL, {column: type}, or a pyarrow.Schema.
+    output: the columns of the rows that the function emits, in the same forms.
+    args: arguments for the class, by name.
+    outputs: {tag: columns} of the function's side outputs.
+    on_error: `fail`, `skip` or `dead-letter`, as in a job.
+    event_time: a timestamp column.
+    See HarnessArguments for the other arguments.
 
-    Raises InvalidJobError for all that a job is refused for at its start.
+    Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
     def __init__(  # one argument per setting, by keyword
@@ -70,13 +76,13 @@ class FunctionHarness(Harness):
             identity=step_fingerprint("process", fields),
             where=_WHERE,
         )
-        operator.state_schema()  # makes the function, which is a check
+        operator.state_schema()  # instantiates the function, which checks it
         super().__init__(step, settings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """A FunctionSource of copies of an object, so that nothing but state outlives an epoch."""
+    """A FunctionSource of copies of an object, so that only state survives an epoch."""
 
     function: AnyFunction
 
@@ -93,7 +99,7 @@ class _Copies:
 
 
 def declared_output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
-    """The columns of an output. Raises InvalidJobError, beginning with `where`."""
+    """Return the columns of an output. Raises InvalidJobError, beginning with `where`."""
     schema = schema_of(given, where=where)
     taken = [name for name in schema.names if name.startswith("_")]
     if taken:

@@ -1,12 +1,11 @@
 """The harness: one keyed step, epoch by epoch, in one process, with the code that runs in a job.
 
-The one idea: a test says what a job would meet: records of an epoch, a watermark, time passing, the flip, a checkpoint,
-a restart. The rest is the engine's: operators, sorter, key groups, backends and watermarks are those of a job; only
-Spark, RocksDB and files are left out.
+A test says what the step meets: records, a watermark, time passing, the flip, a checkpoint, a restart. Operators,
+sorter, key groups, backends and watermarks are those of a job. Only Spark, RocksDB and files are left out.
 
 Invariants (tests/testing/test_harness.py):
   I1  an epoch that fails changes nothing
-  I2  neither parallelism, nor slices, nor snapshot and restore at any place, change an answer
+  I2  parallelism, slices, and snapshot and restore at any place never change an answer
 """
 
 import copy
@@ -33,10 +32,10 @@ from mixedmode.time import MIN_TIME_US
 
 
 class Harness:
-    """A keyed step between its epochs. Make one of the classes that derive from this one.
+    """A keyed step between its epochs; instantiate one of the subclasses.
 
-    Each of `feed`, `advance_watermark`, `advance_clock` and `end` is an epoch. In backlog they only collect, and the
-    epoch is run by `flip` (or, as in batch, by `end`).
+    Each call of `feed`, `advance_watermark`, `advance_clock` or `end` is an epoch. In backlog these calls only collect,
+    and `flip` runs the epoch (or `end`, as in batch mode).
     """
 
     def __init__(self, step: Step, given: HarnessArguments) -> None:
@@ -63,20 +62,23 @@ class Harness:
         self._is_over = False
         self._is_backlog = is_backlog
         self._collected: list[pa.Table] = []  #: records of the backlog
-        self._backlog_us = MIN_TIME_US  #: the watermark that the backlog was given
+        self._backlog_us = MIN_TIME_US  #: the watermark that the test set in the backlog
         keys = [field.name for field in self._step.operator.output_key]
-        fires_once = self._settings.end_of_key_watermark != "max"  # else late windows fire again, as if they were new
+        fires_once = self._settings.end_of_key_watermark != "max"  # else late windows fire again as new windows
         self._outputs = Outputs(keys, is_strict=fires_once, table=table)
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     def feed(self, rows: Rows, *, watermark: Instant | None = None, after: Duration = 0) -> None:
-        """One epoch over these records, in backlog a part of it.
+        """Run one epoch over these records; in backlog, only add them to it.
 
-        rows: {column: value} each; a column that is left out is NULL, a timestamp may be an int of microseconds. Or a
-        pyarrow.Table. watermark: as `advance_watermark`, but of the epoch of these records, which are judged late by
-        the watermark before. after: as `advance_clock`, before the epoch begins.
-        Raises what a job raises; then nothing has changed.
+        rows: {column: value} each, or a pyarrow.Table. A column that is left out is NULL. A timestamp may be an int of
+            microseconds since 1970.
+        watermark: the watermark at the end of this epoch, as for `advance_watermark`. The watermark before it decides
+            whether these records are late.
+        after: the time that passes before the epoch, as for `advance_clock`.
+
+        Raises what a job would raise; the harness is then unchanged.
         """
         self._check_goes_on()
         table = self._step.table(rows)
@@ -90,15 +92,18 @@ class Harness:
             self._run(table, replace(self._moment, clock_ms=later_ms), to_us)
 
     def advance_watermark(self, to: Instant) -> None:
-        """An epoch without records, in which the watermark comes to `to`: what is due by event time fires."""
+        """Run an epoch without records that advances the watermark to `to`. Whatever is due by event time fires."""
         self.feed([], watermark=to)
 
     def advance_clock(self, by: Duration) -> None:
-        """An epoch without records, so much later: what is due by processing time fires."""
+        """Run an epoch without records, `by` later. Whatever is due by processing time fires."""
         self.feed([], after=by)
 
     def start_backlog(self) -> None:
-        """From now on records are backlog, as after an outage: collected until `flip`, over the state that there is."""
+        """Begin another backlog, as after an outage.
+
+        Records are collected until `flip`, which runs them over the present state.
+        """
         self._check_goes_on()
         if self._is_backlog:
             msg = f"{self._step.where}: this harness is in backlog already. Call flip() first."
@@ -106,7 +111,7 @@ class Harness:
         self._is_backlog = True
 
     def flip(self) -> None:
-        """The end of the backlog: its records become one epoch, sorted by key, whose state the live epochs find."""
+        """End the backlog: run its records as one epoch, sorted by key. Live epochs then use its state."""
         self._check_goes_on()
         if not self._is_backlog:
             msg = (
@@ -117,7 +122,7 @@ class Harness:
         self._run_backlog(fires_all=self._settings.end_of_key_watermark == "max")
 
     def end(self) -> None:
-        """The input has ended: a last epoch, in which everything fires. A first backlog is run as batch mode would."""
+        """End the input: run a last epoch, in which everything fires. A first backlog is run as in batch mode."""
         self._check_goes_on()
         if self._is_backlog and self._moment.was_backlog is None:
             self._run_backlog(fires_all=True, is_kept=False)
@@ -128,7 +133,10 @@ class Harness:
         self._is_over = True
 
     def snapshot(self) -> bytes:
-        """What a checkpoint holds now: state, watermark, clock; and the rows of `table()`. For `restore`."""
+        """Return what a checkpoint would hold now, and the rows of `table()`, for `restore`.
+
+        A checkpoint holds the state, the watermark and the clock.
+        """
         if self._is_backlog:
             msg = f"{self._step.where}: there are no checkpoints in backlog. Call flip() first."
             raise InvalidJobError(msg)
@@ -143,10 +151,12 @@ class Harness:
         ).encode()
 
     def restore(self, snapshot: bytes, *, parallelism: int | None = None) -> Self:
-        """Another harness of this step, that goes on from a snapshot: of this harness, or of another one of the step.
+        """Return another harness of this step that continues from a snapshot of this step.
 
-        Raises InvalidJobError for state of another step, under other key groups, or of types that cannot be read;
-        CorruptStateError for what is no snapshot. Nothing of this harness's own state is in the new one.
+        The snapshot may come from this harness or from another one.
+        parallelism: the new harness's; by default this harness's. The new harness shares no state with this one.
+        Raises InvalidJobError for state of another step, with other key groups, or of types that cannot be read.
+        Raises CorruptStateError for bytes that are not a snapshot.
         """
         found = Snapshot.decode(snapshot)
         found.check(self._step, max_parallelism=self._settings.max_parallelism)
@@ -158,21 +168,26 @@ class Harness:
         other._begin(found.moment, is_backlog=False, entries=found.entries, table=rows)  # noqa: SLF001 - as above
         return other
 
-    # --- what has come of it ------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
 
     def take(self) -> list[Row]:
-        """Rows of the main output since the last call; of an aggregate with `_op`: insert, update or delete.
+        """Return the rows of the main output since the last call.
 
-        Rows of one key are in the order in which they were given.
+        Rows of an aggregate have `_op`: insert, update or delete. Rows of one key are in the order in which they were
+        emitted.
         """
         return self._outputs.take()
 
     def table(self) -> list[Row]:
-        """All rows of the main output as a reader sees them now: an aggregate's are one per key, or key and window."""
+        """Return the current rows of the main output. An aggregate has one row per key, or per key and window."""
         return self._outputs.table()
 
     def side(self, tag: str) -> list[Row]:
-        """Rows of the side output `tag` since the last call; `dead-letter` and `skipped` are records that failed."""
+        """Return the rows of the side output `tag` since the last call.
+
+        The tags `dead-letter` and `skipped` have the records on which the function failed.
+        Raises InvalidJobError for an unknown tag.
+        """
         tags = [*self._step.operator.side_outputs, SKIPPED_TAG]
         if tag not in tags:
             msg = f"{self._step.where}: the step has no side output {tag!r}. It has {', '.join(tags)}."
@@ -180,22 +195,22 @@ class Harness:
         return self._outputs.take_side(tag)
 
     def late(self) -> list[Row]:
-        """Records since the last call that came too late for all of their windows."""
+        """Return the records since the last call that were late for all their windows."""
         return self._outputs.take_late()
 
     @property
     def records_late(self) -> int:
-        """How many records came too late for all of their windows, since the beginning."""
+        """The number of records that were late for all their windows, since the beginning."""
         return self._moment.records_late
 
     @property
     def records_skipped(self) -> int:
-        """How many records were left out by `on_error="skip"`, since the beginning."""
+        """The number of records that `on_error="skip"` left out, since the beginning."""
         return self._moment.records_skipped
 
     @property
     def watermark(self) -> int:
-        """The watermark after the last epoch, in microseconds since 1970; process.MIN_WATERMARK before it has begun."""
+        """The watermark after the last epoch, in microseconds since 1970; process.MIN_WATERMARK before any epoch."""
         return self._moment.watermark_us
 
     @property
@@ -205,12 +220,12 @@ class Harness:
 
     @property
     def is_backlog(self) -> bool:
-        """Whether records are being collected until `flip`."""
+        """True while records are collected until `flip`."""
         return self._is_backlog
 
     @property
     def state_entries(self) -> int:
-        """How many entries the state has: keys, windows, timers; 0 when nothing is kept."""
+        """The number of entries of the state (keys, windows, timers); 0 when nothing is kept."""
         return len(self._entries)
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -225,7 +240,7 @@ class Harness:
     def _run(
         self, table: pa.Table, now: Moment, to_us: int, *, fires_all: bool = False, backlog: Place | None = None
     ) -> None:
-        """An epoch: a live one, unless `backlog` is where its state goes. The watermark comes at least to `to_us`."""
+        """Run an epoch: a live one, or a backlog whose state goes to `backlog`. Its watermark is at least `to_us`."""
         is_backlog, times_us = backlog is not None, self._step.times_us(table)
         now = now.with_records(times_us, self._settings.out_of_orderness_us).reaching(to_us)
         output = run_epoch(

@@ -1,7 +1,7 @@
-"""A map function under test: epoch by epoch, over any number of subtasks, with its lists from one to the next.
+"""A harness for map functions: epoch by epoch, over any number of subtasks, with their lists kept between epochs.
 
-The one idea: as for keyed steps, the rest is the engine's: the operator, the dealing of rows, the redistribution, the
-limits and the refusals are those of a job.
+As for keyed steps, the code is the engine's: the operator, the dealing of rows, the redistribution, the limits and
+the refusals are those of a job.
 """
 
 import copy
@@ -30,14 +30,19 @@ _KIND = b"mixedmode test lists 1\n"
 
 
 class MapHarness:
-    """`job.map(...)`, with the same arguments where a job has them.
+    """A harness for `job.map(...)`, with the same arguments where a job has them.
 
-    function: a class; or `package.module:Class`, imported as in a job; or an object, of which each subtask has a copy
-    in each epoch. schema: the columns of the records; output: those of the rows that it gives, as Spark DDL, {column:
-    type}, or a pyarrow.Schema. parallelism: subtasks that share the records. clock: processing time. backlog: whether
-    the first epoch is backlog, as in a job; each `feed` is an epoch in any case.
+    function: a class; or `package.module:Class`, imported as in a job; or an object, which is copied for each subtask
+        and epoch.
+    schema: the columns of the records, as Spark DDL, {column: type}, or a pyarrow.Schema.
+    output: the columns of the rows that the function emits, in the same forms.
+    args: arguments for the class, by name.
+    parallelism: the number of subtasks that share the records.
+    clock: processing time, in microseconds since 1970 or a datetime.
+    backlog: True if the first epoch is backlog, as in a job. Unlike in other harnesses, each `feed` is an epoch even
+    then.
 
-    Raises InvalidJobError for all that a job is refused for at its start.
+    Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
     def __init__(  # one argument per setting, by keyword
@@ -70,10 +75,10 @@ class MapHarness:
         self._new: list[pa.Table] = []
 
     def feed(self, rows: Rows, *, watermark: Instant | None = None) -> None:
-        """One epoch over these records, which are dealt out to the subtasks.
+        """Run one epoch over these records, which are dealt out to the subtasks.
 
-        rows: {column: value} each, or a pyarrow.Table. watermark: that of the job at the start of the epoch.
-        Raises what a job raises; then nothing has changed.
+        rows: {column: value} each, or a pyarrow.Table. watermark: the job's watermark at the start of the epoch.
+        Raises what a job would raise; the harness is then unchanged.
         """
         table = table_of(rows, self._schema, where=_WHERE)
         watermark_us = MIN_TIME_US if watermark is None else instant_us(watermark, where=f"{_WHERE}: watermark")
@@ -96,23 +101,23 @@ class MapHarness:
         self._is_backlog = False
 
     def take(self) -> list[Row]:
-        """Rows since the last call; those of one epoch subtask by subtask."""
+        """Return the rows since the last call, epoch by epoch, and within an epoch subtask by subtask."""
         tables, self._new = self._new, []
         return [row for table in tables for row in table.to_pylist()]
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks the next epoch has."""
+        """The number of subtasks of the next epoch."""
         return self._parallelism
 
     @property
     def lists(self) -> tuple[tuple[Any, ...], ...]:
-        """What the subtasks keep, as the last epoch left it; () before the first one."""
+        """The lists of the subtasks after the last epoch; () before the first one."""
         codec = ItemCodec(self._operator.function.create().item_type)
         return tuple(tuple(codec.unpack(items)) for items in self._lists)
 
     def rescale(self, parallelism: int) -> None:
-        """From the next epoch on, have so many subtasks. Raises InvalidJobError where a job would be refused."""
+        """Use this number of subtasks from the next epoch on. Raises InvalidJobError where a job would be refused."""
         lists, redistribution = self._lists, self._declared.redistribution
         problem = rescaling_problem(self._operator.operator_id, lists, redistribution, _checked(parallelism))
         if problem is not None:
@@ -120,13 +125,14 @@ class MapHarness:
         self._parallelism = parallelism
 
     def snapshot(self) -> bytes:
-        """What a checkpoint holds now: the lists. For `restore`."""
+        """Return what a checkpoint would hold now, which is the lists, for `restore`."""
         return _KIND + msgspec.msgpack.encode((self._epoch, self._lists))
 
     def restore(self, snapshot: bytes, *, parallelism: int | None = None) -> Self:
-        """Another harness of this step, that goes on from a snapshot; with as many subtasks as this one if not given.
+        """Return another harness of this step that continues from a snapshot.
 
-        Raises InvalidJobError where a job would be refused, CorruptStateError for what is no snapshot.
+        parallelism: the new harness's; by default this harness's.
+        Raises InvalidJobError where a job would be refused, and CorruptStateError for bytes that are not a snapshot.
         """
         try:
             data = snapshot.removeprefix(_KIND) if snapshot.startswith(_KIND) else b""
@@ -158,7 +164,7 @@ class MapHarness:
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """A MapSource of copies of an object, so that nothing but its list outlives an epoch."""
+    """A MapSource of copies of an object, so that only its list survives an epoch."""
 
     function: MapFunction
 

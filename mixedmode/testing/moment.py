@@ -1,4 +1,4 @@
-"""Where a harness stands in time between two epochs, and what follows from it for the next one."""
+"""The position of a harness in time between two epochs, and what the next epoch derives from it."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -23,10 +23,11 @@ _SPLIT: Split = ("rows", "")  # all records come from one source
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`newest_us` is the greatest event time so far, None before there is one; `clock_ms` is now.
+    """The position in time after an epoch. `newest_us` is the greatest event time so far, None before the first record.
 
-    `was_backlog` is that of the last epoch, `before_ms` its clock; both None before the first epoch, and `before_ms`
-    after a backlog, too. `records_late` and `records_skipped` are counted from the beginning.
+    `clock_ms` is the present time. `was_backlog` says whether the last epoch was backlog, and `before_ms` is its clock.
+    Both are None before the first epoch; `before_ms` is None after a backlog, too.
+    `records_late` and `records_skipped` are counted from the beginning.
     """
 
     newest_us: int | None
@@ -39,11 +40,14 @@ class Moment:
 
     @classmethod
     def initial(cls, clock_ms: int) -> Self:
-        """Before the first epoch."""
+        """Return the moment before the first epoch."""
         return cls(None, MIN_TIME_US, clock_ms, None, None, 0, 0)
 
     def with_records(self, times_us: npt.NDArray[np.int64] | None, bound_us: int | None) -> Self:
-        """With the event times of the epoch's records; `bound_us` is None where the watermark does not follow them."""
+        """Return the moment with the event times of the epoch's records.
+
+        bound_us: the out-of-orderness; None if the watermark does not follow the records.
+        """
         if times_us is None or not len(times_us):
             return self
         strategy = Strategy(bound_us or 0, idle_timeout_ms=None, max_ahead_ms=None)
@@ -54,11 +58,11 @@ class Moment:
         return replace(self, newest_us=after.splits[_SPLIT].max_time_us, watermark_us=watermark_us)
 
     def reaching(self, watermark_us: int) -> Self:
-        """With a watermark that has come at least as far as this."""
+        """Return the moment with a watermark that is at least this one."""
         return replace(self, watermark_us=max(self.watermark_us, watermark_us))
 
     def epoch_time(self, before: "Moment", *, is_backlog: bool, fires_all: bool, is_final: bool) -> EpochTime:
-        """What the operator is told in an epoch that comes from `before` to here."""
+        """Return what the operator is told in an epoch that leads from `before` to this moment."""
         return EpochTime(
             late_us=before.watermark_us,
             firing_us=MAX_TIME_US if fires_all else self.watermark_us,
@@ -70,7 +74,7 @@ class Moment:
         )
 
     def at_end(self, *, is_backlog: bool, late: int, skipped: int) -> Self:
-        """After the epoch."""
+        """Return the moment after the epoch."""
         return replace(
             self,
             was_backlog=is_backlog,

@@ -1,4 +1,4 @@
-"""What the epochs of a harness have given: rows not yet looked at, and the current table of an upsert output."""
+"""The outputs of a harness: rows that were not taken yet, and the current table of an upsert output."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ Row = dict[str, Any]
 
 
 class Outputs:
-    """Collects the tables of each epoch; makes Python rows of them when they are asked for.
+    """Collects the tables of each epoch, and makes Python rows of them on request.
 
-    `keys` are the columns that tell rows apart: with them, the main output is upserts. `is_strict`: check that nothing
-    is inserted that is there, and nothing updated or deleted that is not.
+    `keys` are the key columns of the main output: with them, it consists of upserts. `is_strict`: check that an
+    insert's key is new, and that the row of an update or delete exists.
     """
 
     def __init__(self, keys: Sequence[str], *, is_strict: bool, table: Sequence[Row] = ()) -> None:
@@ -31,7 +31,7 @@ class Outputs:
             self._table[self._key(row)] = dict(row)
 
     def add(self, output: EpochOutput) -> None:
-        """What an epoch gave."""
+        """Add the output of an epoch."""
         self._new += output.main
         self._unapplied += output.main
         self._late += output.late
@@ -39,21 +39,21 @@ class Outputs:
             self._sides.setdefault(tag, []).extend(tables)
 
     def take(self) -> list[Row]:
-        """Rows of the main output since the last call; with `_op` where they are upserts."""
+        """Return the rows of the main output since the last call; upserts have `_op`."""
         tables, self._new = self._new, []
         return [row for table in tables for row in self._rows(table)]
 
     def take_side(self, tag: str) -> list[Row]:
-        """Rows of a side output since the last call."""
+        """Return the rows of a side output since the last call."""
         return [row for table in self._sides.pop(tag, []) for row in table.to_pylist()]
 
     def take_late(self) -> list[Row]:
-        """Late records since the last call."""
+        """Return the late records since the last call."""
         tables, self._late = self._late, []
         return [row for table in tables for row in table.to_pylist()]
 
     def table(self) -> list[Row]:
-        """The rows that the sink has now. Raises InternalError for a change of a row that is not there."""
+        """Return the rows that the sink has now. Raises InternalError for a change of a row that does not exist."""
         tables, self._unapplied = self._unapplied, []
         for table in tables:
             for row in self._rows(table):
@@ -71,6 +71,7 @@ class Outputs:
 
     def _apply(self, row: Row) -> None:
         key, operation = self._key(row), row.pop(OP_COLUMN, INSERT)
+        # e.g. an insert of a key that exists (True == True), or a delete of one that does not (False == False)
         if self._is_strict and (operation == INSERT) == (key in self._table):
             msg = (
                 "the output changes a row that is not there, or inserts one that is. This is a defect of the operator; "

@@ -1,10 +1,10 @@
-"""Columns as a test writes them -> an Arrow schema, with the types that they have in a job. No Spark.
+"""Conversion of columns as a test writes them to an Arrow schema, with the types that they have in a job. No Spark.
 
-    "user string, clicks bigint"                  as the job's `output` and `schema`: Spark's DDL
+    "user string, clicks bigint"                  Spark DDL, as in the job's `output` and `schema`
     {"user": str, "clicks": "bigint"}             column: Python type, DDL type, or pyarrow type
-    pa.schema([...])                              as it is
+    pa.schema([...])                              used unchanged
 
-Invariant (tests/testing/test_schemas.py): a DDL text gives the columns that Spark makes of it.
+Invariant (tests/testing/test_schemas.py): a DDL text has the same columns here as in Spark.
 """
 
 import re
@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 
-#: what a column's type may be given as
+#: the accepted forms of a column's type
 ColumnType: TypeAlias = "type | str | pa.DataType"
-#: what a schema may be given as
+#: the accepted forms of a schema
 SchemaLike: TypeAlias = "str | Mapping[str, ColumnType] | pa.Schema"
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
@@ -55,7 +55,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 def schema_of(given: SchemaLike, *, where: str) -> pa.Schema:
-    """The schema. Raises InvalidJobError, beginning with `where`, when it cannot be read."""
+    """Return the schema. Raises InvalidJobError, beginning with `where`, if it cannot be read."""
     if isinstance(given, pa.Schema):
         return given.remove_metadata()
     if isinstance(given, str):
@@ -97,21 +97,21 @@ class _DdlError(Exception):
 
 
 class _Ddl:
-    """A text of DDL, token by token; `""` is its end."""
+    """A DDL text, token by token; the token `""` is its end."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [*_TOKEN.findall(text), ""]
         self._position = 0
 
     def columns(self) -> list[pa.Field]:
-        """Columns, each `name type` or `name type not null`, with commas between them."""
+        """Read columns, each `name type` or `name type not null`, with commas between them."""
         found = [self._column()]
         while self._takes(","):
             found.append(self._column())
         return found
 
     def data_type(self) -> pa.DataType:
-        """A type, with what is in its brackets."""
+        """Read a type, with its type parameters."""
         name = self._next().lower()
         if name in _DECIMAL:
             return self._decimal()
@@ -127,7 +127,7 @@ class _Ddl:
         return _PLAIN[name]
 
     def expect(self, token: str) -> None:
-        """Take exactly this token."""
+        """Read the next token, which must be this one."""
         found = self._next()
         if found != token:
             msg = f"found {found!r} where {token or 'the end'!r} should be"
@@ -180,7 +180,7 @@ class _Ddl:
         return int(token)
 
     def _takes(self, token: str) -> bool:
-        """Whether the next token is this one, in any case; then it is taken."""
+        """Read the next token if it is this one, in any case. Return whether it was."""
         if self._tokens[self._position].lower() != token:
             return False
         self._position += 1

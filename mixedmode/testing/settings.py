@@ -1,4 +1,4 @@
-"""What holds for all epochs of a harness, and how times and durations are given."""
+"""The settings for all epochs of a harness, and the accepted forms of times and durations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,13 +32,17 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class HarnessArguments(TypedDict, total=False):
-    """Arguments that every harness takes; those that a job has, too, are named and spelled as there.
+    """Arguments of every harness. Those that a job has, too, have the same names and spellings there.
 
-    parallelism (default 1): subtasks that share the keys. max_parallelism (128): key groups.
-    out_of_orderness (not given): the watermark follows the records at this distance; not given: it goes by
-    `advance_watermark` alone. clock (0): processing time of the first epoch.
-    backlog (False): records are collected until `flip()`. end_of_key_watermark ("greatest"), backlog_emit ("final"): as
-    in a job. sort_memory ("64MB"): rows beyond it are sorted on disk. slices (1): so many tasks share the map side.
+    parallelism (default 1): the number of subtasks that share the keys.
+    max_parallelism (128): the number of key groups.
+    out_of_orderness (not set): how far the watermark stays behind the greatest event time. If it is not set, only
+        `advance_watermark` and the argument `watermark` of `feed` move the watermark.
+    clock (0): processing time of the first epoch, in microseconds since 1970 or a datetime.
+    backlog (False): records are collected until `flip()`.
+    end_of_key_watermark ("greatest"), backlog_emit ("final"): as in a job.
+    sort_memory ("64MB"): rows beyond this size are sorted on disk.
+    slices (1): the number of tasks that share the map side.
     """
 
     parallelism: int
@@ -54,7 +58,7 @@ class HarnessArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """HarnessArguments, checked; None for `out_of_orderness_us` where the watermark follows nothing."""
+    """Checked HarnessArguments. `out_of_orderness_us` is None if the watermark does not follow the records."""
 
     parallelism: int
     max_parallelism: int
@@ -68,7 +72,10 @@ class Settings:
 
     @classmethod
     def of(cls, given: HarnessArguments, *, where: str) -> Self:
-        """Raises InvalidJobError naming the argument that is wrong, TypeError for one that there is not."""
+        """Return the checked settings.
+
+        Raises InvalidJobError that names the wrong argument, and TypeError for an unknown argument.
+        """
         values: dict[str, Any] = {**_DEFAULTS, **given}
         unknown = next((name for name in values if name not in HarnessArguments.__annotations__), None)
         if unknown is not None:
@@ -96,7 +103,10 @@ class Settings:
 
 
 def instant_us(time: Instant, *, where: str) -> int:
-    """Microseconds since 1970. Raises InvalidJobError, beginning with `where`, for what is no time in 64 bits."""
+    """Return microseconds since 1970.
+
+    Raises InvalidJobError, beginning with `where`, for anything but a time in 64 bits.
+    """
     if isinstance(time, datetime):
         return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
     if type(time) is not int or not MIN_TIME_US <= time <= MAX_TIME_US:
@@ -106,12 +116,12 @@ def instant_us(time: Instant, *, where: str) -> int:
 
 
 def duration_ms(duration: Duration, *, where: str) -> int:
-    """Milliseconds of a duration as in a job. Raises InvalidJobError, beginning with `where`."""
+    """Return the milliseconds of a duration as in a job. Raises InvalidJobError, beginning with `where`."""
     return _placed(parse_duration_ms, duration, where)
 
 
 def one_of(found: str, known: tuple[str, ...], *, where: str) -> str:
-    """`found`, which must be one of `known`. Raises InvalidJobError, beginning with `where`."""
+    """Return `found`, which must be one of `known`. Raises InvalidJobError, beginning with `where`."""
     if found not in known:
         msg = f"{where} must be one of {', '.join(known)}. found={found}"
         raise InvalidJobError(msg)

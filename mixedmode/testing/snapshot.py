@@ -1,6 +1,6 @@
-"""A harness's state as bytes: what a checkpoint holds of a step, and the rows that its sink has.
+"""A harness's state as bytes: a step's part of a checkpoint, and the rows that its sink has.
 
-the kind, in ASCII, with the version of what follows | newline | msgpack of Snapshot
+Format: an ASCII text with the kind and version, a newline, then Snapshot as msgpack.
 """
 
 import json
@@ -21,8 +21,9 @@ _KIND = b"mixedmode test snapshot 1\n"
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    """`entries` are (stored key, value) in order. `identity` and `state_schema` (JSON) say whose state it is.
+    """The state of a harness. `entries` are (stored key, value) in order.
 
+    `identity` and `state_schema` (JSON) identify the step that the state belongs to.
     `table`: Arrow IPC of the current rows of the main output.
     """
 
@@ -34,12 +35,12 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     table: bytes
 
     def encode(self) -> bytes:
-        """See `decode`."""
+        """Return the bytes that `decode` reads."""
         return _KIND + msgspec.msgpack.encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> "Snapshot":
-        """Inverse of `encode`. Raises CorruptStateError for other bytes."""
+        """Return the snapshot that `encode` wrote. Raises CorruptStateError for other bytes."""
         try:
             return msgspec.msgpack.decode(data[len(_KIND) :] if data.startswith(_KIND) else b"", type=cls)
         except msgspec.MsgspecError as error:
@@ -50,7 +51,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
             raise CorruptStateError(msg) from error
 
     def check(self, step: Step, *, max_parallelism: int) -> None:
-        """Raises InvalidJobError unless the step can read this state."""
+        """Raise InvalidJobError unless the step can read this state."""
         problems = list(self._problems(step, max_parallelism))
         if problems:
             msg = (
@@ -77,14 +78,14 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode_state_schema(operator: KeyedOperator) -> bytes:
-    """JSON of an operator's states, and of what a process function declares."""
+    """Return JSON of an operator's states, and of the states that a process function declares."""
     declared: Callable[[], Mapping[str, Any]] | None = getattr(operator, "state_schema", None)
     states = [dict(state.as_json()) for state in operator.states]
     return json.dumps({"states": states, "declared": None if declared is None else declared()}).encode()
 
 
 def encode_table(table: pa.Table) -> bytes:
-    """Arrow IPC of a table."""
+    """Return Arrow IPC of a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -92,5 +93,5 @@ def encode_table(table: pa.Table) -> bytes:
 
 
 def decode_table(data: bytes) -> pa.Table:
-    """Inverse of `encode_table`."""
+    """Return the table that `encode_table` wrote."""
     return pa.ipc.open_stream(data).read_all()

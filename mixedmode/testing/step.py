@@ -1,4 +1,4 @@
-"""A keyed step under test: its operator, and how the rows of a test become the batches that it takes."""
+"""A keyed step under test: its operator, and the conversion of a test's rows to the operator's batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, KeyedOperator
 from mixedmode.operators.running import checked_event_times
 from mixedmode.plan.fingerprint import Fingerprint
 
-#: records: {column: value} each, a column that is left out being NULL; or a table with the columns of the schema
+#: records: {column: value} each, where a missing column is NULL; or a table with the columns of the schema
 Rows: TypeAlias = "Iterable[Mapping[str, Any]] | pa.Table"
 
 _INSTANT = pa.timestamp("us", "UTC")
@@ -23,7 +23,10 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`schema` is that of the rows; the others name columns of it. `identity` is that of the state."""
+    """A keyed step. `schema` is that of the rows; `key_by`, `arguments` and `event_time` name columns of it.
+
+    `identity` is the fingerprint of the state.
+    """
 
     operator: KeyedOperator
     schema: pa.Schema
@@ -31,7 +34,7 @@ class Step:
     arguments: tuple[str, ...]
     event_time: str | None
     identity: Fingerprint
-    where: str  #: the call that made it, for messages
+    where: str  #: the call that created the step, for messages
 
     @classmethod
     def checked(
@@ -45,7 +48,7 @@ class Step:
         identity: Fingerprint,
         where: str,
     ) -> Self:
-        """Raises InvalidJobError for columns that are not there."""
+        """Return the step. Raises InvalidJobError for columns that the schema does not have."""
         for name in (*key_by, *arguments):
             column_type(schema, name, where=where)
         if event_time is not None:
@@ -53,11 +56,14 @@ class Step:
         return cls(operator, schema, tuple(key_by), tuple(arguments), event_time, identity, where)
 
     def table(self, rows: Rows) -> pa.Table:
-        """Rows as a table of the schema. Raises InvalidJobError for a row that does not fit it."""
+        """Return rows as a table of the schema. Raises InvalidJobError for a row that does not fit it."""
         return table_of(rows, self.schema, where=self.where)
 
     def batch(self, table: pa.Table) -> Batch:
-        """A slice of the records as the map side gives it to the operator. Raises InvalidJobError for a NULL time."""
+        """Return a slice of the records as the map side passes it to the operator.
+
+        Raises InvalidJobError for a NULL time.
+        """
         has_weights = WEIGHT_COLUMN in self.schema.names
         return Batch(
             keys=[_one_array(table, name) for name in self.key_by],
@@ -67,7 +73,7 @@ class Step:
         )
 
     def times_us(self, table: pa.Table) -> npt.NDArray[np.int64] | None:
-        """Event times of records (n,), None where the step has none. Raises InvalidJobError for a NULL."""
+        """Return the event times of records (n,), or None if the step has none. Raises InvalidJobError for a NULL."""
         if self.event_time is None:
             return None
         times = _one_array(table, self.event_time).cast(_INSTANT).cast(pa.int64())
@@ -75,7 +81,10 @@ class Step:
 
 
 def table_of(rows: Rows, schema: pa.Schema, *, where: str) -> pa.Table:
-    """Rows as a table of a schema. Raises InvalidJobError, beginning with `where`, for a row that does not fit it."""
+    """Return rows as a table of a schema.
+
+    Raises InvalidJobError, beginning with `where`, for a row that does not fit it.
+    """
     if isinstance(rows, pa.Table):
         return _conformed(rows, schema, where)
     held = list(rows)
@@ -101,7 +110,7 @@ def _conformed(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
 
 
 def _misfit(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, where: str) -> InvalidJobError:
-    """What is wrong with the first row that does not fit."""
+    """Return the error for the first row that does not fit."""
     for number, row in enumerate(rows):
         problem = _problem(row, schema)
         if problem is not None:
@@ -110,12 +119,12 @@ def _misfit(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, where: str) ->
 
 
 def columns_of(names: str | Sequence[str]) -> tuple[str, ...]:
-    """One name, or several."""
+    """Return the names as a tuple: one name, or several."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def key_fields(schema: pa.Schema, names: Sequence[str], *, where: str) -> tuple[pa.Field, ...]:
-    """The key columns. Raises InvalidJobError, beginning with `where`, for one that cannot be a key."""
+    """Return the key columns. Raises InvalidJobError, beginning with `where`, for a column that cannot be a key."""
     for name in names:
         column_type(schema, name, where=where)
     fields = tuple(schema.field(name) for name in names)
@@ -128,7 +137,7 @@ def key_fields(schema: pa.Schema, names: Sequence[str], *, where: str) -> tuple[
 
 
 def column_type(schema: pa.Schema, name: str, *, where: str) -> pa.DataType:
-    """The type of a column. Raises InvalidJobError, beginning with `where`, when there is none of this name."""
+    """Return the type of a column. Raises InvalidJobError, beginning with `where`, if there is no such column."""
     if name not in schema.names:
         hint = did_you_mean(name, schema.names)
         msg = f"{where}: there is no column {name}.{hint} Columns here: {', '.join(schema.names)}."
@@ -137,7 +146,7 @@ def column_type(schema: pa.Schema, name: str, *, where: str) -> pa.DataType:
 
 
 def check_event_time(schema: pa.Schema, name: str, *, where: str) -> None:
-    """Raises InvalidJobError, beginning with `where`, unless the column is one of times."""
+    """Raise InvalidJobError, beginning with `where`, unless the column has a type of times."""
     found = column_type(schema, name, where=where)
     if not (pa.types.is_timestamp(found) or pa.types.is_date32(found)):
         msg = (

@@ -1,11 +1,13 @@
-"""Where an epoch stands in event time and in processing time: all that an operator may know about time.
+"""The event time and processing time of an epoch: all that an operator may know about time.
 
-Times are microseconds since 1970, UTC; clocks are milliseconds. `MIN_TIME_US` is a watermark that has not begun,
-`MAX_TIME_US` the one after the last record there will ever be.
+Times are microseconds since 1970, UTC; clocks are milliseconds. `MIN_TIME_US` is the watermark before any record,
+`MAX_TIME_US` the watermark after the last record of the job.
 
-The one idea: an epoch has two watermarks. Lateness is judged by the one at its start, which depends on nothing in the
-epoch, so a repeat judges alike; what fires at its end is decided by the one that includes its own records, so no
-further, empty epoch is needed to close a window.
+The one idea: an epoch has two watermarks. The watermark at its start decides which records are late. It depends on
+nothing in the epoch, so a repeated epoch makes the same decisions. The watermark that includes the epoch's own records
+decides what fires at its end. So no additional empty epoch is needed to close a window.
+
+    Example: with late_us=10 and firing_us=25, a record at 9 is late, and a window that ends at 20 fires in this epoch.
 """
 
 from dataclasses import dataclass
@@ -16,11 +18,12 @@ MAX_TIME_US = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class EpochTime:
-    """What is at or before `late_us` has fired; what is at or before `firing_us` fires in this epoch.
+    """Timers and windows due at or before `late_us` have fired; those due at or before `firing_us` fire in this epoch.
 
-    `late_us` is the job's watermark at the start of the epoch. `clock_ms` is now; `clock_before_ms` is None when no
-    processing-time timer has been looked at yet, so at the first epoch and right after a backlog. `was_backlog` is None
-    for the first epoch. `is_final`: no record comes after this epoch, and no epoch (batch, and the end of the input).
+    `late_us` is the job's watermark at the start of the epoch. `clock_ms` is now. `clock_before_ms` is the clock of the
+    previous epoch; None if no processing-time timer has been checked yet, that is in the first epoch and right after a
+    backlog. `was_backlog` says whether the previous epoch was backlog, None for the first epoch. `is_final`: no record
+    and no epoch comes after this epoch (batch mode, and the end of the input).
     """
 
     late_us: int
@@ -33,12 +36,12 @@ class EpochTime:
 
     @property
     def fires_everything(self) -> bool:
-        """Whether nothing waits for the watermark: at the end, and in a backlog with `end-of-key-watermark: max`."""
+        """Return whether everything fires: in the final epoch, and in a backlog with `end-of-key-watermark: max`."""
         return self.firing_us == MAX_TIME_US
 
 
 def shifted_us(time_us: int, by_us: int) -> int:
-    """Time + by, staying within [MIN_TIME_US, MAX_TIME_US]; the two ends stay where they are."""
+    """Return time_us + by_us, clipped to [MIN_TIME_US, MAX_TIME_US]; these two limits themselves are not shifted."""
     if time_us in (MIN_TIME_US, MAX_TIME_US):
         return time_us
     return max(MIN_TIME_US, min(MAX_TIME_US, time_us + by_us))

@@ -1,17 +1,20 @@
-"""Watermarks: how far a job's event time has come, from what each epoch saw of each split of its sources. Pure.
+"""Watermarks: the progress of a job's event time, from the records of each split of its sources in each epoch. Pure.
 
 A watermark W says that no record with a time before W is expected any more: a record at t is late if t < W, a timer
 at t is due if t <= W, a window [start, end) is done if end <= W.
 
-The one idea: a split, which is a source or one of its partitions, stands at its greatest event time minus the bound on
-out-of-order records. The job stands at the least of its splits, those aside that have been silent for too long, and
-never goes back.
+The one idea: a split is a source or one of its partitions. The watermark of a split is its greatest event time minus
+the out-of-orderness. The watermark of the job is the least watermark of its splits that are not idle. It never
+decreases.
+
+    Example: an out-of-orderness of 2 and splits with the greatest event times 10 and 7: their watermarks are 8 and 5,
+    so the job's is 5. Once the second split is idle, the job's is 8.
 
 Invariants (tests/time/test_watermarks.py):
-  I1  the watermark never regresses, whatever is seen, and whatever the clock does
-  I2  it does not matter in how many parts, and in which order, the records of an epoch were looked at
-  I3  a record behind the watermark moves nothing
-  I4  a record too far ahead of the clock moves nothing but its split's idle timeout
+  I1  the watermark never decreases, for any records and any clock
+  I2  the result does not depend on how the records of an epoch are divided into parts, or on their order
+  I3  a record behind the watermark does not change the watermark
+  I4  a record too far ahead of the clock changes nothing but its split's idle timeout
 
 Sources: Flink, BoundedOutOfOrdernessWatermarks.java and WatermarkOutputMultiplexer.java; there, W is one less and means
 "no record at or before W".
@@ -34,10 +37,10 @@ Split = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How the watermark of one source moves.
+    """The settings for the watermark of one source.
 
-    `idle_timeout_ms`: a split that has had no record for so long holds nothing back; None: every split always does.
-    `max_ahead_ms`: a record whose time is further ahead of the clock is not believed; None: every time is.
+    `idle_timeout_ms`: a split without a record for this long is idle, and does not hold back the watermark; None: no
+    split is ever idle. `max_ahead_ms`: the times of records further ahead of the clock are ignored; None: none are.
     """
 
     out_of_orderness_us: int
@@ -47,7 +50,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What an epoch, or a part of it, saw of a split: its records, and the greatest event time within reach of them."""
+    """The records of a split in an epoch or a part of it: their number, and the greatest event time within reach."""
 
     records: int
     max_time_us: int | None
@@ -55,8 +58,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class SplitProgress:
-    """The greatest event time within reach, None before there is one; and the clock of the last epoch with a record,
-    or, for a source that has given nothing yet, of the moment from which it was expected.
+    """The progress of a split: its greatest event time within reach (None: none yet), and when it was last active.
+
+    `active_ms` is the clock of the last epoch with a record of the split. For a source without any record so far, it is
+    the clock at the start of the job.
     """
 
     max_time_us: int | None
@@ -65,9 +70,9 @@ class SplitProgress:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkState:
-    """All that the next watermark depends on; kept in the manifest. A source without a record is the split (name, "").
+    """All that the next watermark depends on; stored in the manifest. A source without records is the split (name, "").
 
-    `watermark_us` is the job's, MIN_TIME_US before it has begun.
+    `watermark_us` is the job's watermark; MIN_TIME_US as long as there is none.
     """
 
     splits: Mapping[Split, SplitProgress]
@@ -75,12 +80,14 @@ class WatermarkState:
 
     @classmethod
     def initial(cls, sources: Iterable[str], clock_ms: int) -> Self:
-        """Nothing seen: each source holds the watermark back, until its first record or for its idle timeout."""
+        """Return the state before any record: each source holds back the watermark until its first record, or its idle
+        timeout.
+        """
         return cls({(source, ""): SplitProgress(None, clock_ms) for source in sources}, MIN_TIME_US)
 
 
 def within_reach(times_us: npt.NDArray[np.int64], clock_ms: int, max_ahead_ms: int | None) -> npt.NDArray[np.bool_]:
-    """(n,) event times -> (n,) True where the time is at most `max_ahead_ms` ahead of the clock."""
+    """Return for (n,) event times (n,) booleans: True where the time is at most `max_ahead_ms` ahead of the clock."""
     if max_ahead_ms is None:
         return np.ones(len(times_us), np.bool_)
     limit = min(MAX_TIME_US, (clock_ms + max_ahead_ms) * _US_PER_MS)
@@ -88,7 +95,7 @@ def within_reach(times_us: npt.NDArray[np.int64], clock_ms: int, max_ahead_ms: i
 
 
 def merge_seen(a: Seen, b: Seen) -> Seen:
-    """What two parts of an epoch saw of one split, together."""
+    """Merge the records of one split in two parts of an epoch."""
     times = [seen.max_time_us for seen in (a, b) if seen.max_time_us is not None]
     return Seen(a.records + b.records, max(times, default=None))
 
@@ -96,9 +103,9 @@ def merge_seen(a: Seen, b: Seen) -> Seen:
 def advance(
     state: WatermarkState, seen: Mapping[Split, Seen], strategies: Mapping[str, Strategy], clock_ms: int
 ) -> WatermarkState:
-    """The state after an epoch at `clock_ms` that saw `seen`. `strategies` has every source of the job.
+    """Return the state after an epoch at `clock_ms` with the records `seen`. `strategies` has every source of the job.
 
-    The watermark stays where it is as long as a split that is not idle has given no time, and when all are idle.
+    The watermark does not change while a split that is not idle has no event time yet, and while all splits are idle.
     """
     splits = _updated(state.splits, seen, clock_ms)
     after = WatermarkState(splits, state.watermark_us)
@@ -109,7 +116,7 @@ def advance(
 def source_watermarks(
     state: WatermarkState, strategies: Mapping[str, Strategy], clock_ms: int
 ) -> dict[str, int | None]:
-    """{source: its own watermark}: MIN_TIME_US while it has not begun, None while it is idle."""
+    """Return {source: its own watermark}: MIN_TIME_US as long as it has no event time, None while it is idle."""
     watermarks: dict[str, int | None] = {}
     for (source, _), progress in state.splits.items():
         found = watermarks.setdefault(source, None)
@@ -127,7 +134,7 @@ def _updated(
         if part.records:
             updated[split] = _moved(updated.get(split), part, clock_ms)
     partitioned = {source for source, partition in updated if partition}
-    return {  # a source's stand-in goes once its partitions are known
+    return {  # drop the placeholder (source, "") once the source has partitions
         (source, partition): progress
         for (source, partition), progress in updated.items()
         if partition or source not in partitioned or progress.max_time_us is not None

@@ -1,16 +1,19 @@
-"""Which windows a record falls into. Pure; every window is [start, end), and times are microseconds UTC.
+"""Assign records to windows of event time. Pure; every window is [start, end), and times are microseconds UTC.
 
-The one idea: a window of a kind is told by its end alone, and time is cut into panes, the longest pieces that every
-window holds whole or not at all. So records are folded once per pane, however many windows overlap there, and only the
-panes are copied to their windows.
+The one idea: the end of a window identifies it, and time is cut into panes. A pane is the longest interval that every
+window contains completely or not at all. So records are folded once per pane, no matter how many windows overlap there,
+and only the panes are copied to their windows.
 
-Windows lie on a scale of ticks: microseconds from the offset on; or, with a time zone, the zone's days, which have 23
-to 25 hours. A local day begins at its first local midnight plus the offset; where that is skipped by the clock, as much
-later as the clock was put forward. A day that a zone left out altogether ends where it begins, and has no windows of
-its own.
+    Example: windows of size 10 that slide by 5 have panes of 5. A record at 7 is in the pane [5, 10), which belongs to
+    the windows [0, 10) and [5, 15).
+
+Windows are aligned on a scale of ticks: microseconds since the offset; or, with a time zone, days of the zone, which
+have 23 to 25 hours. A local day begins at its first local midnight plus the offset. If the clock skips that time, the
+day begins later, by as much as the clock was put forward. If a zone skips a whole day, this day ends where it begins,
+and has no windows.
 
 Invariants (tests/time/test_windows.py):
-  I1  windows_of_panes(panes(t)) are the windows [starts(e), e) with starts(e) <= t < e, each once
+  I1  windows_of_panes(panes(t)) are exactly the windows [starts(e), e) with starts(e) <= t < e, each once
   I2  records with equal panes have equal windows
 
 Sources: Flink, TumblingEventTimeWindows.java, SlidingEventTimeWindows.java, and the CUMULATE table function.
@@ -30,11 +33,11 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
 
 DAY_US = 86_400_000_000
-TIME_LIMIT_US = 2**62  # of both signs, the years 148,000: a window beyond could not be told from one of the past
+TIME_LIMIT_US = 2**62  # of both signs, 146,000 years: beyond, bounds of windows could overflow into the past
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAYS_MAX = 10_000  # to look up, some milliseconds; so that records of 27 years need not be grouped by day
-_FIRST_DAY, _LAST_DAY = -719_000, 2_932_000  # of the years 1 to 9999, for which a zone's clock is known
+_DAYS_MAX = 10_000  # 27 years: looking up all these days takes some milliseconds, less than grouping
+_FIRST_DAY, _LAST_DAY = -719_000, 2_932_000  # about the years 1 to 9999, for which Python knows a zone's clock
 
 Int64s = npt.NDArray[np.int64]
 
@@ -43,22 +46,25 @@ class TimeWindows(Protocol):
     """Windows whose bounds do not depend on the records. All arrays are int64."""
 
     def panes(self, times_us: Int64s) -> Int64s:
-        """(n,) event times -> (n,) the end of the pane of each. InvalidJobError beyond TIME_LIMIT_US."""
+        """Return for (n,) event times (n,) ends of their panes. Raises InvalidJobError beyond TIME_LIMIT_US."""
 
     def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
-        """(n,) ends of panes -> (m,) row in `pane_ends`, ascending, and (m,) end of a window that holds this pane."""
+        """Return for (n,) ends of panes all pairs of a pane and a window that contains it, as two arrays of (m,).
+
+        The first array holds the row in `pane_ends`, ascending; the second holds the end of the window.
+        """
 
     def starts(self, window_ends: Int64s) -> Int64s:
-        """(n,) ends of windows -> (n,) their starts."""
+        """Return for (n,) ends of windows their (n,) starts."""
 
     @property
     def windows_per_record(self) -> int:
-        """The most windows that a record falls into."""
+        """Return the largest number of windows that contain one record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
-    """[offset + k * size, offset + (k + 1) * size); with a time zone, size is whole days."""
+    """Windows [offset + k * size, offset + (k + 1) * size); with a time zone, size is a number of whole days."""
 
     size_us: int
     offset_us: int = 0
@@ -89,7 +95,7 @@ class Tumbling:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """[offset + k * slide, offset + k * slide + size), slide <= size; with a time zone, both are whole days."""
+    """Windows [offset + k * slide, offset + k * slide + size), slide <= size; with a time zone, both are whole days."""
 
     size_us: int
     slide_us: int
@@ -133,7 +139,10 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Cumulating:
-    """[offset + k * size, offset + k * size + j * step) for j = 1 ... size / step; with a time zone, whole days."""
+    """Windows [offset + k * size, offset + k * size + j * step) for j = 1 ... size / step.
+
+    With a time zone, size and step are whole days.
+    """
 
     size_us: int
     step_us: int
@@ -171,7 +180,7 @@ class Cumulating:
 
 
 def checked_times(times_us: Int64s) -> Int64s:
-    """The times as they are. Raises InvalidJobError for one beyond TIME_LIMIT_US."""
+    """Return the times unchanged. Raises InvalidJobError if a time is beyond TIME_LIMIT_US."""
     if len(times_us) and not (times_us.min() > -TIME_LIMIT_US and times_us.max() < TIME_LIMIT_US):
         msg = (
             "a record's event time is so far from now that no window can be told for it. Filter such records out in a "
@@ -183,10 +192,10 @@ def checked_times(times_us: Int64s) -> Int64s:
 
 class _Scale(Protocol):
     def ticks(self, times_us: Int64s) -> Int64s:
-        """The tick that holds each time: instants(tick) <= time < instants(tick + 1)."""
+        """Return the tick that contains each time: instants(tick) <= time < instants(tick + 1)."""
 
     def instants(self, ticks: Int64s) -> Int64s:
-        """When each tick begins; never decreasing."""
+        """Return the start of each tick; it never decreases with the tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +211,13 @@ class _Microseconds:
 
 @dataclass(frozen=True, slots=True)
 class _LocalDays:
-    """Days of a time zone, numbered from 1970-01-01 on. Looked up once per distinct day, not per record."""
+    """Days of a time zone, numbered from 1970-01-01. The zone is asked once per distinct day, not per record."""
 
     offset_us: int
     time_zone: str
 
     def ticks(self, times_us: Int64s) -> Int64s:
-        days = (times_us - self.offset_us) // DAY_US  # in UTC: the local day is this one, or one beside it
+        days = (times_us - self.offset_us) // DAY_US  # the day in UTC; the local day is at most one day off
         is_begun = times_us >= _mapped(days, self._begins)
         is_over = times_us >= _mapped(days, lambda days: self._begins(days + 1))
         return days - 1 + is_begun + is_over
@@ -222,7 +231,10 @@ class _LocalDays:
         return days * DAY_US + self.offset_us - np.array(ahead_us, np.int64)
 
     def _ahead_us(self, day: int, zone: ZoneInfo) -> int:
-        """How far the zone's clock is ahead of UTC as the day begins; fold=0 gives what the module says of gaps."""
+        """Return how far the zone's clock is ahead of UTC when the day begins, in microseconds.
+
+        fold=0 implements the rule of the module's docstring for times that the clock skips.
+        """
         naive = (_EPOCH + timedelta(days=day, microseconds=self.offset_us)).replace(tzinfo=zone, fold=0)
         ahead = naive.utcoffset()
         assert ahead is not None, zone
@@ -243,13 +255,16 @@ def _check(time_zone: str | None, *durations_us: int) -> None:
 
 
 def _next(ticks: Int64s, step: int, phase: int = 0) -> Int64s:
-    """The first k * step + phase after each tick."""
+    """Return the first k * step + phase after each tick. Example: after tick 7 with step 5 and phase 1 comes 11."""
     found: Int64s = ((ticks - phase) // step + 1) * step + phase
     return found
 
 
 def _every(scale: _Scale, first: Int64s, last: Int64s, step: int) -> tuple[Int64s, Int64s]:
-    """Row and instant of first, first + step, ..., last of each row; of ticks that begin at one instant, one."""
+    """Return row and instant of the ticks first, first + step, ..., last of each row.
+
+    Of several ticks of a row that begin at the same instant, only one is returned.
+    """
     counts = (last - first) // step + 1
     row = np.repeat(np.arange(len(first)), counts)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -262,7 +277,7 @@ def _every(scale: _Scale, first: Int64s, last: Int64s, step: int) -> tuple[Int64
 
 
 def _mapped(days: Int64s, begins: Callable[[Int64s], Int64s]) -> Int64s:
-    """`begins` of each day, asked for once per day: of all days in between if they are few."""
+    """Return `begins` of each day, computed once per distinct day; for all days in between, if the range is small."""
     if len(days) == 0:
         return days
     low, high = int(days.min()), int(days.max())

@@ -1,6 +1,6 @@
-"""The aggregates of one keyed step over their shared registers: rows to partials, partials to fewer, to results.
+"""The aggregates of one keyed step: they turn rows into partials, merge partials, and compute the results.
 
-Invariant (tests/operators/test_aggregator.py): aggregates that need the same register share one, so avg(x), sum(x) and
+Invariant (tests/operators/test_aggregator.py): aggregates that need the same register share it. So avg(x), sum(x) and
 count(x) of a double keep two columns of state.
 """
 
@@ -18,7 +18,7 @@ from mixedmode.operators.aggregate.values import Values
 
 @dataclass(frozen=True, slots=True)
 class Aggregator:
-    """What one keyed step computes. Picklable; holds no data."""
+    """The aggregates of one keyed step and their registers. Picklable; holds no data."""
 
     outputs: Mapping[str, AggregateFunction]
     registers: tuple[Register, ...]
@@ -35,39 +35,39 @@ class Aggregator:
 
     @property
     def result_fields(self) -> tuple[pa.Field, ...]:
-        """The result columns in the order of the job."""
+        """The result columns, in the order of the job file."""
         return tuple(pa.field(name, function.result_type) for name, function in self.outputs.items())
 
     @property
     def is_invertible(self) -> bool:
-        """True when rows can be taken back exactly with weight -1."""
+        """True if rows can be retracted exactly, by weight -1."""
         return all(register.is_invertible for register in self.registers)
 
     @property
     def goes_by_time(self) -> bool:
-        """True when results depend on the event times of rows."""
+        """True if results depend on the event times of rows."""
         return any(register.goes_by_time for register in self.registers)
 
     def partials(self, grouping: Grouping, rows: Rows) -> list[pa.Array]:
-        """One partial per group from rows: columns of `state_fields`, (grouping.size,) each."""
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as SQL has them meet: NaN
+        """Return one partial per group of rows: columns of `state_fields`, (grouping.size,) each."""
+        with np.errstate(invalid="ignore", over="ignore"):  # as in SQL, inf - inf is NaN
             parts = [register.from_rows(grouping, rows) for register in self.registers]
         return _to_arrow(parts)
 
     def merge(self, grouping: Grouping, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """One partial per group from partials: the same columns, (grouping.size,) each."""
+        """Merge partials into one per group: the same columns, (grouping.size,) each."""
         with np.errstate(invalid="ignore", over="ignore"):
             parts = [register.merge(grouping, values) for register, values in self._by_register(columns).items()]
         return _to_arrow(parts)
 
     def results(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Result columns from state columns, row by row. InvalidJobError when a sum does not fit its type."""
+        """Return the result columns of state columns, row by row. Raise InvalidJobError if a sum overflows its type."""
         state = self._by_register(columns)
         with np.errstate(invalid="ignore", over="ignore"):
             return [function.result(state) for function in self.outputs.values()]
 
     def row_counts(self, columns: Sequence[pa.Array]) -> "np.typing.NDArray[np.int64]":
-        """(n,) rows that each key holds. Only for a step over a changelog, which always counts its rows."""
+        """Return the number of rows (n,) of each key. Only a step over a changelog always counts its rows."""
         return self._by_register(columns)[Count(None)][0].data.astype(np.int64)
 
     def _by_register(self, columns: Sequence[pa.Array]) -> dict[Register, tuple[Values, ...]]:
@@ -78,14 +78,14 @@ class Aggregator:
 
 
 def aggregator_for(outputs: Mapping[str, AggregateFunction], *, arguments: int, counts_rows: bool) -> Aggregator:
-    """The aggregator of `outputs`; `counts_rows` adds a row count, which tells when a key has no row left."""
+    """Return the aggregator of `outputs`. `counts_rows` adds a row count, which shows when a key has no rows left."""
     wanted: list[Register] = [Count(None)] if counts_rows else []
     wanted.extend(register for function in outputs.values() for register in function.registers)
     return Aggregator(dict(outputs), tuple(dict.fromkeys(wanted)), arguments)
 
 
 def argument_name(index: int) -> str:
-    """Name of argument column `index` in the tables that reach the operator."""
+    """Return the name of argument column `index` in the operator's input tables."""
     return f"_arg{index}"
 
 

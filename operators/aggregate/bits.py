@@ -1,4 +1,4 @@
-"""Registers of bitwise functions over whole numbers: bit_and, bit_or and bit_xor. Exact in any order of the rows."""
+"""Registers for bit_and, bit_or and bit_xor over whole numbers. Results are exact in any order of the rows."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from mixedmode.operators.aggregate.values import Int64s, Values
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """The bits that every value has, or that any value has (`any_of`). NULLs are passed over."""
+    """The bits that are set in every value, or in any value (`any_of`). NULLs are ignored."""
 
     argument: int
     any_of: bool
@@ -21,7 +21,7 @@ class Bits:
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """One int64; NULL when no value was seen."""
+        """One int64; NULL if no value was seen."""
         return (pa.int64(),)
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
@@ -39,7 +39,7 @@ class Bits:
 
 @dataclass(frozen=True, slots=True)
 class BitParity:
-    """The bits that an odd number of values has; 0 without a value. A row taken back flips the same bits again."""
+    """The bits that are set in an odd number of values; 0 without values. A retracted row flips its bits back."""
 
     argument: int
     is_invertible = True
@@ -51,7 +51,7 @@ class BitParity:
         return (pa.int64(),)
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. NULL flips nothing."""
+        """See Register. NULL flips no bit."""
         return self.merge(grouping, (rows.arguments[self.argument].ordered,))
 
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
@@ -65,7 +65,7 @@ class BitParity:
 
 
 def _present(grouping: Grouping, values: Values) -> tuple[Grouping, Int64s]:
-    """The rows that are not NULL: their groups and numbers."""
+    """Return the groups and the numbers of the rows that are not NULL."""
     assert isinstance(values.data, np.ndarray), "whole numbers"
     numbers = values.data.astype(np.int64, copy=False)
     return grouping.where(values.valid), numbers if values.valid is None else numbers[values.valid]

@@ -1,4 +1,4 @@
-"""Rows of a changelog on their way to an operator that takes them as they are."""
+"""Folding for operators that take the rows of a changelog unchanged."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from mixedmode.operators.tables import keyed_table
 
 
 def row_fields(argument_types: Sequence[pa.DataType]) -> tuple[pa.Field, ...]:
-    """The arguments and the weight."""
+    """Return the fields of the arguments and of the weight."""
     arguments = [pa.field(argument_name(i), data_type) for i, data_type in enumerate(argument_types)]
     return (*arguments, pa.field(WEIGHT_COLUMN, pa.int64()))
 
 
 def folded_rows(batch: Batch, key_schema: KeySchema, fields: Sequence[pa.Field], *, max_parallelism: int) -> Folded:
-    """A batch of a changelog as a table of `row_fields`, none of it late."""
+    """Return a batch of a changelog as a table of `row_fields`. No row is late."""
     assert batch.weights is not None, "rows of a changelog have weights"
     payload = [*batch.arguments, pa.array(batch.weights)]
     table = keyed_table(batch.keys, key_schema, payload, fields, max_parallelism=max_parallelism)

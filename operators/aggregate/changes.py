@@ -1,7 +1,7 @@
-"""What a keyed step says about the keys of one batch, and the two shapes in which it is passed on.
+"""The changes that a keyed step emits for the keys of one batch, as upserts or as a changelog.
 
 Upserts go to a sink: one row per changed key with `_op`. A changelog goes to another step: the previous row with
-weight -1 and the new row with weight +1, which is all that the next aggregate needs to stay exact.
+weight -1 and the new row with weight +1. The next aggregate needs nothing else to stay exact.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,11 @@ _OPERATIONS = pa.array([INSERT, UPDATE, DELETE], OP_TYPE)
 
 @dataclass(frozen=True, slots=True)
 class KeyedChanges:
-    """Changes of the keys of one batch; see operators.interface.Changes. All arrays are (n,) unless they say otherwise.
+    """Changes of the keys of one batch; see operators.interface.Changes. Arrays are (n,) unless stated otherwise.
 
-    `names` are those of the key columns, then those of the results. `previous` holds results for the rows where
-    `existed`, (existed.sum(),) each; None when nobody asked for them.
+    `names` are the names of the key columns, then of the results. `existed` and `exists` say which keys had a row
+    before, and have one now. `previous` holds the earlier results of the keys that `existed`, (existed.sum(),) each; it
+    is None if the step emits no retractions.
     """
 
     names: tuple[str, ...]
@@ -33,12 +34,12 @@ class KeyedChanges:
     previous: Sequence[pa.Array] | None
 
     def as_new(self) -> "KeyedChanges":
-        """The same keys for a reader who has been given none of them before: what is there now is inserted."""
+        """Return the changes for a reader that has seen none of these keys: every key that exists now is inserted."""
         previous = None if self.previous is None else [column.slice(0, 0) for column in self.previous]
         return replace(self, existed=np.zeros_like(self.existed), previous=previous)
 
     def upserts(self) -> pa.Table:
-        """One row per changed key: key columns, results, `_op`. A deleted key has NULL results."""
+        """Return one row per changed key: key columns, results, `_op`. A deleted key has NULL results."""
         changed = self.existed | self.exists
         results = [_null_where(column, ~self.exists) for column in self.results]
         operations = np.where(self.exists, self.existed, np.int8(2)).astype(np.int8)
@@ -47,7 +48,7 @@ class KeyedChanges:
         return table if changed.all() else table.filter(pa.array(changed))
 
     def changelog(self) -> pa.Table:
-        """Previous rows with `_weight` -1, then new rows with `_weight` +1: key columns, results, `_weight`."""
+        """Return previous rows with `_weight` -1, then new rows with +1: key columns, results, `_weight`."""
         assert self.previous is not None, "the step was planned without previous results"
         retracted = self._weighted(self.existed, self.previous, -1)
         results = [column.filter(pa.array(self.exists)) for column in self.results]

@@ -1,7 +1,7 @@
 """Registers that keep values instead of folding them: the distinct values of a group, or its first values in time.
 
-Their state grows with what they keep: a count of distinct values with the number of values, a collected list or set up
-to its limit. All groups are sorted at once; nothing here loops over groups or records.
+Their state grows with the kept values: for a count of distinct values with the number of values, for a collected list
+or set up to its limit. All groups are sorted at once, without a loop over groups or records.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from mixedmode.operators.aggregate.values import Int64s, Values
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The distinct values that are not NULL: all of them, or the `limit` smallest.
+    """The distinct non-NULL values: all of them, or the `limit` smallest.
 
-    All NaN are one value, and both zeros are. The smallest of a union are among the smallest of its parts, so a limit
-    costs nothing in exactness.
+    All NaN count as one value; 0.0 and -0.0 also count as one value. The smallest values of a union are among the
+    smallest values of its parts. So the result is exact in spite of the limit.
     """
 
     argument: int
@@ -32,7 +32,7 @@ class Distinct:
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """A packed list, ascending."""
+        """A packed list, in ascending order."""
         return packed_fields(self.kind)
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
@@ -53,9 +53,9 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The first `limit` values that are not NULL, by (event time, value); by value alone where there is no event time.
+    """The first `limit` non-NULL values by (event time, value), or by value alone without event time.
 
-    So which values are kept, and in which order, depends on the records alone, however they arrive.
+    So the kept values and their order depend only on the records, not on their order of arrival.
     """
 
     argument: int
@@ -66,12 +66,12 @@ class Collected:
 
     @property
     def goes_by_time(self) -> bool:
-        """As planned."""
+        """True if the values are ordered by event time."""
         return self.has_time
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """A packed list of the values, and one of their event times if there are any."""
+        """A packed list of the values, and a packed list of their event times if the input has event times."""
         times = packed_fields(pa.int64()) if self.has_time else ()
         return (*packed_fields(self.kind), *times)
 
@@ -92,7 +92,7 @@ class Collected:
         return self._packed(grouping.repeated(lists.counts), times, lists.values)
 
     def values_of(self, parts: Sequence[Values]) -> Sequence[Values]:
-        """The columns of the values among all columns."""
+        """Return the columns that hold the values, without the event times."""
         return parts[:-1] if self.has_time else parts
 
     def _packed(self, grouping: Grouping, times: Int64s, values: Values) -> tuple[Values, ...]:

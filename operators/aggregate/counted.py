@@ -1,7 +1,8 @@
-"""A register that keeps every distinct value of a group and how often it occurs: for exact percentiles.
+"""A register that keeps every distinct value of a group and its number of occurrences, for exact percentiles.
 
-State of a group, two columns: a packed list of int64 (operators/aggregate/packed.py) with the values in ascending
-order, and one with the number of rows that have each value. A value whose rows have all been retracted leaves the list.
+The state of a group has two columns, both packed lists of int64 (operators/aggregate/packed.py). The first holds the
+values in ascending order; the second holds the number of rows of each value. A value is removed from the list when all
+of its rows have been retracted. Example: the rows 7, 3, 7 are stored as [3, 7] and [1, 2].
 """
 
 from dataclasses import dataclass
@@ -17,10 +18,10 @@ from mixedmode.operators.aggregate.values import Argument, Int64s, Values, order
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The distinct values that are not NULL, in their order, and the rows of each one.
+    """The distinct non-NULL values in ascending order, and the number of rows of each.
 
-    `is_float` for floats, doubles, and decimals of more than 18 digits, which are taken as doubles; other types are
-    int64 in their ordered form.
+    `is_float` is set for floats, doubles, and decimals of more than 18 digits, which are converted to doubles. Other
+    types are int64 in their ordered form.
     """
 
     argument: int
@@ -30,7 +31,7 @@ class Counted:
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """Values and numbers of rows."""
+        """The list of values, and the list of row counts."""
         return (pa.large_binary(), pa.large_binary())
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
@@ -45,7 +46,7 @@ class Counted:
         return _packed(grouping.repeated(lists.counts).weighted(_integers(rows.values)), _integers(lists.values))
 
     def lists(self, parts: Parts) -> tuple[Lists, Int64s]:
-        """The values of each group, and how many rows have each one."""
+        """Return the values of each group, and the number of rows of each value."""
         return unpack(parts[:1]), _integers(unpack(parts[1:]).values)
 
 
@@ -55,7 +56,7 @@ def _packed(grouping: Grouping, numbers: Int64s) -> tuple[Values, ...]:
 
 
 def _numbers(argument: Argument, *, is_float: bool) -> Int64s:
-    """(n,) int64 in the order of the values."""
+    """Return (n,) int64 that sort like the values."""
     is_wide_decimal = is_float and argument.ordered.is_binary
     return _integers(ordered_values(pa.array(argument.floats)) if is_wide_decimal else argument.ordered)
 

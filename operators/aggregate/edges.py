@@ -1,7 +1,7 @@
-"""Registers that keep one value of a group by the order of another one: first and last, min_by and max_by.
+"""Registers that keep the value at the smallest or greatest ordering value: first, last, min_by and max_by.
 
-The one idea: the greatest (or smallest) value to order by is found first, and ties are settled by the value kept, where
-NULL is smaller than any value. So the answer depends on the records alone (I2 of registers.py).
+The code first finds the greatest (or smallest) ordering value. Among ties it takes the greatest (or smallest) kept
+value, where NULL is smaller than any value. So the answer depends on the records alone (I2 of registers.py).
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from mixedmode.operators.aggregate.values import Bools, Values
 
 @dataclass(frozen=True, slots=True)
 class EdgeInTime:
-    """Value of the record with the smallest (first) or greatest (last) event time, NULL values included."""
+    """The value of the record with the smallest (first) or greatest (last) event time; the value may be NULL."""
 
     argument: int
     last: bool
@@ -26,7 +26,7 @@ class EdgeInTime:
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """Event time in microseconds, NULL when there was no record; and the value in its ordered form."""
+        """Event time in microseconds, NULL if there was no record; and the value in its ordered form."""
         return (pa.int64(), self.kind)
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
@@ -41,9 +41,9 @@ class EdgeInTime:
 
 @dataclass(frozen=True, slots=True)
 class EdgeBy:
-    """Value of `argument` in the record with the smallest or greatest `by`; NULL in `by` is passed over.
+    """The value of `argument` in the record with the smallest or greatest `by`. Records with NULL in `by` are ignored.
 
-    Both zeros of `by` are a tie, as they are for Spark.
+    0.0 and -0.0 in `by` are a tie, as in Spark.
     """
 
     argument: int
@@ -56,7 +56,7 @@ class EdgeBy:
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """`by` in its ordered form, NULL when it always was; and the value in its ordered form."""
+        """`by` in its ordered form, NULL if it was NULL in every record; and the value in its ordered form."""
         return (self.by_kind, self.kind)
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
@@ -70,14 +70,14 @@ class EdgeBy:
 
 
 def _edge(grouping: Grouping, by: Values, values: Values, *, largest: bool) -> tuple[Values, Values]:
-    """The extreme of `by` in each group, and the value beside it; both NULL where there is no `by`."""
+    """Return the extreme of `by` in each group, and the value of that row. Both are NULL if every `by` is NULL."""
     edges, is_edge = _extremes(grouping, by, largest=largest)
     ties = np.flatnonzero(is_edge if by.valid is None else is_edge & by.valid)
     return edges, _best(Grouping(grouping.codes[ties], grouping.size), values.take(ties), largest=largest)
 
 
 def _extremes(grouping: Grouping, by: Values, *, largest: bool) -> tuple[Values, Bools]:
-    """The extreme of each group, and the rows (n,) that have it; unspecified for rows without a value."""
+    """Return the extreme of each group, and a mask (n,) of the rows equal to it. NULL rows have any mask value."""
     if isinstance(by.data, pa.Array):
         ranks, dictionary = rank_bytes(by.data)
         edges, is_edge = _extremes(grouping, Values(ranks, by.valid), largest=largest)
@@ -88,7 +88,10 @@ def _extremes(grouping: Grouping, by: Values, *, largest: bool) -> tuple[Values,
 
 
 def _best(grouping: Grouping, values: Values, *, largest: bool) -> Values:
-    """The extreme value of each group, where NULL is smaller than any value."""
+    """Return the extreme value of each group, where NULL is smaller than any value.
+
+    For values [NULL, 3, 5] the largest is 5, and the smallest is NULL.
+    """
     best = extreme_by(grouping, values, largest=largest)
     if largest or values.valid is None:
         return best

@@ -1,8 +1,8 @@
-"""The aggregate functions by name: which registers each one keeps, its result type, and how the result is read off.
+"""The aggregate functions by name: the registers, the result type and the result computation of each function.
 
-Types and NULL rules are Spark's. Some answers are sharper than Spark's on purpose: sums and averages of integers and
-decimals are exact whatever the order of the rows; `first`, `last`, `min_by`, `max_by` and the collected lists depend on
-the values of the records alone, event time among them.
+Types and NULL rules are Spark's. Some results are deliberately better defined than Spark's. Sums and averages of
+integers and decimals are exact in any order of the rows. `first`, `last`, `min_by`, `max_by` and the collected lists
+depend only on the values of the records, including their event times.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,15 +53,15 @@ from mixedmode.operators.aggregate.results import (
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
 from mixedmode.operators.aggregate.values import has_order, limb_count, ordered_kind
 
-#: what approx_count_distinct takes without a second argument: one standard deviation, of the count; as Spark
+#: default second argument of approx_count_distinct: one relative standard deviation of the count, as in Spark
 RELATIVE_ERROR = 0.05
-#: what approx_percentile takes without a third argument: ranks are off by at most 1/400, from sketches of up to 26 KB
+#: default third argument of approx_percentile: ranks are off by at most 1/400; a sketch takes up to 26 KB
 ACCURACY = 400
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """One aggregate of a step: its registers, its result type, and `result`, which reads (g,) results off the state."""
+    """One aggregate of a step: its registers, its result type, and `result`, which computes (g,) results from state."""
 
     registers: tuple[Register, ...]
     result_type: pa.DataType
@@ -70,7 +70,7 @@ class AggregateFunction:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An argument column of a step: its number, and its type."""
+    """An argument column of a step: its 0-based index, and its type."""
 
     index: int
     data_type: pa.DataType
@@ -87,13 +87,13 @@ def aggregate_function(
     parameters: tuple[float, ...] = (),
     condition: Column | None = None,
 ) -> AggregateFunction:
-    """The function `function` over argument column number `argument` (None for count(*)).
+    """Return the function `function` over the argument column with index `argument` (None for count(*)).
 
     `by` is the second column of min_by and max_by, `parameters` are the numbers after the columns, and `condition` is
     the boolean column of `filter (where ...)`.
 
-    Raises InvalidJobError, beginning with `where`, when the type of a column does not suit the function, or when
-    first/last are asked for without an event time.
+    Raise InvalidJobError, with a message that begins with `where`, if the function does not accept the type of a
+    column, or if `first` or `last` is used without an event time.
     """
     if argument is None or argument_type is None or function == "count":
         count = Count(argument)
@@ -316,7 +316,7 @@ def _of_pairs(function: str) -> _Builder:
 
 
 def _paired(builder: _Builder, *, of_x: bool) -> _Builder:
-    """A function of the first column, y, or of the second, x, over the rows in which both are not NULL."""
+    """Apply a function to the first column (y) or the second (x), over the rows in which neither is NULL."""
 
     def build(call: _Call) -> AggregateFunction:
         assert call.by is not None, "a function of two columns"

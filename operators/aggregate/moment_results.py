@@ -1,4 +1,4 @@
-"""How covariance, correlation, regression and the shape of a distribution are read off their moments.
+"""The computation of covariance, correlation, regression, skewness and kurtosis from moments.
 
 The formulas and their NULL rules are Spark's: NULL without a value, and wherever a formula would divide by 0.
 """
@@ -17,7 +17,7 @@ from mixedmode.operators.aggregate.values import Bools, Int64s, Values
 
 @dataclass(frozen=True, slots=True)
 class PairResult:
-    """The function of two columns that is called `function`, a key of PAIR_FORMULAS."""
+    """The result of a function of two columns; `function` is a key of PAIR_FORMULAS."""
 
     register: PairMoments
     function: str
@@ -33,7 +33,7 @@ class PairResult:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Skewness, or excess kurtosis; NULL where all values are equal."""
+    """Skewness, or excess kurtosis; NULL if all values are equal."""
 
     register: ShapeMoments
     is_kurtosis: bool
@@ -72,7 +72,7 @@ class _PairColumns:
 
     @property
     def spread(self) -> Floats:
-        """What a covariance is divided by to be a correlation."""
+        """The divisor that turns a covariance into a correlation."""
         root: Floats = np.sqrt(self.yy * self.xx)
         return root
 
@@ -86,7 +86,7 @@ def _r2(m: _PairColumns) -> tuple[Floats, Bools]:
     return np.where(is_level, 1.0, correlation * correlation), (m.xx == 0) | (~is_level & (m.spread == 0))
 
 
-#: name: results and where they are NULL, (g,) each
+#: {name: function that returns the results and a mask of NULLs, (g,) each}
 PAIR_FORMULAS: Mapping[str, _Formula] = {
     "covar_pop": lambda m: (m.yx / m.n, m.n == 0),
     "covar_samp": lambda m: (m.yx / (m.n - 1), m.n <= 1),

@@ -1,7 +1,8 @@
-"""Registers of moments beyond the variance: products of two columns, and third and fourth powers of one.
+"""Registers of moments beyond the variance: products of two columns, and third and fourth powers of one column.
 
-A merge takes each partial value for as many equal rows as it stands for, and adds what was within the partial value.
-Sums of doubles: the last bits depend on the order of the rows, as for `Moments` in registers.py.
+A merge treats each partial as `count` equal rows at the mean of the partial. It then adds the deviations within each
+partial. All sums are of doubles, so the last bits depend on the order of the rows, as for
+`Moments` in registers.py.
 
 Sources: Chan, Golub, LeVeque (1979), as in registers.py; Pebay, "Formulas for robust, one-pass parallel computation of
 covariances and arbitrary-order statistical moments" (2008).
@@ -52,7 +53,7 @@ class PairMoments:
 
 @dataclass(frozen=True, slots=True)
 class ShapeMoments:
-    """Number, mean, and sums of the second to fourth powers of the deviations: for skewness and kurtosis."""
+    """Count, mean, and sums of the second to fourth powers of the deviations: for skewness and kurtosis."""
 
     argument: int
     is_invertible = False
@@ -73,7 +74,11 @@ class ShapeMoments:
         return _values(count_by(grouping), means, *sums)
 
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register. The powers of (a + d), where d is how far the mean of a part is from the mean of all."""
+        """See Register.
+
+        The sums are those of the expanded powers of (a + d). Here a is a row's deviation from the mean of its part, and
+        d is the deviation of that mean from the mean of all parts.
+        """
         counts, (means, m2, m3, m4) = _ints(parts[0]), map(_floats, parts[1:])
         mean, d = centred_by(grouping.weighted(counts), means)
         squares = d * d
@@ -86,7 +91,7 @@ class ShapeMoments:
 
 
 def _pair_moments(grouping: Grouping, y: Floats, x: Floats) -> list[Floats]:
-    """Means of y and x, and the sums of dy * dy, dx * dx and dy * dx, (size,) each."""
+    """Return the means of y and x, and the sums of dy * dy, dx * dx and dy * dx, (size,) each."""
     mean_y, dy = centred_by(grouping, y)
     mean_x, dx = centred_by(grouping, x)
     return [mean_y, mean_x, *(sum_floats_by(grouping, product) for product in (dy * dy, dx * dx, dy * dx))]

@@ -1,10 +1,11 @@
-"""The keyed aggregate over a changelog when a row cannot be taken back from the registers (min, max, doubles, ...).
+"""The keyed aggregate over a changelog whose registers cannot retract a row (min, max, doubles, ...).
 
-The one idea: keep each key's rows as a multiset (row -> multiplicity), and aggregate the rows of a changed key anew.
-That is exact for every aggregate, doubles included, at the price of state and work in proportion to a key's rows.
+The operator keeps each key's rows as a multiset (row -> multiplicity), and recomputes the aggregates of a changed key
+from these rows. The results are exact for every aggregate, including doubles. State and work are proportional to the
+number of rows of a key.
 
-State layout: stored key = key group | 1 | key | row, value = multiplicity. No key is a prefix of another one, so the
-rows of a key are one range.
+State layout: stored key = key group | 1 | key | row, value = multiplicity. No key is a prefix of another key, so the
+rows of a key are one contiguous range.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,9 +46,10 @@ _ROWS_STATE_ID = 1
 
 @dataclass(frozen=True, slots=True)
 class MultisetAggregateOperator:
-    """State: every row of every key with its multiplicity. `argument_types` are the row's columns.
+    """Aggregate a changelog by key. The state is every row of every key with its multiplicity.
 
-    `emits_retractions` and `emits_full_snapshot` as in AggregateOperator.
+    `argument_types` are the types of a row's columns. `emits_retractions` and `emits_full_snapshot` are as in
+    AggregateOperator.
     """
 
     aggregator: Aggregator
@@ -57,7 +59,7 @@ class MultisetAggregateOperator:
     emits_full_snapshot: bool = False
 
     attributes = OperatorAttributes()
-    combine = None  # rows taken back and rows added are told apart to the end
+    combine = None  # retracted rows and added rows must stay separate
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
@@ -66,7 +68,7 @@ class MultisetAggregateOperator:
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the operator's input beside key group and key: the arguments and the weight."""
+        """The arguments and the weight: the input columns other than key group and key."""
         return row_fields(self.argument_types)
 
     @property
@@ -76,7 +78,7 @@ class MultisetAggregateOperator:
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """Key columns, then results."""
+        """The key columns, then the results."""
         return (*self.key_schema.fields, *self.aggregator.result_fields)
 
     @property
@@ -90,17 +92,17 @@ class MultisetAggregateOperator:
         return RowCodec(tuple(fields))
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """The rows as they are."""
+        """Return the rows unchanged."""
         del late_us
         return folded_rows(batch, self.key_schema, self.input_fields, max_parallelism=max_parallelism)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Nothing: what is without a record does not change."""
+        """Yield nothing: a key without a new record does not change."""
         del context
         return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
-        """Rows of a changelog: yields the changes; writes the new multiplicities."""
+        """Apply sorted changelog rows. Yield the changes, and write the new multiplicities."""
         stored = StoredTable(context.backend, _ROWS_STATE_ID, context.groups) if self.emits_full_snapshot else None
         for table in tables:
             if table.num_rows:
@@ -129,7 +131,7 @@ class MultisetAggregateOperator:
         yield changes.as_new() if self.emits_full_snapshot else changes
 
     def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
-        """What is stored, as new: the rows of each key, aggregated."""
+        """Yield the stored keys of `ranges` as inserts, with the aggregates of their rows."""
         names = tuple(field.name for field in self.output_fields)
         for found in ranges:
             rows, keys = self._rows_of(found)
@@ -140,7 +142,7 @@ class MultisetAggregateOperator:
             yield replace(changes, previous=[column.slice(0, 0) for column in results])
 
     def _rows_of(self, found: StateRange) -> tuple["_KeyRows", pa.LargeBinaryArray]:
-        """The rows of a range of whole keys, and those keys, (k,) each once."""
+        """Return the rows of a range of whole keys, and the distinct keys (k,)."""
         row_keys = pa.array(found.keys, pa.large_binary())
         ends = PREFIX_BYTES + key_widths(row_keys, self.key_schema, after=PREFIX_BYTES)
         keys = pa.array([key[PREFIX_BYTES:end] for key, end in zip(found.keys, ends, strict=True)], pa.large_binary())
@@ -149,9 +151,9 @@ class MultisetAggregateOperator:
         return _KeyRows(grouping.codes.astype(np.int64), row_keys, multiplicities), keys.take(pa.array(first_rows))
 
     def _apply(self, table: pa.Table, key_of_row: Int64s, backend: KeyedStateBackend) -> "_KeyRows":
-        """New multiplicities of the rows that change, 0 for those that go; written to the state.
+        """Write the new multiplicities of the rows that change, and return them. A deleted row has multiplicity 0.
 
-        Sorting by key and row keeps the rows of a key together, so `key_of_row` (n,) holds after it as well.
+        Sorting by key and row keeps the rows of a key together. So `key_of_row` (n,) is still valid after the sort.
         """
         table = sort_table(self._with_row_keys(table)).combine_chunks()
         row_keys = column_of(table, KEY_COLUMN)
@@ -173,7 +175,7 @@ class MultisetAggregateOperator:
         return _KeyRows(key_of_row[first_rows][touched], touched_keys, kept)
 
     def _with_row_keys(self, table: pa.Table) -> pa.Table:
-        """Key group, key and row as one sortable key, and the weight."""
+        """Return a table of the key group, the key and row as one sortable key, and the weight."""
         arguments = [column_of(table, argument_name(i)) for i in range(len(self.argument_types))]
         rows = pa.array(self._codec.pack([ordered_values(a).to_arrow() for a in arguments]), pa.large_binary())
         keys = column_of(table, KEY_COLUMN).cast(pa.large_binary())
@@ -183,7 +185,7 @@ class MultisetAggregateOperator:
         return pa.table(columns, names=[KEY_GROUP_COLUMN, KEY_COLUMN, WEIGHT_COLUMN])
 
     def _aggregate(self, rows: "_KeyRows", prefix_bytes: Int64s) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
-        """Which keys have rows, and the results of all keys over their rows (unspecified where there are none)."""
+        """Return which keys have rows, and the results of all keys. Results of keys without rows are unspecified."""
         columns = self._codec.unpack_after(rows.row_keys, prefix_bytes[rows.key_of_row])
         arguments = {
             i: Argument(from_ordered(Values.from_arrow(column), data_type))
@@ -196,29 +198,29 @@ class MultisetAggregateOperator:
 
 @dataclass(frozen=True, slots=True)
 class _KeyRows:
-    """Rows of the keys of a batch in stored order, (m,) each: number of the key, stored row key, multiplicity."""
+    """Rows of the keys of a batch in stored order, (m,) each: index of the key, stored row key, multiplicity."""
 
     key_of_row: Int64s
     row_keys: pa.LargeBinaryArray
     multiplicities: Int64s
 
     def where(self, rows: npt.NDArray[np.bool_]) -> "_KeyRows":
-        """The rows that are True."""
+        """Return the rows where `rows` is True."""
         return _KeyRows(self.key_of_row[rows], self.row_keys.filter(pa.array(rows)), self.multiplicities[rows])
 
 
 def _stored_rows(prefixes: Sequence[bytes], backend: KeyedStateBackend) -> _KeyRows:
-    """The committed rows of each key: those whose stored key begins with it."""
+    """Read the committed rows of each key: the rows whose stored key begins with the key's prefix."""
     found = backend.scan_prefixes(_ROWS_STATE_ID, prefixes)
     multiplicities = RowCodec((_MULTIPLICITY,)).unpack(found.values)[0].to_numpy()
     return _KeyRows(found.prefix_of_row, pa.array(found.keys, pa.large_binary()), multiplicities)
 
 
 def _after(before: _KeyRows, changes: _KeyRows) -> _KeyRows:
-    """The rows once the changes are in, in stored order again.
+    """Return the rows after the changes, in stored order.
 
-    Doubles are added in that order, so the row that is taken back in a later epoch, computed from the stored rows, is
-    to the last bit the row that was given now.
+    Doubles are added in stored order. A later epoch computes the row to retract from the stored rows in the same
+    order. So the retracted row equals the row that is emitted now, to the last bit.
     """
     both = _KeyRows(
         np.concatenate([before.key_of_row, changes.key_of_row]),

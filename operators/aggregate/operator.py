@@ -1,6 +1,6 @@
-"""The keyed aggregate: partial aggregates of an epoch meet the state of their keys.
+"""The keyed aggregate: it merges the partial aggregates of an epoch with the stored state of their keys.
 
-The same code runs in the backlog and in live epochs; the backend decides what there is to read. Per batch it is one
+The same code runs in the backlog and in live epochs; the backend decides which state can be read. Each batch costs one
 read, one vectorised merge and one write.
 """
 
@@ -37,10 +37,11 @@ _NO_ROWS = np.empty(0, np.intp)
 
 @dataclass(frozen=True, slots=True)
 class AggregateOperator:
-    """State: one row of registers per key. `emits_retractions` when another keyed step follows.
+    """Aggregate by key. The state is one row of registers per key.
 
-    `emits_running_results`: one result per record instead of one per key, in the order of event time.
-    `emits_full_snapshot`: all stored keys are emitted as new, whether or not they have a record (stored.py).
+    `emits_retractions`: previous results are computed, because another keyed step is downstream.
+    `emits_running_results`: the operator emits one result per record, in event-time order, instead of one per key.
+    `emits_full_snapshot`: the operator emits all stored keys as inserts, even those without a record (stored.py).
     """
 
     aggregator: Aggregator
@@ -59,7 +60,7 @@ class AggregateOperator:
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the operator's input beside key group, key and time: partial aggregates."""
+        """The partial aggregates: the input columns other than key group, key and time."""
         return self.aggregator.state_fields
 
     @property
@@ -69,7 +70,7 @@ class AggregateOperator:
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """Key columns, then results."""
+        """The key columns, then the results."""
         return (*self.key_schema.fields, *self.aggregator.result_fields)
 
     @property
@@ -79,11 +80,11 @@ class AggregateOperator:
 
     @property
     def combine(self) -> Combine | None:
-        """Partials of one key are merged while they are sorted, unless every one of them is to be seen."""
+        """The function that merges partials of a key in the sorter; None if every record needs its own result."""
         return None if self.emits_running_results else self._combined
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """One partial per distinct key of the batch; or one per record, with its event time."""
+        """Return one partial per distinct key of the batch; with running results, one per record, with event time."""
         del late_us  # an aggregate without a window has no end to be late for
         rows = Rows({i: Argument(column) for i, column in enumerate(batch.arguments)}, batch.times_us)
         keys, partials = self._partials(batch, rows)
@@ -93,7 +94,7 @@ class AggregateOperator:
         return Folded(table, _NO_ROWS)
 
     def _partials(self, batch: Batch, rows: Rows) -> tuple[list[pa.Array], list[pa.Array]]:
-        """Key columns, and the partial of each key; or of each record."""
+        """Return key columns and one partial per key; with running results, one per record."""
         if self.emits_running_results:
             n = len(batch.keys[0])
             return batch.keys, self.aggregator.partials(Grouping(np.arange(n), n, batch.weights), rows)
@@ -108,12 +109,12 @@ class AggregateOperator:
         return [key.take(first) for key in batch.keys], partials
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Nothing: what is without a record does not change."""
+        """Yield nothing: a key without a new record does not change."""
         del context
         return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
-        """Sorted partials against the keys' state. Yields the changes; writes the new state."""
+        """Merge sorted partials with the stored state. Yield the changes, and write the new state."""
         state = StateTable(self.states[0], context.backend)
         stored = (
             StoredTable(context.backend, self.states[0].state_id, context.groups) if self.emits_full_snapshot else None
@@ -143,7 +144,7 @@ class AggregateOperator:
         _write(state, stored_keys, new, existed, self._exists(new, len(keys)))
 
     def _merged(self, before: "_Keys", new: list[pa.Array]) -> list[pa.Array]:
-        """State of all keys from what is stored and one new partial per key."""
+        """Merge the stored state with one new partial per key, and return the state of all keys."""
         if not len(before.found):
             return new
         codes = np.concatenate([before.found, np.arange(before.count)])
@@ -153,7 +154,11 @@ class AggregateOperator:
     def _every_value(
         self, before: "_Keys", partials: list[pa.Array], grouping: Grouping, first_rows: "np.typing.NDArray[np.intp]"
     ) -> Generator[KeyedChanges, None, list[pa.Array]]:
-        """The n-th records of all keys, one round after the other; returns the state after the last one."""
+        """Yield one change per record, and return the state after the last record.
+
+        Round n handles the n-th record of every key that has at least n. For records a1 a2 b1 the rounds are {a1, b1}
+        and {a2}.
+        """
         state = before
         for number in range(int(grouping.rows.max())):
             active = np.flatnonzero(grouping.rows > number)
@@ -162,17 +167,17 @@ class AggregateOperator:
             merged = self._merged(part, [column.take(rows) for column in partials])
             yield self._first_changes(part, merged) if number == 0 else self._changes(part, merged)
             state = state.replaced(active, merged)
-        return state.columns  # of all keys: every one has had a record
+        return state.columns  # of all keys, because each had at least one record
 
     def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
-        """What is stored, as new."""
+        """Yield the stored keys of `ranges` as inserts."""
         codec = RowCodec(self.states[0].fields)
         for found in ranges:
             keys = decode_keys(pa.array(map(key_of, found.keys), pa.large_binary()), self.key_schema)
             yield self._changes(_Keys(keys, _NO_ROWS, codec.unpack([])), codec.unpack(found.values))
 
     def _first_changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:
-        """The first ones of these keys in this epoch."""
+        """Return the first changes of these keys in this epoch; with a full snapshot, they are inserts."""
         changes = self._changes(before, new)
         return changes.as_new() if self.emits_full_snapshot else changes
 
@@ -196,7 +201,7 @@ class AggregateOperator:
         return pa.table([*keys.columns, *merged], names=table.column_names)
 
     def _exists(self, columns: list[pa.Array], size: int) -> "np.typing.NDArray[np.bool_]":
-        """A key of a changelog is gone when all of its rows were taken back; other keys stay."""
+        """Return which keys still exist. A key of a changelog is deleted when all of its rows have been retracted."""
         if not self.is_changelog:
             return np.ones(size, np.bool_)
         counts = self.aggregator.row_counts(columns)
@@ -211,7 +216,7 @@ class AggregateOperator:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Key columns of a batch, and the state of those that have one: `columns` belong to the positions `found`."""
+    """The keys of a batch, and the stored state of some: row i of `columns` is the state of key `found[i]`."""
 
     keys: Sequence[pa.Array]
     found: "np.typing.NDArray[np.intp]"
@@ -222,7 +227,7 @@ class _Keys:
         return len(self.keys[0])
 
     def of(self, positions: "np.typing.NDArray[np.intp]") -> "_Keys":
-        """The keys at ascending `positions`, numbered anew."""
+        """Return the keys at ascending `positions`, renumbered from 0."""
         row_of = np.full(self.count, -1)
         row_of[self.found] = np.arange(len(self.found))
         rows = row_of[positions]
@@ -236,7 +241,7 @@ class _Keys:
         )
 
     def replaced(self, positions: "np.typing.NDArray[np.intp]", columns: list[pa.Array]) -> "_Keys":
-        """With new state for the keys at `positions`."""
+        """Return the same keys with the state `columns` for the keys at `positions`."""
         others = ~np.isin(self.found, positions)
         found = np.concatenate([self.found[others], positions])
         order = pa.array(np.argsort(found))
@@ -261,7 +266,7 @@ def _write(
     if exists.all():
         state.write(stored_keys, columns)
         return
-    touched = np.flatnonzero(existed | exists)  # a key that came and went within the epoch leaves no trace
+    touched = np.flatnonzero(existed | exists)  # a key that was inserted and deleted within this epoch is not written
     kept = pa.array(touched)
     keys = list(stored_keys)
     state.write(

@@ -1,7 +1,7 @@
 """Lists of values, one per group, packed into the large_binary columns of a register: distinct sets, collected values.
 
-The one idea: a column of packed lists and the values of all its lists one after another are the same memory, so packing
-and unpacking are views, and the work on lists is done on flat columns by sorting, for all groups at once.
+A column of packed lists and the concatenated values of its lists share the same memory. So packing and unpacking are
+views. Lists are processed as flat columns, by sorting, for all groups at once.
 
 Layout of one group's list:
 
@@ -9,11 +9,11 @@ Layout of one group's list:
     bytes          two columns: the length of each value, u32 little-endian; the bytes of all values
 
 An empty list is empty bytes, never NULL. The layout belongs to the version of the state value that holds it
-(mixedmode/state/codec.py), and is pinned by golden bytes in tests/operators/test_packed.py.
+(mixedmode/state/codec.py). Golden bytes in tests/operators/test_packed.py pin the layout.
 
 Invariants (tests/operators/test_packed.py):
   I1  unpack(pack(lists), kind) has the same counts and values
-  I2  distinct_by and first_by give lists that do not depend on the order of the rows
+  I2  distinct_by and first_by return lists that do not depend on the order of the rows
 """
 
 from collections.abc import Sequence
@@ -34,29 +34,29 @@ _Number = TypeVar("_Number", bound=np.integer[Any])
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """How many values each group has (g,), and the values of all groups in turn (counts.sum(),); none is NULL."""
+    """The number of values of each group (g,), and the concatenated values (counts.sum(),); no value is NULL."""
 
     counts: Int64s
     values: Values
 
     @property
     def owners(self) -> Int64s:
-        """(counts.sum(),) int64: the group of each value."""
+        """Return the group of each value: (counts.sum(),) int64."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def where(self, values: Bools) -> "Lists":
-        """The lists with the values that are True (counts.sum(),)."""
+        """Return the lists with only the values where `values` (counts.sum(),) is True."""
         counts = np.bincount(self.owners[values], minlength=len(self.counts))
         return Lists(counts, self.values.take(np.flatnonzero(values)))
 
 
 def packed_fields(kind: pa.DataType) -> tuple[pa.DataType, ...]:
-    """The column types of packed lists of int64 or large_binary values."""
+    """Return the column types of packed lists of int64 or large_binary values."""
     return (pa.large_binary(),) * (2 if pa.types.is_large_binary(kind) else 1)
 
 
 def pack(lists: Lists) -> tuple[Values, ...]:
-    """One packed list per group: the columns of `packed_fields`, (g,) each."""
+    """Pack one list per group: return the columns of `packed_fields`, (g,) each."""
     ends = _borders(lists.counts)
     data = lists.values.data
     if isinstance(data, np.ndarray):
@@ -70,7 +70,7 @@ def pack(lists: Lists) -> tuple[Values, ...]:
 
 
 def unpack(parts: Sequence[Values]) -> Lists:
-    """Inverse of `pack`."""
+    """Return the lists of packed columns: the inverse of `pack`."""
     if len(parts) == 1:
         numbers = _content(parts[0], np.dtype("<i8"))
         return Lists(list_counts(parts), Values(numbers.astype(np.int64, copy=False)))
@@ -81,7 +81,7 @@ def unpack(parts: Sequence[Values]) -> Lists:
 
 
 def list_counts(parts: Sequence[Values]) -> Int64s:
-    """(g,) int64: how many values each packed list has, without unpacking."""
+    """Return the number of values of each packed list, (g,) int64, without unpacking."""
     assert isinstance(parts[0].data, pa.Array), "packed lists are binary"
     width = _INT64_BYTES if len(parts) == 1 else _LENGTH.itemsize
     counts: Int64s = np.diff(_offsets(parts[0].data)) // width
@@ -89,7 +89,7 @@ def list_counts(parts: Sequence[Values]) -> Int64s:
 
 
 def distinct_by(grouping: Grouping, values: Values) -> Lists:
-    """The distinct values of each group in ascending order, NULLs passed over. Weights are not looked at."""
+    """Return the distinct values of each group in ascending order. NULLs and weights are ignored."""
     grouping, numbers, dictionary = _numbered(grouping, values)
     codes, numbers = _sorted_pairs(grouping, numbers)
     first = _starts(codes) | _starts(numbers)
@@ -98,15 +98,16 @@ def distinct_by(grouping: Grouping, values: Values) -> Lists:
 
 
 def sorted_by(grouping: Grouping, numbers: Int64s) -> Lists:
-    """The numbers of each group in ascending order. Weights are not looked at."""
+    """Return the numbers of each group in ascending order. Weights are ignored."""
     codes, ascending = _sorted_pairs(grouping, numbers)
     return Lists(np.bincount(codes, minlength=grouping.size), Values(ascending))
 
 
 def counted_by(grouping: Grouping, numbers: Int64s) -> tuple[Lists, Int64s]:
-    """The distinct numbers of each group in ascending order, and the weight of the rows that have each one.
+    """Return the distinct numbers of each group in ascending order, and the total weight of each number's rows.
 
-    Numbers whose rows weigh 0 together are left out.
+    Numbers with total weight 0 are left out. For one group with the numbers 5, 3, 5, 3 and the weights 1, 1, 1, -1, the
+    result is [5] with weight 2.
     """
     if grouping.weights is None:
         codes, ascending = _sorted_pairs(grouping, numbers)
@@ -124,15 +125,15 @@ def counted_by(grouping: Grouping, numbers: Int64s) -> tuple[Lists, Int64s]:
 
 
 def earliest_by(grouping: Grouping, times: Int64s, values: Values, limit: int) -> tuple[Lists, Int64s]:
-    """The first `limit` values of each group by (time, value), NULLs passed over, and the times (m,) of those kept.
+    """Return the first `limit` values of each group by (time, value), and the times (m,) of the kept values.
 
-    A row with weight w stands for w rows.
+    NULLs are ignored. A row with weight w counts as w equal rows.
     """
     if values.valid is not None:
         times = times[values.valid]
     grouping, numbers, dictionary = _numbered(grouping, values)
     order = order_by(grouping, [times, numbers])
-    if grouping.weights is not None:  # more than `limit` of one row are never kept
+    if grouping.weights is not None:  # at most `limit` copies of a row are ever kept
         order = np.repeat(order, np.minimum(grouping.weights[order], limit))
     codes = grouping.codes[order]
     kept = order[positions(codes, grouping.size) < limit]
@@ -141,17 +142,17 @@ def earliest_by(grouping: Grouping, times: Int64s, values: Values, limit: int) -
 
 
 def positions(codes: npt.NDArray[np.integer[Any]], size: int) -> Int64s:
-    """(n,) int64: the how-manieth of its group each row is, for ascending `codes` (n,)."""
+    """Return the 0-based rank of each row within its group, (n,) int64, for ascending `codes` (n,)."""
     starts = _borders(np.bincount(codes, minlength=size))
     place: Int64s = np.arange(len(codes)) - starts[codes]
     return place
 
 
 def order_by(grouping: Grouping, columns: Sequence[Int64s]) -> npt.NDArray[np.intp]:
-    """The order (n,) of the rows by group, then by each column; equal rows in any order.
+    """Return the order (n,) of the rows by group, then by each column. The order of equal rows is undefined.
 
-    Neighbouring columns are folded into one integer as long as their ranges fit into 63 bits: one sort of integers is
-    several times faster than a sort by two columns.
+    Neighbouring columns are combined into one integer if their ranges fit into 63 bits. One sort of integers is several
+    times faster than a sort by two columns.
     """
     keys = [_Ranged(grouping.codes.astype(np.int64, copy=False), 0, max(grouping.size, 1))]
     for column in map(_ranged, columns):
@@ -177,9 +178,9 @@ class _Ranged:
 
 
 def _order_by_prefix(first: _Ranged, second: _Ranged) -> npt.NDArray[np.intp] | None:
-    """The order by `first`, which begins at 0, and as many leading bits of `second` as fit beside it.
+    """Return the order by `first`, whose `low` is 0, and by as many leading bits of `second` as fit into 63 bits.
 
-    None where that is not the order by all bits. Doubles and hashes hardly ever differ in their last bits only.
+    Return None if this differs from the order by all bits. Doubles and hashes rarely differ only in their last bits.
     """
     bits = 62 - first.span.bit_length()
     shift = second.span.bit_length() - bits
@@ -201,9 +202,9 @@ def _ranged(data: Int64s) -> _Ranged:
 
 
 def _sorted_pairs(grouping: Grouping, numbers: Int64s) -> tuple[Int64s, Int64s]:
-    """Group and number of each row, sorted by both."""
+    """Return group and number of each row, sorted by both."""
     codes, ranged = grouping.codes.astype(np.int64, copy=False), _ranged(numbers)
-    if ranged.span * max(grouping.size, 1) < 2**63:  # as in order_by; here the sort itself carries the data
+    if ranged.span * max(grouping.size, 1) < 2**63:  # as in order_by, but the sorted integers contain the data
         folded = np.sort(codes * ranged.span + (numbers - ranged.low))
         owners = folded // ranged.span
         return owners, folded - owners * ranged.span + ranged.low
@@ -212,14 +213,14 @@ def _sorted_pairs(grouping: Grouping, numbers: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _starts(ascending: Int64s) -> Bools:
-    """(n,) bool: True where a value differs from the one before it."""
+    """Return (n,) bool: True where a value differs from the previous value."""
     first = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
     return first
 
 
 def _numbered(grouping: Grouping, values: Values) -> tuple[Grouping, Int64s, pa.LargeBinaryArray | None]:
-    """The rows that are not NULL: their groups, integers in the order of their values, and what those stand for."""
+    """Return the non-NULL rows: groups, integers that sort like the values, and the dictionary of these integers."""
     rows = grouping.where(values.valid)
     if values.valid is not None:
         values = Values(values.take(np.flatnonzero(values.valid)).data)
@@ -234,7 +235,7 @@ def _restored(numbers: Int64s, dictionary: pa.LargeBinaryArray | None) -> Values
 
 
 def _borders(counts: npt.NDArray[np.integer[Any]]) -> Int64s:
-    """(g + 1,) int64: where each list begins, and where the last one ends."""
+    """Return the start of each list and the end of the last list: (g + 1,) int64."""
     borders = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=borders[1:])
     return borders
@@ -246,13 +247,13 @@ def _binary(offsets: Int64s, data: npt.NDArray[np.generic]) -> pa.LargeBinaryArr
 
 
 def _offsets(column: pa.LargeBinaryArray) -> Int64s:
-    if len(column) == 0:  # Arrow may leave the buffers of an empty column out
+    if len(column) == 0:  # Arrow may omit the buffers of an empty column
         return np.zeros(1, np.int64)
     return np.frombuffer(column.buffers()[1], np.int64, count=len(column) + 1 + column.offset)[column.offset :]
 
 
 def _content(part: Values, dtype: np.dtype[_Number]) -> npt.NDArray[_Number]:
-    """The bytes of all values of a binary column as one array."""
+    """Return the bytes of all values of a binary column as one array."""
     assert isinstance(part.data, pa.Array), "packed lists are binary"
     offsets = _offsets(part.data)
     first, last = int(offsets[0]), int(offsets[-1])

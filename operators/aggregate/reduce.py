@@ -1,7 +1,7 @@
-"""Reductions of a column by group code: one vectorised pass each, no Python loop per record.
+"""Reductions of a column by group code: each is one vectorised pass, without a Python loop per record.
 
-A `Grouping` says for every row which group it belongs to, and how often it counts (`weights`: +1 and -1 for the rows
-of a changelog, the multiplicity for rows kept as a multiset).
+A `Grouping` assigns a group and a weight to every row. The weights are +1 and -1 for the rows of a changelog, and the
+multiplicity for the rows of a multiset.
 """
 
 from dataclasses import dataclass
@@ -28,54 +28,58 @@ class Grouping:
 
     @cached_property
     def rows(self) -> Int64s:
-        """(size,) how many rows each group has, whatever their weights. Counted once, so read-only for all who ask."""
+        """The number of rows (size,) of each group, regardless of weights. Computed once; the array is read-only."""
         counts = np.bincount(self.codes, minlength=self.size).astype(np.int64, copy=False)
         counts.setflags(write=False)
         return counts
 
     def where(self, rows: Bools | None) -> "Grouping":
-        """The grouping of the rows that are True; all of them for None."""
+        """Return the grouping of the rows where `rows` is True; of all rows for None."""
         if rows is None:
             return self
         return Grouping(self.codes[rows], self.size, None if self.weights is None else self.weights[rows])
 
     def weighted(self, weights: Int64s) -> "Grouping":
-        """The same groups, where row i counts `weights[i]` times."""
+        """Return the same groups, where row i counts `weights[i]` times."""
         return Grouping(self.codes, self.size, weights)
 
     def repeated(self, counts: Int64s) -> "Grouping":
-        """Each row `counts` (n,) times: the grouping of what rows hold several of. Weights are not taken over."""
+        """Return a grouping in which row i occurs `counts[i]` times, for rows that hold lists. Weights are dropped.
+
+        Codes [0, 1] repeated by counts [2, 1] are [0, 0, 1].
+        """
         codes: Int64s = np.repeat(self.codes.astype(np.int64, copy=False), counts)
         return Grouping(codes, self.size)
 
 
 def count_by(grouping: Grouping) -> Int64s:
-    """(size,) int64: the weight of each group's rows."""
+    """Return the total weight of each group's rows: (size,) int64."""
     if grouping.weights is not None:
         return sum_by(grouping, np.ones(len(grouping.codes), np.int64))
     return grouping.rows
 
 
 def sum_by(grouping: Grouping, column: Int64s) -> Int64s:
-    """(size,) int64 sums; the caller makes sure that they fit."""
+    """Return the sum of each group: (size,) int64. The caller ensures that the sums fit."""
     total = np.zeros(grouping.size, np.int64)
     np.add.at(total, grouping.codes, column if grouping.weights is None else column * grouping.weights)
     return total
 
 
 def sum_floats_by(grouping: Grouping, column: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """(size,) float64 sums, added in row order."""
+    """Return the sum of each group: (size,) float64, added in row order."""
     weighted = column if grouping.weights is None else column * grouping.weights
     totals = np.bincount(grouping.codes, weights=weighted, minlength=grouping.size)
-    return totals.astype(np.float64, copy=False)  # bincount of no rows counts in integers
+    return totals.astype(np.float64, copy=False)  # without rows, bincount returns integers
 
 
 def centred_by(
     grouping: Grouping, column: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(size,) mean of each group, 0 without a row, and the deviation (n,) of each row from the mean of its group.
+    """Return the mean (size,) of each group, and the deviation (n,) of each row from the mean of its group.
 
-    Deviations are taken from one value of the group first. So they are exactly 0 where all values of a group are equal.
+    A group without rows has the mean 0. The code first subtracts one value of the group (the pivot) from every row. So
+    deviations are exactly 0 if all values of a group are equal.
     """
     pivots = np.zeros(grouping.size)
     usable = np.isfinite(column)
@@ -88,7 +92,7 @@ def centred_by(
 
 
 def extreme_by(grouping: Grouping, values: Values, *, largest: bool) -> Values:
-    """(size,) smallest or largest value of each group, NULLs passed over; NULL for a group without a value."""
+    """Return the smallest or largest value (size,) of each group. NULLs are ignored; a group without values is NULL."""
     if isinstance(values.data, pa.Array):
         ranks, dictionary = rank_bytes(values.data)
         best = extreme_by(grouping, Values(ranks, values.valid), largest=largest)
@@ -102,7 +106,10 @@ def extreme_by(grouping: Grouping, values: Values, *, largest: bool) -> Values:
 
 
 def rank_bytes(column: pa.LargeBinaryArray) -> tuple[Int64s, pa.LargeBinaryArray]:
-    """Rank of each value among the distinct ones in byte order: (n,) int64, and the distinct values in that order."""
+    """Return the rank (n,) of each value, and the distinct values in byte order.
+
+    For [b, a, b] the ranks are [1, 0, 1], and the distinct values are [a, b].
+    """
     encoded = column.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank_of_code = np.empty(len(order), np.int64)
@@ -112,6 +119,6 @@ def rank_bytes(column: pa.LargeBinaryArray) -> tuple[Int64s, pa.LargeBinaryArray
 
 
 def bytes_of_ranks(ranks: Values, dictionary: pa.LargeBinaryArray) -> Values:
-    """Inverse of `rank_bytes`; a NULL rank gives a NULL value."""
+    """Return the values of `ranks`: the inverse of `rank_bytes`. A NULL rank becomes a NULL value."""
     column = dictionary.take(Values(ranks.data, ranks.valid).to_arrow())
     return Values.from_arrow(column)

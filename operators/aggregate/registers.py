@@ -1,13 +1,13 @@
 """Registers: the primitive, mergeable parts that every aggregate is made of.
 
-The one idea: a register folds rows into one partial value per group (`from_rows`) and partial values into fewer
-(`merge`). The same two functions serve the map side, the sorter's combiner, and old state meeting new records, so
-batch, streaming and mixed runs cannot drift apart. Aggregates share equal registers: avg(x) and sum(x) keep one sum.
+A register folds rows into one partial value per group (`from_rows`), and merges partial values (`merge`). The map
+side, the sorter's combiner, and the merge of stored state with new records all use these two functions. So batch,
+streaming and mixed runs give the same results. Aggregates share equal registers: avg(x) and sum(x) keep one sum.
 
 Invariants (tests/operators/test_registers.py):
   I1  merge(from_rows(a), from_rows(b)) == from_rows(a + b), however the rows are split; doubles up to rounding
-  I2  the answer does not depend on the order of the rows: records with equal event time are told apart by value
-  I3  an invertible register fed a row with weight +1 and the same row with weight -1 is as before
+  I2  the answer does not depend on the order of the rows: ties in event time are broken by value
+  I3  an invertible register fed a row with weight +1 and the same row with weight -1 is unchanged
 
 Sources: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 """
@@ -27,14 +27,14 @@ Parts = Sequence[Values]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a batch: argument columns by index, and their event times (n,) int64 in microseconds, if any."""
+    """The rows of a batch: argument columns by index, and event times (n,) as int64 microseconds, if there are any."""
 
     arguments: Mapping[int, Argument]
     times_us: Int64s | None = None
     _chosen: dict["Condition", "Rows"] = field(default_factory=dict, compare=False, repr=False)
 
     def where(self, condition: "Condition") -> "Rows":
-        """The rows that fulfil `condition`; found once per condition."""
+        """Return the rows that fulfil `condition`. The result is cached per condition."""
         if condition not in self._chosen:
             rows = condition.holds(self)
             times_us = None if self.times_us is None else self.times_us[rows]
@@ -44,7 +44,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class IsTrue:
-    """The boolean argument is true, so neither false nor NULL: `filter (where ...)`."""
+    """The condition that a boolean argument is true, neither false nor NULL: `filter (where ...)`."""
 
     argument: int
 
@@ -55,7 +55,7 @@ class IsTrue:
 
 @dataclass(frozen=True, slots=True)
 class IsPresent:
-    """The argument is not NULL: the other half of a pair, for functions of two columns."""
+    """The condition that an argument is not NULL: for functions of two columns, the other column of the pair."""
 
     argument: int
 
@@ -69,7 +69,7 @@ Condition = IsTrue | IsPresent
 
 
 class _ChosenArguments(Mapping[int, Argument]):
-    """Arguments of the rows where `mask` is true; a column is cut when it is first asked for."""
+    """The arguments of the rows where `mask` is true. Each column is filtered on first access."""
 
     def __init__(self, arguments: Mapping[int, Argument], mask: pa.BooleanArray) -> None:
         self._arguments = arguments
@@ -97,17 +97,17 @@ class Register(Protocol):
 
     @property
     def is_invertible(self) -> bool:
-        """True when a row can be taken back exactly by giving it the weight -1 (I3)."""
+        """True if a row can be retracted exactly, by adding it with weight -1 (I3)."""
 
     @property
     def goes_by_time(self) -> bool:
-        """True when it looks at the event times of rows."""
+        """True if the register uses the event times of rows."""
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """Partial values of each group, (grouping.size,) per column; also of a group that has no row."""
+        """Return the partial values of each group, (grouping.size,) per column, also for groups without rows."""
 
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """Partial values of each group from partial values; `grouping.weights` is None."""
+        """Merge partial values into one per group. `grouping.weights` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class CountTrue:
-    """Rows where a boolean argument is true; with Count it answers bool_and and bool_or."""
+    """The number of rows where a boolean argument is true. With Count, it is enough for bool_and and bool_or."""
 
     argument: int
     is_invertible = True
@@ -159,7 +159,7 @@ class CountTrue:
 
 @dataclass(frozen=True, slots=True)
 class ExactSum:
-    """Sum of integers or decimals in limbs of 32 bits: exact whatever the order, also where an int64 would overflow."""
+    """Sum of integers or decimals in limbs of 32 bits: exact in any order, even where an int64 would overflow."""
 
     argument: int
     limbs: int
@@ -207,7 +207,7 @@ class FloatSum:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """Smallest or largest value that is not NULL, in Spark's order (NaN above every number)."""
+    """Smallest or largest value that is not NULL, in Spark's order (NaN is above every number)."""
 
     argument: int
     largest: bool
@@ -217,7 +217,7 @@ class Extreme:
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """One column of the argument's ordered form; NULL when no value was seen."""
+        """One column of the argument's ordered form; NULL if no value was seen."""
         return (self.kind,)
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
@@ -231,7 +231,7 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Number, mean and sum of squared deviations of the values that are not NULL; merged by Chan's formula."""
+    """Count, mean and sum of squared deviations of the non-NULL values; merged by Chan's formula."""
 
     argument: int
     is_invertible = False
@@ -261,24 +261,24 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A register over the rows that fulfil `condition`."""
+    """A register restricted to the rows that fulfil `condition`."""
 
     register: Register
     condition: Condition
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """Those of the register."""
+        """The fields of the inner register."""
         return self.register.fields
 
     @property
     def is_invertible(self) -> bool:
-        """As the register: a row that is taken back fulfils the condition exactly if it did when it was given."""
+        """As the inner register: a retracted row fulfils the condition exactly if it did when it was inserted."""
         return self.register.is_invertible
 
     @property
     def goes_by_time(self) -> bool:
-        """As the register."""
+        """As the inner register."""
         return self.register.goes_by_time
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
@@ -301,7 +301,10 @@ def _floats(values: Values) -> "np.typing.NDArray[np.float64]":
 
 
 def _carried(limbs: list[Int64s]) -> tuple[Values, ...]:
-    """Carries propagated, so that every limb but the last is in [0, 2**32) again."""
+    """Propagate carries, so that every limb but the last is in [0, 2**32).
+
+    The limbs [2**32 + 5, 1] become [5, 2], and [-1, 0] becomes [2**32 - 1, -1].
+    """
     carry = np.zeros_like(limbs[0])
     normal = []
     for limb in limbs[:-1]:

@@ -1,6 +1,6 @@
-"""How results are read off the registers' state: one small callable per shape of result, each picklable.
+"""The computation of results from registers: one small, picklable callable per kind of result.
 
-A result takes the state of g groups and gives an Arrow array (g,). NULL rules are SQL's.
+A result takes the state of g groups, and returns an Arrow array (g,). NULL rules are SQL's.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ Integers = npt.NDArray[np.object_]  # Python integers, of any size
 
 @dataclass(frozen=True, slots=True)
 class CountResult:
-    """A count; 0 where there is nothing to count."""
+    """A count; 0 without rows."""
 
     count: Count | CountTrue
 
@@ -57,7 +57,7 @@ class CountResult:
 
 @dataclass(frozen=True, slots=True)
 class OrderedResult:
-    """A value kept in its ordered form."""
+    """A value that the register keeps in its ordered form."""
 
     register: Extreme | EdgeInTime | EdgeBy | Bits
     data_type: pa.DataType
@@ -94,7 +94,7 @@ class FloatMean:
 
 @dataclass(frozen=True, slots=True)
 class ExactSumResult:
-    """An int64 or decimal sum; InvalidJobError when it does not fit its type, as Spark's ANSI mode fails."""
+    """An int64 or decimal sum. Raise InvalidJobError if it overflows its type, as Spark's ANSI mode does."""
 
     total: ExactSum
     seen: Count
@@ -108,7 +108,7 @@ class ExactSumResult:
             _check_fits(_overflows_int64(limbs), self.result_type, "sum")
             whole = limbs[0] + (limbs[1] << LIMB_BITS)
             return pa.array(whole, mask=empty)
-        if self.result_type.precision < MAX_DECIMAL_DIGITS:  # 10 digits of headroom are 10**10 rows
+        if self.result_type.precision < MAX_DECIMAL_DIGITS:  # 10 digits of headroom are enough for 10**10 rows
             return decimal_column(_words(limbs), self.result_type, empty)
         whole_numbers = _python_integers(limbs)
         _check_fits(_exceeds(whole_numbers, self.result_type.precision), self.result_type, "sum")
@@ -117,7 +117,7 @@ class ExactSumResult:
 
 @dataclass(frozen=True, slots=True)
 class IntegerMean:
-    """The exact sum of integers, turned into a double and divided; NULL without a value."""
+    """A mean of integers: the exact sum as a double, divided by the count; NULL without a value."""
 
     total: ExactSum
     seen: Count
@@ -131,7 +131,7 @@ class IntegerMean:
 
 @dataclass(frozen=True, slots=True)
 class DecimalMean:
-    """sum / count rounded half up to the result's scale, as Spark does."""
+    """A mean of decimals: sum / count, rounded half up to the result's scale, as in Spark."""
 
     total: ExactSum
     seen: Count
@@ -169,7 +169,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class BooleanResult:
-    """Whether every, or any, value is true; NULL without a value."""
+    """True if every value, or any value, is true; NULL without a value."""
 
     true: CountTrue
     seen: Count
@@ -183,7 +183,7 @@ class BooleanResult:
 
 @dataclass(frozen=True, slots=True)
 class ParityResult:
-    """The bits that an odd number of values has; NULL without a value."""
+    """The bits that are set in an odd number of values; NULL without a value."""
 
     parity: BitParity
     seen: Count
@@ -196,7 +196,7 @@ class ParityResult:
 
 @dataclass(frozen=True, slots=True)
 class DistinctCount:
-    """How many distinct values were kept; 0 without a value."""
+    """The exact number of distinct values; 0 without a value."""
 
     register: Distinct
 
@@ -207,7 +207,7 @@ class DistinctCount:
 
 @dataclass(frozen=True, slots=True)
 class EstimatedCount:
-    """About how many distinct values there are; 0 without a value."""
+    """An estimate of the number of distinct values; 0 without a value."""
 
     register: DistinctSketch
 
@@ -218,7 +218,7 @@ class EstimatedCount:
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """About the value below or at which `fraction` of the values are; NULL without a value."""
+    """An approximate percentile: `fraction` of the values are at or below it; NULL without a value."""
 
     register: QuantileSketch
     fraction: float
@@ -229,7 +229,7 @@ class Percentile:
         values = self.register.quantiles(state[self.register], self.fraction)
         if not pa.types.is_decimal(self.result_type):
             return from_ordered(values, self.result_type)
-        if not self.register.is_float:  # a double of 18 digits may round to a number of 19
+        if not self.register.is_float:  # rounding a number of 18 digits to a double may give 19 digits
             greatest = 10**self.result_type.precision - 1
             return from_ordered(Values(np.clip(values.data, -greatest, greatest), values.valid), self.result_type)
         below = float(np.nextafter(10.0 ** (self.result_type.precision - self.result_type.scale), 0))
@@ -241,14 +241,15 @@ class Percentile:
 
 @dataclass(frozen=True, slots=True)
 class ExactPercentile:
-    """The value at `fraction` of the way from the smallest to the greatest one, interpolated; NULL without a value.
+    """An exact percentile, interpolated between two neighbouring values; NULL without a value.
 
-    Of the ten values 1 to 10, half of the way is at 4.5 values after the first one: 5.5.
+    Of n sorted values, the 0-based position is fraction * (n - 1). For the values 1 to 10 and fraction 0.5, the
+    position is 4.5, and the result is 5.5.
     """
 
     register: Counted
     fraction: float
-    data_type: pa.DataType  #: of the kept values
+    data_type: pa.DataType  #: type of the kept values
 
     def __call__(self, state: State) -> pa.Array:
         """See the module."""
@@ -261,18 +262,18 @@ class ExactPercentile:
         seen = lists.counts > 0
         position = (borders[1:] - borders[:-1] - 1) * self.fraction
         below, above = np.floor(position), np.ceil(position)
-        last = len(doubles) - 1  # a group without a value looks up any value
+        last = len(doubles) - 1  # a group without values reads an arbitrary value
         low, high = (
             doubles[np.clip(np.searchsorted(ends, borders[:-1] + rank.astype(np.int64), "right") - 1, 0, last)]
             for rank in (below, above)
         )
-        between = low + (position - below) * (high - low)  # as Spark: what is infinite may come out as NaN
+        between = low + (position - below) * (high - low)  # as in Spark, infinities may give NaN
         return pa.array(np.where((below == above) | (low == high), low, between), mask=~seen)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueList:
-    """The values that were kept, in their order; an empty list without a value."""
+    """The list of the kept values, in their order; an empty list without a value."""
 
     register: Distinct | Collected
     result_type: pa.ListType
@@ -288,7 +289,7 @@ class ValueList:
 
 @dataclass(frozen=True, slots=True)
 class FilteredResult:
-    """A result over the rows that fulfil a condition: `registers` are those of `result`, kept as `Filtered`."""
+    """A result over the rows that fulfil a condition: the `registers` of `result` are kept as `Filtered`."""
 
     result: Callable[[State], pa.Array]
     registers: tuple[Register, ...]
@@ -334,7 +335,7 @@ def _python_integers(limbs: list[Int64s]) -> Integers:
 
 
 def _half_up(numbers: Int64s, divisor: Int64s) -> Int64s:
-    """The quotients, half rounded away from zero. The caller makes sure that every step fits (`_fits_scaled`)."""
+    """Return quotients rounded half away from zero. The caller ensures that no step overflows (`_fits_scaled`)."""
     magnitude: Int64s = (2 * np.abs(numbers) + divisor) // (2 * divisor)
     return np.sign(numbers) * magnitude
 
@@ -347,14 +348,14 @@ def _half_up_python(numbers: Integers, divisor: Integers) -> Integers:
 
 
 def _fits_scaled(limbs: list[Int64s], divisor: Int64s, shift: int) -> bool:
-    """Whether 2 * total * shift + divisor stays within an int64 for every group."""
+    """Return whether 2 * total * shift + divisor fits an int64 for every group."""
     largest = (int(np.abs(limbs[1]).max(initial=0)) + 1) * 2**LIMB_BITS
     fits: bool = 2 * largest * shift + int(divisor.max(initial=1)) < 2**63
     return fits
 
 
 def _words(limbs: list[Int64s]) -> npt.NDArray[np.uint64]:
-    """Limbs as the (n, 2) two's complement words of a decimal128, low word first."""
+    """Return limbs as the (n, 2) two's complement words of a decimal128, low word first."""
     low = (limbs[0] | (limbs[1] << LIMB_BITS)).view(np.uint64)
     if len(limbs) == 2:
         high = (limbs[1] >> LIMB_BITS).view(np.uint64)

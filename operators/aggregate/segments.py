@@ -1,4 +1,4 @@
-"""Runs of equal keys in a sorted key column, as group codes."""
+"""Group codes for runs of equal keys in a sorted key column."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,10 @@ from mixedmode.operators.aggregate.reduce import Grouping
 
 
 def segments(keys: pa.Array) -> tuple[Grouping, npt.NDArray[np.intp]]:
-    """Grouping of a sorted, NULL-free key column by equal neighbours, and the first row of each group (g,)."""
+    """Group equal neighbours of a sorted key column without NULLs. Return the grouping and each group's first row.
+
+    Keys [a, a, b] have the codes [0, 0, 1] and the first rows [0, 2].
+    """
     if len(keys) == 0:
         return Grouping(np.empty(0, np.int64), 0), np.empty(0, np.intp)
     starts = np.empty(len(keys), np.bool_)

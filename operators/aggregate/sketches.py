@@ -1,18 +1,17 @@
-"""Registers over sketches: how many distinct values a group has, and its quantiles, in bounded state.
+"""Registers with sketches: the number of distinct values of a group, and its quantiles, in bounded state.
 
-The one idea: a group keeps its values as they are until they would take as much room as a sketch, and only then becomes
-one. So groups of few values are exact, and are folded and merged for all groups at once; a Python call per group is
-paid by large groups only.
+A group keeps its values until they would take as much space as a sketch; then they are replaced by a sketch. So groups
+of few values are exact, and are folded and merged for all groups at once. Only large groups cost a Python call each.
 
-State of a group, two columns, of which one at most is not empty:
+The state of a group has two columns, of which at most one is not empty:
 
     values  a packed list of int64 (operators/aggregate/packed.py), ascending
-    sketch  a serialised sketch of the datasketches library: HLL, or 8 bytes with the number of NaN and a KLL sketch
+    sketch  a serialised sketch of the datasketches library: HLL; or 8 bytes with the number of NaN, then a KLL sketch
 
 Invariants (tests/operators/test_sketches.py):
   I1  a group of at most `limit` values (distinct ones, for DistinctSketch) is exact
-  I2  an estimate of distinct values depends on the set of values alone, so the modes agree on it to the last bit
-  I3  quantiles are off by at most the rank error that was asked for, however the rows are split, in 99 of 100 groups
+  I2  an estimate of distinct values depends on the set of values alone, so all modes give the same estimate
+  I3  the rank error of quantiles is at most the requested one in 99 of 100 groups, however the rows are split
 
 Sources: Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog" (2007); Karnin, Lang, Liberty, "Optimal Quantile Approximation
 in Streams" (2016); https://datasketches.apache.org.
@@ -40,21 +39,21 @@ _LG_K_MIN = 7  # the library's smallest sketch
 
 
 def quantile_k(accuracy: int) -> int:
-    """The size of a KLL sketch whose ranks are off by at most 1 / accuracy of the rows, in 99 of 100 sketches.
+    """Return the size k of a KLL sketch whose rank error is at most 1 / accuracy of the rows in 99 of 100 sketches.
 
-    The formula is the library's own, fitted to measurements: error = 2.296 / k ** 0.9723.
+    The formula comes from the library, fitted to measurements: error = 2.296 / k ** 0.9723.
     """
     return int(np.ceil((2.296 * accuracy) ** (1 / 0.9723)))
 
 
 def hll_lg_k(relative_error: float) -> int:
-    """log2 of the registers with which a standard deviation of estimates is at most `relative_error` of the count."""
+    """Return lg_k of an HLL sketch for which a standard deviation is at most `relative_error` of the count."""
     return max(_LG_K_MIN, int(np.ceil(2 * np.log2(1.04 / relative_error))))
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctSketch:
-    """Distinct values that are not NULL: their 64-bit hashes, or a HyperLogLog sketch with 2**lg_k registers."""
+    """The distinct non-NULL values: their 64-bit hashes, or a HyperLogLog sketch with 2**lg_k registers."""
 
     argument: int
     lg_k: int
@@ -63,7 +62,7 @@ class DistinctSketch:
 
     @property
     def limit(self) -> int:
-        """Values up to which a group is exact: they take as many bytes as the sketch."""
+        """The number of values up to which a group is exact: they take as many bytes as the sketch."""
         return (1 << self.lg_k) // 8
 
     @property
@@ -83,7 +82,7 @@ class DistinctSketch:
         return _settled(found, _held(grouping, parts), self.limit, self._sketch)
 
     def estimates(self, parts: Parts) -> Int64s:
-        """(g,) number of distinct values."""
+        """Return the estimated number of distinct values, (g,)."""
         counts = list_counts(parts[:1])
         for group, sketch in _sketches(parts):
             counts[group] = round(self._estimate(sketch))
@@ -97,7 +96,7 @@ class DistinctSketch:
         return bytes(union.get_result(_HLL_TYPE).serialize_compact())
 
     def _estimate(self, sketch: bytes) -> float:
-        """From the registers alone: a sketch united with itself has no history of updates to go by (I2)."""
+        """Estimate from the registers alone. A union of sketches drops the history of updates (I2)."""
         union = datasketches.hll_union(self.lg_k)
         for _ in range(2):
             union.update(datasketches.hll_sketch.deserialize(sketch))
@@ -106,11 +105,11 @@ class DistinctSketch:
 
 @dataclass(frozen=True, slots=True)
 class QuantileSketch:
-    """The values that are not NULL in their order, or a KLL sketch of them; NaN is the greatest value.
+    """The sorted non-NULL values, or a KLL sketch of them; NaN is the greatest value.
 
-    `is_float` for floats, doubles, and decimals of more than 18 digits, which are taken as doubles; other types are
-    int64 in their ordered form. Over a changelog all rows of a group are there at once, and no sketch is made: what
-    was given must be computed again to the last bit, and a KLL sketch throws coins.
+    `is_float` is set for floats, doubles, and decimals of more than 18 digits, which are converted to doubles. Other
+    types are int64 in their ordered form. Over a changelog, all rows of a group are available at once, and no sketch is
+    made. There, an emitted result must be recomputed exactly to be retracted, and a KLL sketch is randomized.
     """
 
     argument: int
@@ -125,7 +124,7 @@ class QuantileSketch:
         return (pa.large_binary(), pa.large_binary())
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. A row with weight w stands for w rows."""
+        """See Register. A row with weight w counts as w equal rows."""
         values = _quantile_numbers(rows.arguments[self.argument], is_float=self.is_float)
         present = grouping.where(values.valid)
         numbers = _integers(values if values.valid is None else values.take(np.flatnonzero(values.valid)))
@@ -141,9 +140,9 @@ class QuantileSketch:
         return _settled(found, _held(grouping, parts), self.k, self._sketch)
 
     def quantiles(self, parts: Parts, fraction: float) -> Values:
-        """(g,) the smallest value of each group that at least `fraction` of its values do not exceed, as int64.
+        """Return the smallest value (g,) of each group such that at least `fraction` of the values do not exceed it.
 
-        In the ordered form; NULL for a group without values.
+        Values are int64 in the ordered form; NULL for a group without values.
         """
         lists = _lists(parts)
         numbers = _integers(lists.values)
@@ -169,7 +168,7 @@ class QuantileSketch:
         return nans.to_bytes(_NAN_COUNT_BYTES, "little") + bytes(sketch.serialize())
 
     def _number(self, value: float) -> int:
-        """A double as int64 in the ordered form; the nearest one that there is."""
+        """Return a double as int64 in the ordered form, or the nearest int64."""
         if self.is_float:
             return int(_integers(ordered_values(pa.array([value])))[0])
         return max(-(2**63), min(2**63 - 1, round(value)))
@@ -177,13 +176,13 @@ class QuantileSketch:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Sketches that are to be merged, in the order of their groups `codes` (m,)."""
+    """Sketches to merge, ordered by their groups `codes` (m,)."""
 
     codes: Int64s
     sketches: list[bytes]
 
     def of(self, group: int) -> list[bytes]:
-        """Those of one group."""
+        """Return the sketches of one group."""
         start, end = np.searchsorted(self.codes, [group, group + 1])
         return self.sketches[start:end]
 
@@ -199,7 +198,7 @@ def _held(grouping: Grouping, parts: Parts) -> _Held:
 def _settled(
     lists: Lists, held: _Held, limit: int, sketch: Callable[[Int64s, Sequence[bytes]], bytes]
 ) -> tuple[Values, ...]:
-    """Both columns: groups that have more than `limit` values, or a sketch already, become one sketch each."""
+    """Return both columns. A group with more than `limit` values, or with any sketch, becomes one sketch."""
     is_large = lists.counts > limit
     is_large[held.codes] = True
     large = np.flatnonzero(is_large)
@@ -214,7 +213,7 @@ def _settled(
 
 
 def _placed(sketches: Sequence[bytes], groups: "np.typing.NDArray[np.intp]", size: int) -> Values:
-    """A binary column (size,) with the sketches at `groups`, ascending, and nothing elsewhere."""
+    """Return a binary column (size,) with the sketches at the ascending `groups`, and empty bytes elsewhere."""
     offsets = np.zeros(size + 1, np.int64)
     offsets[groups + 1] = list(map(len, sketches))
     offsets = np.cumsum(offsets)
@@ -231,7 +230,7 @@ def _lists(parts: Parts) -> Lists:
 
 
 def _sketches(parts: Parts) -> list[tuple[int, bytes]]:
-    """Row and bytes of each sketch in the sketch column."""
+    """Return row and bytes of each sketch in the sketch column."""
     column = parts[1].data
     assert isinstance(column, pa.Array), "sketches are bytes"
     rows = np.flatnonzero(pc.binary_length(column).to_numpy())
@@ -239,7 +238,7 @@ def _sketches(parts: Parts) -> list[tuple[int, bytes]]:
 
 
 def _hashed(argument: Argument) -> Values:
-    """Integers as they are, and 64-bit hashes of bytes."""
+    """Return integers unchanged, and bytes as 64-bit hashes."""
     values = argument.normal
     if isinstance(values.data, pa.Array):
         return Values(xxhash64(values.data).view(np.int64), values.valid)
@@ -247,16 +246,16 @@ def _hashed(argument: Argument) -> Values:
 
 
 def _quantile_numbers(argument: Argument, *, is_float: bool) -> Values:
-    """int64 in the order of the values."""
+    """Return int64 that sort like the values."""
     if is_float and argument.ordered.is_binary:
         return Values(ordered_values(pa.array(argument.floats)).data, argument.valid)
     return argument.normal
 
 
 def _ranks(counts: Int64s, fraction: float) -> Int64s:
-    """The ranks from 1 of the values asked for: the least whole numbers that are at least fraction * count.
+    """Return the 1-based ranks of the requested values: the least integers that are at least fraction * count.
 
-    A double is a little off its decimal, so that 0.07 * 100 is above 7; what is above by less than that does not count.
+    A double differs slightly from its decimal, so that 0.07 * 100 is above 7. Such rounding errors are ignored.
     """
     whole: Int64s = np.ceil(counts * (fraction * (1 - 2**-50))).astype(np.int64)
     return np.maximum(whole, 1)
@@ -267,13 +266,13 @@ def _sketch_quantile(packed: bytes, fraction: float) -> float:
     (rank,) = _ranks(np.array([sketch.n + nans]), fraction).tolist()
     if rank > sketch.n:
         return float("nan")
-    if rank in (1, sketch.n):  # the two that a sketch never forgets
+    if rank in (1, sketch.n):  # a sketch always keeps its first and last value
         return float(sketch.get_min_value() if rank == 1 else sketch.get_max_value())
     return float(sketch.get_quantile(rank / sketch.n, True))
 
 
 def _opened(packed: bytes) -> tuple[int, Any]:
-    """The number of NaN, and the sketch of all other values."""
+    """Return the number of NaN, and the sketch of all other values."""
     nans = int.from_bytes(packed[:_NAN_COUNT_BYTES], "little")
     return nans, datasketches.kll_doubles_sketch.deserialize(packed[_NAN_COUNT_BYTES:])
 

@@ -1,10 +1,11 @@
-"""The stored table of an aggregate, given as a whole: for a step or an output that begins without it.
+"""The full snapshot of an aggregate's stored table, for a downstream step or output that starts without it.
 
-The one idea: the tables of an epoch and the stored keys are both in key order, so one walk along both meets every key
-once. Keys with a record are given by the operator as always, all others as they are stored; nothing is written for
-those. What is read at a time are the stored keys of one key group, at most.
+The tables of an epoch and the stored keys are both in key order, so one pass over both meets every key once. The
+operator emits the keys that have a record as usual. All other keys are emitted as they are stored, and nothing is
+written for them. One read covers the stored keys of at most one key group.
 
-Invariant (tests/operators/test_stored.py): each key that is there after the epoch is given once, as inserted; no other.
+Invariant (tests/operators/test_stored.py): each key that exists after the epoch is emitted once, as an insert. No other
+key is emitted.
 """
 
 from bisect import bisect_right
@@ -16,18 +17,19 @@ from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
 
 
 class StoredTable:
-    """Walks along the stored keys of a subtask's key groups; what was passed is not given again."""
+    """An iterator over the stored keys of a subtask's key groups. It only moves forward: no key is returned twice."""
 
     def __init__(self, backend: KeyedStateBackend, state_id: int, groups: KeyGroupRange) -> None:
         self._backend = backend
         self._state_id = state_id
         self._groups_left = range(groups.start, groups.end)
-        self._at = b""  #: everything before it was passed
+        self._at = b""  #: stored keys before this one have been passed
 
     def before(self, keys: Sequence[bytes]) -> Iterator[StateRange]:
-        """What is stored up to the last of `keys`, and is not theirs: entries whose keys begin with none of them.
+        """Yield the stored entries up to the last of `keys` whose keys begin with none of `keys`.
 
-        `keys` are stored keys, sorted, distinct, not empty, after those of earlier calls; none begins with another one.
+        `keys` are stored keys: sorted, distinct, at least one, and greater than the keys of earlier calls. None of them
+        is a prefix of another. For stored keys a, b, c, d and `keys` [b, c], the result is a; `rest` then yields d.
         """
         end = after_prefix(keys[-1])
         for found in self._up_to(end):
@@ -37,7 +39,7 @@ class StoredTable:
         self._at = end
 
     def rest(self) -> Iterator[StateRange]:
-        """What is stored after all that was passed."""
+        """Yield the stored entries after all that have been passed."""
         yield from self._up_to(None)
 
     def _up_to(self, end: bytes | None) -> Iterator[StateRange]:
@@ -55,7 +57,10 @@ class StoredTable:
 
 
 def _others(found: StateRange, keys: Sequence[bytes]) -> StateRange:
-    """The entries that begin with none of `keys`. Both are sorted, so one that does stands behind its key."""
+    """Return the entries of `found` whose keys begin with none of `keys`.
+
+    Both are sorted. So an entry that begins with a key comes directly after this key in `keys`.
+    """
     others = StateRange([], [])
     for stored, value in zip(found.keys, found.values, strict=True):
         position = bisect_right(keys, stored)
@@ -66,5 +71,5 @@ def _others(found: StateRange, keys: Sequence[bytes]) -> StateRange:
 
 
 def key_of(stored_key: bytes) -> bytes:
-    """The key in a stored key without a namespace."""
+    """Return the key of a stored key that has no namespace."""
     return stored_key[PREFIX_BYTES:]

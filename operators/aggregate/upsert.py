@@ -1,7 +1,7 @@
-"""A changelog turned into upserts of a key: what sql made of the last keyed step's rows, one change per key.
+"""The operator that turns a changelog into upserts, one per key, after SQL that follows the last keyed step.
 
-It keeps no state: within an epoch, the rows taken back and the rows added say whether a key was inserted, updated or
-deleted.
+It keeps no state. Within an epoch, the retracted rows and the added rows of a key show whether the key was inserted
+(only added), updated (both) or deleted (only retracted).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,13 +24,13 @@ from mixedmode.state import StateDescriptor
 
 @dataclass(frozen=True, slots=True)
 class UpsertOperator:
-    """`fields` are the columns beside the key."""
+    """Turn a changelog into upserts. `fields` are the columns other than the key."""
 
     key_schema: KeySchema
     fields: tuple[pa.Field, ...]
 
     attributes = OperatorAttributes()
-    combine = None  # rows taken back and rows added are told apart to the end
+    combine = None  # retracted rows and added rows must stay separate
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
@@ -39,7 +39,7 @@ class UpsertOperator:
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the operator's input beside key group and key."""
+        """The input columns other than key group and key."""
         return row_fields([field.type for field in self.fields])
 
     @property
@@ -49,7 +49,7 @@ class UpsertOperator:
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """Key columns, then the others."""
+        """The key columns, then the other columns."""
         return (*self.key_schema.fields, *self.fields)
 
     @property
@@ -58,17 +58,17 @@ class UpsertOperator:
         return {}
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """The rows as they are."""
+        """Return the rows unchanged."""
         del late_us
         return folded_rows(batch, self.key_schema, self.input_fields, max_parallelism=max_parallelism)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Nothing: there is no state."""
+        """Yield nothing: the operator has no state."""
         del context
         return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
-        """Rows of a changelog. Raises InvalidJobError when a key has two rows at a time."""
+        """Yield the upserts of sorted changelog rows. Raise InvalidJobError if a key has two rows at a time."""
         del context
         for table in tables:
             if table.num_rows:

@@ -1,13 +1,13 @@
-"""The storage forms that registers compute on, and the way there and back from Arrow columns.
+"""The storage forms that registers compute on, and their conversion from and to Arrow columns.
 
-The one idea: three forms are enough for every SQL type.
+Three forms are enough for every SQL type:
   ordered  int64, or bytes, whose order is the order of the values     -> min, max, first, last
   limbs    int64 columns l0, l1, ... with value = sum(l_i * 2**(32*i)) -> exact sums of integers and decimals
   floats   float64                                                     -> sums and moments of doubles
 
 Invariants (tests/operators/test_values.py):
-  I1  a < b in Spark's order  exactly when  ordered(a) < ordered(b); NaN is the greatest double, as in Spark. Where
-      Spark sees a tie, -0.0 is below 0.0 here, so that min and max do not depend on the order of the rows
+  I1  a < b in Spark's order  exactly when  ordered(a) < ordered(b); NaN is the greatest double, as in Spark. -0.0 and
+      0.0 are a tie in Spark; here -0.0 is below 0.0, so that min and max do not depend on the order of the rows
   I2  from_ordered(ordered_values(x), x.type) == x, NULLs and NaN included (-0.0 stays -0.0)
   I3  the limbs of a column add up to its exact unscaled values
 """
@@ -32,9 +32,9 @@ _INT64_DIGITS = 18  # every decimal of up to 18 digits fits an int64
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One column in a storage form: `data` is (n,) int64 or float64, or a LargeBinaryArray without NULL slots read.
+    """One column in a storage form: `data` is (n,) int64, float64, or a LargeBinaryArray (NULL slots are not read).
 
-    `valid` is (n,) bool, or None when no value is NULL. What `data` holds at a NULL is unspecified.
+    `valid` is (n,) bool, or None if no value is NULL. The content of `data` at a NULL is unspecified.
     """
 
     data: npt.NDArray[np.int64] | npt.NDArray[np.float64] | pa.LargeBinaryArray
@@ -46,12 +46,12 @@ class Values:
         return isinstance(self.data, pa.Array)
 
     def take(self, rows: npt.NDArray[np.intp]) -> "Values":
-        """The values at `rows` (m,), in that order."""
+        """Return the values at `rows` (m,), in that order."""
         data = self.data.take(pa.array(rows)) if isinstance(self.data, pa.Array) else self.data[rows]
         return Values(data, None if self.valid is None else self.valid[rows])
 
     def to_arrow(self) -> pa.Array:
-        """Arrow int64, float64 or large_binary, NULL where not valid."""
+        """Return an Arrow column of int64, float64 or large_binary, NULL where not valid."""
         if isinstance(self.data, pa.Array):
             if self.valid is None:
                 return self.data
@@ -68,16 +68,16 @@ class Values:
 
 
 def validity(column: pa.Array) -> Bools | None:
-    """(n,) bool, True where not NULL; None when the column has no NULL."""
+    """Return (n,) bool, True where not NULL; None if the column has no NULL."""
     if column.null_count == 0:
         return None
     return pc.is_valid(column).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[np.generic]:
-    """The values buffer of a primitive column, NULL slots as they are (no copy)."""
+    """Return the values buffer of a primitive column without a copy. NULL slots are unspecified."""
     dtype = column.type.to_pandas_dtype()
-    if len(column) == 0:  # Arrow may leave the buffer of an empty column out
+    if len(column) == 0:  # Arrow may omit the buffer of an empty column
         return np.empty(0, dtype)
     return np.frombuffer(column.buffers()[1], dtype=dtype, count=len(column) + column.offset)[column.offset :]
 
@@ -90,24 +90,24 @@ class Argument:
 
     @cached_property
     def valid(self) -> Bools | None:
-        """(n,) bool, or None without NULLs."""
+        """(n,) bool, True where not NULL; None without NULLs."""
         return validity(self.column)
 
     @cached_property
     def ordered(self) -> Values:
-        """Order-preserving int64 or bytes."""
+        """The ordered form: int64 or bytes that sort like the values."""
         return ordered_values(self.column)
 
     @cached_property
     def normal(self) -> Values:
-        """As `ordered`, with one zero: values that Spark counts as one are equal."""
+        """As `ordered`, but with -0.0 equal to 0.0: values that Spark treats as equal are equal."""
         if pa.types.is_floating(self.column.type):
             return Values(_floats_to_ordered(float_values(self.column) + 0.0), self.valid)
         return self.ordered
 
     @cached_property
     def is_true(self) -> Bools:
-        """(n,) bool of a boolean argument: true, and not NULL."""
+        """(n,) bool, where a boolean argument is true and not NULL."""
         return pc.fill_null(self.column, False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
     @cached_property
@@ -122,7 +122,7 @@ class Argument:
 
 
 def has_order(data_type: pa.DataType) -> bool:
-    """Whether values of this type have a storage form: `ordered_kind` and `ordered_values` take it."""
+    """Return whether `ordered_kind` and `ordered_values` support this type."""
     return bool(
         pa.types.is_integer(data_type)
         or pa.types.is_floating(data_type)
@@ -135,14 +135,14 @@ def has_order(data_type: pa.DataType) -> bool:
 
 
 def ordered_kind(data_type: pa.DataType) -> pa.DataType:
-    """The Arrow type of `ordered_values` for a column of `data_type`: int64 or large_binary."""
+    """Return the Arrow type of `ordered_values` for a column of `data_type`: int64 or large_binary."""
     is_wide = pa.types.is_decimal(data_type) and data_type.precision > _INT64_DIGITS
     is_bytes = _is_text_or_bytes(data_type)
     return pa.large_binary() if is_wide or is_bytes else pa.int64()
 
 
 def ordered_values(column: pa.Array) -> Values:
-    """Storage whose order is Spark's order of the values (I1)."""
+    """Return the ordered form of a column: its order is Spark's order of the values (I1)."""
     data_type, valid = column.type, validity(column)
     if _is_text_or_bytes(data_type):
         return Values(pc.fill_null(column.cast(pa.large_binary()), b""), valid)
@@ -163,7 +163,7 @@ def ordered_values(column: pa.Array) -> Values:
 
 
 def from_ordered(values: Values, data_type: pa.DataType) -> pa.Array:
-    """Inverse of `ordered_values`: an Arrow column of `data_type` (I2)."""
+    """Return an Arrow column of `data_type` from its ordered form: the inverse of `ordered_values` (I2)."""
     mask = None if values.valid is None else ~values.valid
     if isinstance(values.data, pa.Array):
         column = Values(values.data, values.valid).to_arrow()
@@ -185,20 +185,23 @@ def from_ordered(values: Values, data_type: pa.DataType) -> pa.Array:
 
 
 def float_values(column: pa.Array) -> npt.NDArray[np.float64]:
-    """(n,) float64 of a numeric column; unspecified at NULL."""
+    """Return a numeric column as (n,) float64; unspecified at NULL."""
     if pa.types.is_float64(column.type):
         return _numbers(column)  # type: ignore[return-value]
     return _numbers(column.cast(pa.float64(), safe=False))  # type: ignore[return-value]
 
 
 def limb_count(data_type: pa.DataType) -> int:
-    """Limbs of an exact sum: 2 hold 2**31 rows of int64, 4 hold 2**31 rows of a 38-digit decimal."""
+    """Return the number of limbs of an exact sum: 2 hold 2**31 rows of int64, 4 hold 2**31 38-digit decimals."""
     is_wide = pa.types.is_decimal(data_type) and data_type.precision > _INT64_DIGITS
     return 4 if is_wide else 2
 
 
 def integer_limbs(column: pa.Array) -> tuple[Int64s, ...]:
-    """Limbs of the unscaled integers of a column (I3), the lowest first, zero at NULL; only the last one is signed."""
+    """Return the limbs of a column's unscaled integers (I3), lowest first, 0 at NULL. Only the last limb is signed.
+
+    With two limbs, 2**32 + 5 becomes (5, 1), and -1 becomes (2**32 - 1, -1).
+    """
     valid = validity(column)
     if limb_count(column.type) == 2:
         ordered = ordered_values(column).data
@@ -219,7 +222,7 @@ def integer_limbs(column: pa.Array) -> tuple[Int64s, ...]:
 
 
 def decimal_column(words: npt.NDArray[np.uint64], data_type: pa.DataType, mask: Bools | None) -> pa.Array:
-    """(n, 2) uint64 two's complement words, low first -> decimal128 column, NULL where `mask`."""
+    """Return a decimal128 column from two's complement words, (n, 2) uint64, low word first; NULL where `mask`."""
     validity_buffer = None if mask is None else pa.array(~mask).buffers()[1]
     contiguous = np.ascontiguousarray(words)
     return pa.Array.from_buffers(data_type, len(words), [validity_buffer, pa.py_buffer(contiguous)])
@@ -235,7 +238,7 @@ def _is_text_or_bytes(data_type: pa.DataType) -> bool:
 
 
 def _decimal_words(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """(n, 2) uint64: the two's complement words of a decimal128 column, low word first."""
+    """Return the two's complement words of a decimal128 column: (n, 2) uint64, low word first."""
     if len(column) == 0:
         return np.empty((0, 2), np.uint64)
     raw = np.frombuffer(column.buffers()[1], dtype=np.uint64, count=2 * (len(column) + column.offset))
@@ -243,7 +246,7 @@ def _decimal_words(column: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def _wide_to_bytes(words: npt.NDArray[np.uint64]) -> pa.LargeBinaryArray:
-    """16 bytes big-endian, sign flipped, so that byte order is numeric order."""
+    """Return 16 bytes per value, big-endian with the sign flipped, so that byte order is numeric order."""
     image = np.empty((len(words), 2), dtype=">u8")
     image[:, 0] = words[:, 1] ^ _SIGN_64
     image[:, 1] = words[:, 0]
@@ -254,7 +257,7 @@ def _wide_to_bytes(words: npt.NDArray[np.uint64]) -> pa.LargeBinaryArray:
 
 
 def _bytes_to_wide(column: pa.LargeBinaryArray) -> npt.NDArray[np.uint64]:
-    """Inverse of `_wide_to_bytes`; an empty value (a NULL) reads as zero."""
+    """Return the words of bytes: the inverse of `_wide_to_bytes`. An empty value (a NULL) becomes zero."""
     padded = pc.if_else(pc.equal(pc.binary_length(column), 16), column, pa.scalar(b"\x80" + bytes(15), column.type))
     offsets = np.frombuffer(padded.buffers()[1], dtype=np.int64, count=len(padded) + 1 + padded.offset)[padded.offset :]
     raw = np.frombuffer(padded.buffers()[2] or b"", dtype=">u8", offset=int(offsets[0]), count=2 * len(padded))
@@ -265,11 +268,11 @@ def _bytes_to_wide(column: pa.LargeBinaryArray) -> npt.NDArray[np.uint64]:
 
 
 def _floats_to_ordered(floats: npt.NDArray[np.float64]) -> Int64s:
-    """IEEE 754 bits with the lower 63 flipped for negatives: signed order is numeric order, one NaN above all."""
+    """Return int64 whose order is numeric order: IEEE 754 bits, lower 63 flipped for negatives; one NaN above all."""
     bits = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
     return bits ^ ((bits >> 63) & _LOW_63_BITS)
 
 
 def ordered_to_floats(ordered: Int64s) -> npt.NDArray[np.float64]:
-    """The doubles (n,) whose ordered form is `ordered` (n,)."""
+    """Return the doubles (n,) whose ordered form is `ordered` (n,)."""
     return (ordered ^ ((ordered >> 63) & _LOW_63_BITS)).view(np.float64)

@@ -1,4 +1,4 @@
-"""Map functions: a user's code over rows of no certain key, with a list per subtask."""
+"""Map functions: a user's code over rows without a key, with one list of state per subtask."""
 
 from mixedmode.operators.map.function import MapContext, MapFunction
 from mixedmode.operators.map.operator import KeptList, MapDeclaration, MapOperator

@@ -1,4 +1,4 @@
-"""What happens when a map function fails: an error that names operator, method, record and line."""
+"""The error for a failing map function: it names operator, method, record and line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["map_error"]
 def map_error(
     error: Exception, *, operator_id: str, file: str | None, method: str, record: Mapping[str, Any] | None = None
 ) -> InvalidJobError:
-    """The error that ends the epoch. `file` is the one that defines the function, as tracebacks name it."""
+    """Return the error that ends the epoch. `file` is the file that defines the function, as tracebacks name it."""
     values = {"operator": operator_id, "method": method}
     if record is not None:
         values["record"] = short_json(record)

@@ -1,10 +1,10 @@
-"""What a user writes for a `map` step: a class that sees rows of no certain key, and may keep a list per subtask.
+"""Base class of the functions of `map` steps: they see rows without a key, and may keep one list per subtask.
 
 A function object serves one subtask in one epoch:
 
-    __init__(**args) -> open -> restore -> map_rows, as often as it takes -> snapshot -> close
+    __init__(**args) -> open -> restore -> map_rows, once per table of rows -> snapshot -> close
 
-so what must outlive the epoch is in the list. A function with neither `snapshot` nor `restore` keeps nothing.
+So data that must outlive the epoch belongs into the list. A function without `snapshot` and `restore` keeps nothing.
 
 Source: Flink's RichMapFunction and CheckpointedFunction; FLIP-8.
 """
@@ -27,10 +27,10 @@ __all__ = ["MapContext", "MapFunction", "keeps_list", "problem_of"]
 
 @dataclass(frozen=True, slots=True)
 class MapContext:
-    """Where a function object is about to work.
+    """The environment of a function object.
 
     Subtasks are numbered from 0 to `parallelism` - 1. `processing_time` is the clock of the epoch, `current_watermark`
-    the job's watermark at its start (process.MIN_WATERMARK before there is one), both in microseconds since 1970.
+    the job's watermark at its start (process.MIN_WATERMARK before the first one), both in microseconds since 1970.
     """
 
     operator_id: str
@@ -43,68 +43,70 @@ class MapContext:
 
 
 class MapFunction:
-    """Rows in, rows out, with a list per subtask for what must outlive an epoch. See docs/map-functions.md.
+    """Map rows to rows. A list per subtask holds data that must outlive an epoch. See docs/map-functions.md.
 
-    redistribution: what becomes of the lists of all subtasks when their number changes. `split`: the items are dealt
-    out. `union`: each subtask is given all of them, in every epoch, so it snapshots its own part only. None: the number
-    must not change. item_type: the type of an item, as of a ValueState; not set: None, bool, int, float, str, bytes,
-    datetime with a time zone, and lists and dicts of these.
+    redistribution: how the lists of all subtasks are redistributed when the number of subtasks changes. `split`: the
+    items are divided among the subtasks. `union`: each subtask gets all items, in every epoch, so it must snapshot only
+    its own part. None: the number of subtasks must not change.
+
+    item_type: the type of an item, as for a ValueState. If it is not set, items may be None, bool, int, float, str,
+    bytes, datetime with a time zone, and lists and dicts of these.
     """
 
     redistribution: ClassVar[Redistribution] = None
     item_type: ClassVar[Any] = Any
 
     def open(self, context: MapContext) -> None:
-        """Called once, before anything else."""
+        """Prepare the function. Called once, first."""
 
     def restore(self, items: list[Any]) -> None:
-        """Called once after `open`, with what the epoch before left for this subtask; [] if nothing has been kept."""
+        """Restore the items that the previous epoch left for this subtask; [] if none. Called once, after `open`."""
 
     def map_rows(self, rows: pa.Table) -> Any:
-        """A part of the subtask's rows in this epoch -> a table or frame with the columns of `output`, or rows.
+        """Map some of the subtask's rows in this epoch. Return a table or frame with the columns of `output`, or rows.
 
-        Unless it is overridden, `map_record` is called for each row.
+        Unless it is overridden, it calls `map_record` for each row.
         """
         return [row for record in records_of(rows) for row in rows_in(self.map_record(record))]
 
     def map_record(self, record: Record) -> Rows:
-        """One row, {column: value} -> rows of the step's `output`, by `yield` or `return`, or nothing."""
+        """Map one row, {column: value}. Emit rows of the step's `output` by `yield` or `return`, or return None."""
         del record
         msg = f"{type(self).__name__} has neither map_rows nor map_record. Write one"
         raise NotImplementedError(msg)
 
     def snapshot(self) -> list[Any]:
-        """Called once after the rows of the epoch: what this subtask keeps. It is committed with the epoch."""
+        """Return the items to keep. Called once, after the rows of the epoch; the list is committed with the epoch."""
         return []
 
     def close(self) -> None:
-        """Called once at the end, also after a failure."""
+        """Release resources. Called once at the end, also after a failure."""
 
 
 def records_of(rows: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a table as dictionaries; see operators/process/records.py."""
+    """Return the rows of a table as dictionaries; see operators/process/records.py."""
     return python_records([column_of(rows, name) for name in rows.column_names], rows.column_names)
 
 
 def rows_in(result: Rows) -> Iterable[Any]:
-    """What a method gave, as several rows."""
+    """Return the result of a method as an iterable of rows."""
     if result is None:
         return ()
     return (result,) if isinstance(result, dict) else result
 
 
 def keeps_list(function: MapFunction) -> bool:
-    """Whether the class keeps a list: it has a `snapshot` of its own."""
+    """Return whether the class keeps a list, that is, overrides `snapshot`."""
     return type(function).snapshot is not MapFunction.snapshot
 
 
 def maps_tables(function: MapFunction) -> bool:
-    """Whether the class takes tables rather than records."""
+    """Return whether the class handles tables rather than records."""
     return type(function).map_rows is not MapFunction.map_rows
 
 
 def problem_of(function: MapFunction, label: str) -> InvalidJobError | None:
-    """What is wrong with a class as a whole, before it has seen a row; None if nothing is."""
+    """Return the error in the definition of a class, found before any row; None if it is correct."""
     found, values = type(function), f"map={label}"
     has_restore = found.restore is not MapFunction.restore
     if not maps_tables(function) and found.map_record is MapFunction.map_record:

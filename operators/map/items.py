@@ -1,10 +1,10 @@
-"""Items of a list state <-> text.
+"""Encoding of the items of a list state as text, and decoding.
 
 Layout: base64 of  version u8 | msgpack of the value.  Pinned by golden text in tests/operators/map/test_items.py; a
-change of it takes a new version number and keeps reading the old one.
+change of it needs a new version number, and must still read the old version.
 
-The one idea: an item comes back as what it was, or it is refused when it is put in. With a declared type, the bytes are
-decoded as that type before they are kept; without one, an item is made of what MessagePack gives back unchanged.
+An item that is accepted is restored unchanged; any other item is rejected at once. With a declared type, the encoded
+bytes are decoded as this type as a check. Without one, an item may contain only values that MessagePack preserves.
 
 Source: https://github.com/msgpack/msgpack/blob/master/spec.md; nothing is ever pickled.
 """
@@ -34,14 +34,14 @@ _ADVICE = (
 
 
 class ItemMismatchError(Exception):
-    """An item that cannot be kept. Its text says which, and why."""
+    """An item cannot be kept. The text says which item, and why."""
 
 
 class ItemCodec:
-    """Packs and unpacks items of one type; Any: whatever MessagePack gives back unchanged."""
+    """Codec for items of one type. The type Any allows all values that MessagePack preserves."""
 
     def __init__(self, item_type: Any) -> None:
-        """Raises InvalidJobError when values of the type cannot be stored and read again."""
+        """Raise InvalidJobError if values of the type cannot be stored and read again."""
         self._item_type = item_type
         if item_type is not Any:
             describe(item_type)
@@ -50,14 +50,17 @@ class ItemCodec:
         self._decode = msgspec.msgpack.Decoder(item_type).decode
 
     def pack(self, items: Any) -> tuple[str, ...]:
-        """The text of each item. Raises ItemMismatchError for the first that cannot be kept."""
+        """Return the text of each item. Raise ItemMismatchError for the first item that cannot be kept."""
         if not isinstance(items, list | tuple):
             msg = f"snapshot must give a list, and it gave a {type(items).__name__}: {items!r:.100}"
             raise ItemMismatchError(msg)
         return tuple(self._pack(number, item) for number, item in enumerate(items))
 
     def unpack(self, texts: Sequence[str]) -> list[Any]:
-        """Inverse of `pack`. Raises InvalidJobError for items of another type, CorruptStateError for no items."""
+        """Return the items of their texts: the inverse of `pack`.
+
+        Raise InvalidJobError for items of another type, and CorruptStateError for texts that are not items.
+        """
         return [self._unpack(text) for text in texts]
 
     def _pack(self, number: int, item: Any) -> str:
@@ -101,7 +104,7 @@ class ItemCodec:
 
 
 def _check_plain(value: Any) -> None:
-    """Raise TypeError for a value that MessagePack would give back as another one."""
+    """Raise TypeError for a value that MessagePack would restore as a different value."""
     found = type(value)
     if value is None or found in _PLAIN or (found is datetime and value.tzinfo is not None):
         return

@@ -1,7 +1,7 @@
-"""The operator of a `map` step: brings the rows of one subtask to a user's function, and its list from epoch to epoch.
+"""The operator of a `map` step: it calls a user's function with the rows of one subtask, and with the subtask's list.
 
-The one idea: the operator is given the list that the epoch before left, and gives the one that this epoch leaves, as
-text; who keeps it, and what becomes of it when the number of subtasks changes, is not its business.
+The operator takes the list of the previous epoch, and returns the list of this epoch, as text. Its callers store the
+list, and redistribute the lists when the number of subtasks changes.
 """
 
 from bisect import bisect_right
@@ -23,19 +23,19 @@ from mixedmode.operators.process.rows import RowCollector, RowMismatchError
 
 __all__ = ["KeptList", "MapDeclaration", "MapOperator"]
 
-SLICE_ROWS = 2**14  # so many rows are held as Python objects
+SLICE_ROWS = 2**14  # most rows that are held as Python objects
 
 
 @dataclass(frozen=True, slots=True)
 class KeptList:
-    """What a subtask keeps after an epoch: items as text."""
+    """The list that a subtask keeps after an epoch: its items as text."""
 
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MapDeclaration:
-    """What a function's class says about itself."""
+    """The properties that a function's class declares."""
 
     keeps_list: bool
     redistribution: Redistribution
@@ -43,9 +43,9 @@ class MapDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class MapOperator:
-    """Calls `function` for the rows of a subtask. A frozen, picklable value that holds no data.
+    """Call `function` for the rows of a subtask. A frozen, picklable value that holds no data.
 
-    record_fields: the columns of its input. output_fields: those of what it gives.
+    record_fields: the columns of the input. output_fields: the columns of the output.
     """
 
     operator_id: str
@@ -54,13 +54,13 @@ class MapOperator:
     output_fields: tuple[pa.Field, ...]
 
     def declaration(self) -> MapDeclaration:
-        """What the class says. Makes a function object; raises InvalidJobError when it cannot be, or is none."""
+        """Instantiate the function, and return its declaration. Raise InvalidJobError if the class is not usable."""
         function = self._checked()
         ItemCodec(function.item_type)
         return MapDeclaration(keeps_list(function), function.redistribution)
 
     def check_items(self, lists: Sequence[Sequence[str]]) -> None:
-        """Raises InvalidJobError when the function cannot read the items of the lists."""
+        """Raise InvalidJobError if the function cannot read the items of the lists."""
         codec = ItemCodec(self._checked().item_type)
         for items in lists:
             codec.unpack(items)
@@ -68,9 +68,9 @@ class MapOperator:
     def run(
         self, tables: Iterator[pa.Table], context: MapContext, items: Sequence[str]
     ) -> Iterator[pa.Table | KeptList]:
-        """One epoch of one subtask: what the function makes of `tables`, then what it keeps, if it keeps a list.
+        """Run one epoch of one subtask. Yield the output of the function for `tables`, then its list if it keeps one.
 
-        items: what the epoch before left for this subtask. Raises InvalidJobError when the function fails.
+        items: the items that the previous epoch left for this subtask. Raise InvalidJobError if the function fails.
         """
         function = self._checked()
         try:

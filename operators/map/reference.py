@@ -1,4 +1,4 @@
-"""Which function a map step calls: a class that is imported where it is needed, or, in tests, the class itself."""
+"""References to a step's map function: a class to import where it is needed, or, in tests, the class itself."""
 
 from typing import Protocol
 
@@ -13,25 +13,25 @@ _KIND: ClassKind[MapFunction] = ClassKind(
 
 
 class MapSource(Protocol):
-    """Makes function objects."""
+    """A source of function objects."""
 
     @property
     def label(self) -> str:
         """`module:Class`, for messages."""
 
     def create(self) -> MapFunction:
-        """A new function object. Raises InvalidJobError when there is none to be had."""
+        """Return a new function object. Raise InvalidJobError if the class cannot be loaded or instantiated."""
 
 
 class MapReference(NamedClass[MapFunction]):
-    """A MapSource that a job names."""
+    """A MapSource whose class is named in a job."""
 
     __slots__ = ()
     kind = _KIND
 
 
 class LocalMap(GivenClass[MapFunction]):
-    """A MapSource of a class that is there, for tests."""
+    """A MapSource of a class object, for tests."""
 
     __slots__ = ()
     kind = _KIND

@@ -1,7 +1,7 @@
-"""The calls of a function: records of a key, then its timers, key after key; what they give, and what if one fails.
+"""The calls of a function, key by key: first its records, then its timers. Also collects outputs and handles failures.
 
-The one idea: where a failure ends the epoch anyway, calls run unguarded, and outputs are checked a chunk at a time.
-Where a failing record is to be left out, each call is checked by itself, and can be taken back.
+If a failure ends the epoch (on-error: fail), calls run unguarded, and outputs are checked once per chunk. If a failing
+record is left out instead, each call is checked separately, and a failed call is rolled back.
 """
 
 import sys
@@ -36,49 +36,49 @@ from mixedmode.operators.process.turns import Turns
 from mixedmode.operators.tables import column_of
 from mixedmode.time import MIN_TIME_US, EpochTime
 
-LOOK_RECORDS = 256  # after so many records of one key, the rows that they gave are counted
-SEAL_ROWS = 2**14  # so many rows are held as Python objects
-EMIT_ROWS = 2**16  # and so many as a table
-# In the last epoch every timer is due. A timer that registers the next one would go on for as long as time does.
+LOOK_RECORDS = 256  # number of records of one key after which the emitted rows are counted
+SEAL_ROWS = 2**14  # most rows that are held as Python objects
+EMIT_ROWS = 2**16  # number of rows in a table at which it is emitted
+# In the last epoch every timer is due. A timer that always registers the next timer would never end.
 LAST_TIMERS_MAX = 100_000
 
 Timed = Iterator[tuple[Any, int | None]]  #: records with their event times
 
 
 class StepSettings(Protocol):
-    """What the calls need to know of the step; ProcessOperator has it."""
+    """The settings of the step that calls depend on; ProcessOperator has them."""
 
     @property
     def operator_id(self) -> str:
-        """Name of the step, for errors."""
+        """The name of the step, for errors."""
 
     @property
     def record_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of a record."""
+        """The columns of a record."""
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """The same columns under the names that the sorted tables have, and more."""
+        """The columns of the sorted tables: first the columns of a record, under other names, then further columns."""
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of a row of the main output."""
+        """The columns of a row of the main output."""
 
     @property
     def function_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """{tag: columns} of the side outputs."""
+        """The side outputs, as {tag: columns}."""
 
     @property
     def on_error(self) -> OnError:
-        """What happens to a record at which the function fails."""
+        """The handling of a record for which the function fails."""
 
     @property
     def has_event_time(self) -> bool:
-        """Whether records have event times."""
+        """True if records have event times."""
 
 
 class Calls:
-    """Calls `function` for the keys of chunks."""
+    """Call `function` for the keys of chunks, and collect its outputs."""
 
     def __init__(self, step: StepSettings, function: AnyFunction, turns: Turns, time: EpochTime) -> None:
         self._step = step
@@ -110,14 +110,14 @@ class Calls:
             self._look_records = LOOK_RECORDS
             self._add = self._main.add
         self._is_firing = False
-        self._horizon_us = MIN_TIME_US  #: what lies after it, no record has asked for
-        self._timers_beyond = 0  #: how many timers on_timer has registered there for the current key
-        self._keys: list[Any] = []  #: of the chunk
-        self._first_mark = 0  #: number of the key of `_marks[0]`
-        self._marks: list[int] = []  #: how many rows of the main output there were at the end of a key's turn
+        self._horizon_us = MIN_TIME_US  #: watermark or last event time of the key, whichever is greater
+        self._timers_beyond = 0  #: number of timers after `_horizon_us` that on_timer has registered for the key
+        self._keys: list[Any] = []  #: keys of the chunk
+        self._first_mark = 0  #: index of the key of `_marks[0]`
+        self._marks: list[int] = []  #: number of rows of the main output at the end of each key's turn
 
     def run(self, chunk: Chunk) -> Iterator[AppendedRows | SideRows]:
-        """All turns of a chunk. Yields rows when there are many."""
+        """Run the turns of all keys of a chunk. Yield outputs that have many rows."""
         turns = self._turns
         turns.read(chunk)
         self._keys, self._first_mark = chunk.keys, 0
@@ -130,7 +130,7 @@ class Calls:
         yield from self.rows(EMIT_ROWS)
 
     def _take_turns(self, chunk: Chunk, feed: Any) -> Iterator[AppendedRows | SideRows]:
-        # what is looked up here is not looked up per key, which is where the time of short turns goes
+        # local names avoid attribute lookups per key, which dominate the time of short turns
         turns, context, records = self._turns, self._context, self._records
         key_state, event, processing = turns.key, turns.event, turns.processing
         is_simple = turns.is_simple and not self._is_guarded
@@ -163,13 +163,13 @@ class Calls:
                 yield from self._passed_on()
 
     def _passed_on(self) -> Iterator[AppendedRows | SideRows]:
-        """Rows, once there are many, in the middle of a chunk."""
+        """Yield outputs in the middle of a chunk if they have many rows."""
         if sum(len(output.rows) for output in self._outputs) >= SEAL_ROWS:
             self._seal()
         yield from self.rows(EMIT_ROWS)
 
     def rows(self, rows_min: int) -> Iterator[AppendedRows | SideRows]:
-        """What was given and not yet passed on, of each output that has at least `rows_min` rows."""
+        """Yield the sealed rows of each output that has at least `rows_min` of them."""
         if self._main.sealed_rows >= rows_min:
             yield AppendedRows(self._main.take())
         for tag, collector in self._sides.items():
@@ -182,7 +182,7 @@ class Calls:
     # --- records ------------------------------------------------------------------------------------------------------
 
     def _feed(self, chunk: Chunk) -> Any:
-        """The records of a chunk: (record, time) each, or a table of them all with the position."""
+        """Return the records of a chunk: an iterator of (record, time), or a `_TableFeed` for functions of tables."""
         columns = [column_of(chunk.records, each.name) for each in self._step.input_fields[: len(self._names)]]
         if self._records == self._batch_records:
             return _TableFeed(pa.table(columns, names=self._names))
@@ -210,7 +210,7 @@ class Calls:
             self._guarded(self._method, record, self._add, call)
 
     def _batch_records(self, feed: "_TableFeed", count: int) -> None:
-        if self._main.rows:  # of timers; what this call gives may be tables, which come after them
+        if self._main.rows:  # rows of timers; this call may emit tables, which come after these rows
             self._seal()
         rows = feed.take(count)
         call = Call("process_rows", self._context.current_key)
@@ -219,7 +219,7 @@ class Calls:
     # --- timers -------------------------------------------------------------------------------------------------------
 
     def _fire(self) -> Iterator[AppendedRows | SideRows]:
-        """All timers of the current key that are due, also those that are registered meanwhile."""
+        """Fire all due timers of the current key, including timers that are registered meanwhile."""
         context, turns = self._context, self._turns
         self._horizon_us = max(self._time.late_us, MIN_TIME_US if context.timestamp is None else context.timestamp)
         self._timers_beyond = 0
@@ -241,7 +241,11 @@ class Calls:
         return None if time_us is None else ("processing", time_us)
 
     def _may_register(self, queue: TimerQueue, time_us: int) -> bool:
-        """At the end, on_timer cannot register processing-time timers, nor event-time timers without end."""
+        """Return whether a timer may be registered.
+
+        When every timer fires, on_timer cannot register processing-time timers in the last epoch. It can register only
+        a limited number of event-time timers. Raise RuntimeError beyond that limit, or without `uses_clock`.
+        """
         if queue is self._turns.processing and not self._uses_clock:
             msg = (
                 "a processing-time timer was registered, and the class does not say that it goes by the clock, so the "
@@ -281,7 +285,7 @@ class Calls:
     def _guarded(
         self, method: Callable[[Any, Context], Any], first: Any, add: Callable[[Any], None], call: Call
     ) -> None:
-        """A call that is taken back when it fails, with all that it has changed and given."""
+        """Call `method`; if it fails, roll back its state changes and its outputs, and add a dead letter."""
         self._turns.save()
         marks = [(output, output.mark()) for output in self._outputs]
         try:
@@ -312,13 +316,13 @@ class Calls:
             if not isinstance(row, Mapping):
                 msg = f"a row must be a mapping of field to value, and this one is a {type(row).__name__}: {row!r:.100}"
                 raise TypeError(msg)
-            rows.append(dict(row))  # copied, because the function may go on with it
+            rows.append(dict(row))  # a copy, because the function may change the row later
             keys.append(self._context.current_key)
 
         return add
 
     def _seal(self) -> None:
-        """Make tables of all rows so far."""
+        """Convert all collected rows to tables."""
         try:
             self._main.seal()
         except RowMismatchError as error:
@@ -336,7 +340,7 @@ class Calls:
 
 
 class _TableFeed:
-    """The records of a chunk as one table, taken from the front."""
+    """The records of a chunk as one table; `take` returns the next records."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table

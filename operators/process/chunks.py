@@ -1,8 +1,7 @@
-"""Sorted tables of a process function's input, cut into chunks of whole keys and made Python objects.
+"""Chunks of a process function's sorted input: whole keys, converted to Python objects.
 
-The one idea: a chunk is small enough for its objects to stay near the cache and few in memory, and large enough that a
-call per chunk costs nothing. A key with more rows than that is cut in several chunks, which know that they belong
-together.
+A chunk is small enough that its objects fit in the cache and take little memory. It is large enough that the cost per
+chunk does not matter. A key with more rows is divided into several chunks, marked by `begins` and `ends`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,25 +28,25 @@ CHUNK_ROWS = 2**14
 class Chunk:
     """Some keys, with their records, timers and expiries.
 
-    `begins`: the rows of the first key begin here; `ends`: those of the last key end here. One is False only in a chunk
-    of a single key.
+    `begins`: the rows of the first key begin in this chunk. `ends`: the rows of the last key end in this chunk. Either
+    is False only in a chunk of a single key.
     """
 
-    keys: list[Any]  #: (k,) the value of the key column, or a tuple
+    keys: list[Any]  #: (k,) the value of the key column; a tuple for several columns
     stored: list[bytes]  #: (k,) stored keys of the state KEYS
-    records: pa.Table  #: all records, in order; columns as the sorted table
-    counts: list[int]  #: (k,) how many records each key has
-    event_timers: dict[int, list[int]] = field(default_factory=dict)  #: {number of the key: due times}
-    processing_timers: dict[int, list[int]] = field(default_factory=dict)  #: {number of the key: due times}
-    expired: frozenset[int] = frozenset()  #: numbers of keys with expired state
+    records: pa.Table  #: all records, in order; the columns of the sorted table
+    counts: list[int]  #: (k,) number of records of each key
+    event_timers: dict[int, list[int]] = field(default_factory=dict)  #: {index of the key: due times}
+    processing_timers: dict[int, list[int]] = field(default_factory=dict)  #: {index of the key: due times}
+    expired: frozenset[int] = frozenset()  #: indices of keys with expired state
     begins: bool = True
     ends: bool = True
 
 
 def chunks_of(table: pa.Table, key_schema: KeySchema, *, keys_max: Callable[[], int], splits: bool) -> Iterator[Chunk]:
-    """A sorted table of whole keys in chunks of about CHUNK_ROWS rows, and at most `keys_max()` keys, asked per chunk.
+    """Divide a sorted table of whole keys into chunks of about CHUNK_ROWS rows and at most `keys_max()` keys.
 
-    splits: a key with more rows than that is cut in several chunks.
+    `keys_max` is called for each chunk. splits: a key with more rows is divided into several chunks.
     """
     table = table.combine_chunks()
     if table.num_rows == 0:
@@ -69,7 +68,7 @@ def chunks_of(table: pa.Table, key_schema: KeySchema, *, keys_max: Callable[[], 
 
 
 def _pieces(whole: Chunk) -> Iterator[Chunk]:
-    """One key in several chunks. Its timers are all in the first, because each record may delete any of them."""
+    """Divide one key into several chunks. The first has all timers, because each record may delete any timer."""
     count = whole.records.num_rows
     for start in range(0, count, CHUNK_ROWS):
         records = whole.records.slice(start, CHUNK_ROWS)

@@ -1,14 +1,14 @@
-"""The row of a key <-> bytes.
+"""Encoding of a key's row as bytes, and decoding.
 
 Layout of a value of the state "keys": version u8 | msgpack map {name: value}, where a name is
 
     <state>            the value of a single-valued state
-    <state>:expires    when it expires, or when the first entry of a map does, in ms since 1970
-    <state>:size       how many entries of a map are stored
+    <state>:expires    expiry of the state, or of the first entry of a map to expire, in ms since 1970
+    <state>:size       number of stored entries of a map
 
-What a key does not have is left out; a key that has nothing has no row. So a state may be added or get a ttl between
-versions of a program, and a dataclass in it may get a field with a default. The layout is pinned by golden bytes in
-tests/operators/process/test_codec.py; a change of it takes a new version number and keeps reading the old one.
+A state without a value is left out; a key without any values has no row. So a new version of a program may add a state
+or a ttl, and may add a field with a default to a dataclass. Golden bytes in tests/operators/process/test_codec.py pin
+the layout. A change of the layout needs a new version number, and must still read the old version.
 
 Source: https://github.com/msgpack/msgpack/blob/master/spec.md; nothing is ever pickled.
 """
@@ -28,12 +28,12 @@ _VERSION_BYTE = bytes([VERSION])
 _UNSET: Any = msgspec.UNSET
 
 
-#: what msgspec raises where a value cannot be stored, or could not be read again
+#: the exceptions of msgspec for a value that cannot be stored, or could not be read again
 UNSTORABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 
 
 class StateMismatchError(Exception):
-    """What a function left in its state cannot be stored. `index` of the key in its chunk, if that is known."""
+    """State that a function left cannot be stored. `index` is the index of the key in its chunk, if known."""
 
     def __init__(self, reason: str, index: int | None = None) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class StateMismatchError(Exception):
 
 
 class KeyCodec:
-    """Packs and unpacks the rows of a function's states. A row is an object with `v_`, `e_` and `s_` attributes."""
+    """Codec for the rows of a function's states. A row is an object with `v_`, `e_` and `s_` attributes."""
 
     def __init__(self, states: Mapping[str, State]) -> None:
         fields: list[tuple[str, Any, Any]] = []
@@ -58,25 +58,25 @@ class KeyCodec:
                 names[f"e_{name}"] = f"{name}:expires"
         row = msgspec.defstruct("Row", fields, rename=names, omit_defaults=True, gc=False)
         singles = [state for state in states.values() if isinstance(state, SingleState)]
-        self.new_row = row  #: () -> a row with nothing in it
+        self.new_row = row  #: () -> an empty row
         self._encode = msgspec.msgpack.Encoder().encode
-        self._nothing = self._encode(row())  # an empty map; which of msgpack's depends on the number of fields
+        self._nothing = self._encode(row())  # an empty map; its msgpack encoding depends on the number of fields
         self._decode = msgspec.msgpack.Decoder(row).decode
         self._has_composed = any(state.scalar is None for state in singles)
         self._changes_in_place = not all(is_immutable(state.value_type) for state in singles)
 
     def pack(self, row: Any) -> bytes | None:
-        """The bytes of a row, None for one with nothing in it. Raises UNSTORABLE."""
+        """Return the bytes of a row; None for an empty row. Raise one of UNSTORABLE."""
         data = self._encode(row)
         return None if data == self._nothing else _VERSION_BYTE + data
 
     def check(self, packed: bytes | None) -> None:
-        """Raise UNSTORABLE unless every value is of its declared type. Scalars were checked when they were set."""
+        """Raise one of UNSTORABLE unless every value has its declared type. Scalars were checked when they were set."""
         if self._has_composed and packed is not None:
             self._decode(packed[1:])
 
     def unpack(self, packed: bytes) -> Any:
-        """Inverse of `pack`. Raises CorruptStateError when these are no such bytes."""
+        """Return the row of packed bytes: the inverse of `pack`. Raise CorruptStateError for invalid bytes."""
         if packed[0] != VERSION:
             msg = (
                 "the state of a key has a version that this program does not know. Start the program that wrote it, or "
@@ -93,7 +93,7 @@ class KeyCodec:
             raise CorruptStateError(msg) from error
 
     def saved(self, row: Any) -> Any:
-        """A copy of a row that no change of the row reaches; see `restored`. Raises as `pack` and `check` do."""
+        """Return an independent copy of a row, for `restored`. Raise as `pack` and `check` do."""
         data = self._encode(row)
         if not self._has_composed:
             return copy.copy(row)
@@ -101,5 +101,5 @@ class KeyCodec:
         return data if self._changes_in_place else copy.copy(row)
 
     def restored(self, saved: Any) -> Any:
-        """The row as it was saved."""
+        """Return the row that was saved."""
         return self._decode(saved) if isinstance(saved, bytes) else saved

@@ -1,4 +1,4 @@
-"""What a function may ask, and ask for, while it is called: the time, the key, timers, side outputs.
+"""The context of a function call: the time, the current key, timers and side outputs.
 
 All times are microseconds since 1970 (UTC), in both domains.
 """
@@ -18,9 +18,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Timers:
-    """The timers of the current key: one per time and domain, so that registering again changes nothing.
+    """The timers of the current key: at most one per time and domain. Registering a timer again has no effect.
 
-    A time is an int of microseconds since 1970, or a datetime (one without a zone is UTC).
+    A time is an int of microseconds since 1970, or a datetime. A datetime without a time zone is taken as UTC.
     """
 
     __slots__ = ("_event", "_may_register", "_processing")
@@ -33,19 +33,19 @@ class Timers:
         self._may_register = may_register
 
     def register_event_time_timer(self, time: int | datetime) -> None:
-        """Call on_timer when the watermark reaches `time`. If it has, at the end of the key's turn."""
+        """Call on_timer when the watermark reaches `time`; if it already has, at the end of the key's turn."""
         self._register(self._event, microseconds(time))
 
     def delete_event_time_timer(self, time: int | datetime) -> None:
-        """Nothing happens if there is no such timer."""
+        """Delete the timer at `time`; do nothing if it does not exist."""
         self._event.delete(microseconds(time))
 
     def register_processing_time_timer(self, time: int | datetime) -> None:
-        """Call on_timer at the first live epoch at or after `time`; in batch, when the records of the key are done."""
+        """Call on_timer in the first live epoch at or after `time`; in batch mode, after the records of the key."""
         self._register(self._processing, microseconds(time))
 
     def delete_processing_time_timer(self, time: int | datetime) -> None:
-        """Nothing happens if there is no such timer."""
+        """Delete the timer at `time`; do nothing if it does not exist."""
         self._processing.delete(microseconds(time))
 
     def _register(self, queue: TimerQueue, time_us: int) -> None:
@@ -54,7 +54,7 @@ class Timers:
 
 
 class Context:
-    """The moment of a call. One object serves all calls, so do not keep it; its values change from call to call."""
+    """The context of a call. One object serves all calls, so do not keep it: its values change with each call."""
 
     __slots__ = (
         "_outputs",
@@ -67,13 +67,13 @@ class Context:
         "timestamp",
     )
 
-    timestamp: int | None  #: of the record or the timer; None in process_rows, and for records without event time
-    current_key: Any  #: the value of the key column, or a tuple where there are several
-    current_watermark: int  #: no record before it is expected; in on_timer, the one that lets timers fire
-    processing_time: int  #: now: the clock of the epoch
-    time_domain: Literal["event", "processing"] | None  #: of the timer; None outside of on_timer
+    timestamp: int | None  #: time of the record or the timer; None in process_rows, and for records without event time
+    current_key: Any  #: the value of the key column; a tuple if there are several key columns
+    current_watermark: int  #: no earlier record is expected; in on_timer, the watermark that makes timers fire
+    processing_time: int  #: the clock of the epoch
+    time_domain: Literal["event", "processing"] | None  #: domain of the timer; None outside of on_timer
     is_backlog: bool  #: whether this epoch is backlog
-    timers: Timers  #: of the current key
+    timers: Timers  #: timers of the current key
 
     def __init__(self, time: EpochTime, timers: Timers, outputs: Mapping[str, Callable[[Record], None]]) -> None:
         self.timestamp = None
@@ -86,7 +86,7 @@ class Context:
         self._outputs = outputs
 
     def output(self, tag: str, row: Record) -> None:
-        """A row for the side output `tag`. Raises ValueError for one that the step does not declare."""
+        """Emit a row to the side output `tag`. Raise ValueError if the step does not declare `tag`."""
         add = self._outputs.get(tag)
         if add is None:
             msg = f"the step declares no output {tag!r}; it declares {sorted(self._outputs)}. Add it to `outputs`"
@@ -95,7 +95,10 @@ class Context:
 
 
 def microseconds(time: int | datetime) -> int:
-    """Microseconds since 1970 of a time. Raises TypeError for what is no time, ValueError beyond 64 bits."""
+    """Return a time as microseconds since 1970 (UTC).
+
+    Raise TypeError if `time` is no int or datetime, and ValueError if it does not fit 64 bits.
+    """
     if time.__class__ is not int:
         if isinstance(time, datetime):
             aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)

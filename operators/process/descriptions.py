@@ -1,14 +1,14 @@
-"""What a state holds, as JSON: kept in the manifest, so that a program that declares it otherwise is refused.
+"""Descriptions of state types as JSON. The manifest keeps them, to reject a program with incompatible declarations.
 
 A description is a name (`"int"`, `"str"`, ...), or an object with one key:
 
     {"list": item} {"set": item} {"varying": item}   varying: tuple[item, ...]
     {"dict": [key, value]} {"tuple": [item, ...]} {"union": [alternative, ...]} {"enum": [value, ...]}
     {"record": {field: {"type": description, "required": bool}}}
-    {"again": n}   the record n levels of records above, for types that hold themselves
+    {"again": n}   the record n levels of records above, for recursive types
 
-Invariant (tests/operators/process/test_descriptions.py): if incompatibilities(a, b) is empty, then whatever a stored,
-b reads.
+Invariant (tests/operators/process/test_descriptions.py): if incompatibilities(a, b) is empty, then b can read
+everything that a stored.
 """
 
 from collections.abc import Mapping
@@ -46,10 +46,10 @@ _MUTABLE = (inspect.ListType, inspect.SetType, inspect.DictType, inspect.TypedDi
 
 
 def describe(value_type: Any) -> Description:
-    """The description of a type. Raises InvalidJobError for one whose values cannot be stored and read again."""
+    """Return the description of a type. Raise InvalidJobError if its values cannot be stored and read again."""
     try:
         node = inspect.type_info(value_type)
-        msgspec.msgpack.Decoder(value_type)  # refuses unions that cannot be told apart
+        msgspec.msgpack.Decoder(value_type)  # rejects ambiguous unions
     except TypeError as error:
         msg = f"a state cannot hold this type: {error}. {_ADVICE} type={value_type!r}"
         raise InvalidJobError(msg) from error
@@ -57,15 +57,15 @@ def describe(value_type: Any) -> Description:
 
 
 def is_immutable(value_type: Any) -> bool:
-    """Whether no value of this type can change in place."""
+    """Return whether no value of this type can change in place."""
     return _is_immutable(inspect.type_info(value_type), ())
 
 
 def incompatibilities(stored: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """Why state that was written under the schema `stored` cannot be read under `schema`; empty if it can.
+    """Return the reasons why state written under the schema `stored` cannot be read under `schema`; [] if it can.
 
-    Both are what ProcessOperator.state_schema gave. Allowed are: a new state, another ttl, a new field that has a
-    default, another alternative in a union, and int that becomes float.
+    Both schemas come from ProcessOperator.state_schema. Compatible changes are: a new state, another ttl, a new field
+    with a default, an additional alternative in a union, and a change from int to float.
     """
     before, now = stored["states"], schema["states"]
     found = []
@@ -153,7 +153,7 @@ def _is_frozen(record: Any) -> bool:
 
 
 def _differences(old: Any, new: Any, place: str) -> list[str]:
-    """Why a value described as `old` may not be readable as `new`."""
+    """Return the reasons why a value described as `old` may not be readable as `new`."""
     if old == new or (old == "int" and new == "float"):
         return []
     alternatives_old, alternatives_new = _alternatives(old), _alternatives(new)
@@ -203,7 +203,7 @@ def _was(place: str, old: Any, new: Any) -> str:
 
 
 def shown(description: Any) -> str:
-    """A description as one would write the type: `list[int]`, `str | None`."""
+    """Return a description in the syntax of a type: `list[int]`, `str | None`."""
     if isinstance(description, str):
         return description
     kind = next(iter(description))

@@ -1,10 +1,10 @@
-"""Keys that an epoch has to look at although no record of theirs may have come: due timers, expired state.
+"""Keys that an epoch must process even without a new record: keys with due timers or expired state.
 
-The one idea: they become rows like any other, told apart by `_kind`, and go through the sorter with the records, so
-that a key's turn is one, whatever it is about.
+They become rows of the sorter's tables, distinguished from records by `_kind`, and are sorted with the records. So
+a key has one turn per epoch, whatever caused it.
 
-A record has kind 0, and a timer its time in `_time`. Expired state is looked for key group by key group, each once in
-SWEEP_EVERY_MS of the clock, because reading all state in every epoch would cost more than the space is worth.
+A record has kind 0. A timer has its time in `_time`. Expired state is searched by key group: each group once per
+SWEEP_EVERY_MS of the clock. Reading all state in every epoch would cost more than the space is worth.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ _TABLE_ROWS = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Keys of one key group, one kind: the rows of `due`, in no order."""
+    """Due rows of one key group and one kind, in no particular order."""
 
     group: int
     kind: int
@@ -46,9 +46,9 @@ class Found:
 def due_tables(
     context: SubtaskContext, states: Callable[[], Mapping[str, State]], schema: pa.Schema, key_type: pa.DataType
 ) -> Iterator[pa.Table]:
-    """Sorted tables of `schema` with the timers that fire in this epoch, and keys whose state has expired.
+    """Yield sorted tables of `schema` with the timers that fire in this epoch, and the keys with expired state.
 
-    `states` gives the function's states; it is called when it is time to sweep.
+    `states` returns the function's states; it is called only if the epoch sweeps a key group.
     """
     held: list[Found] = []
     for found in _all_found(context, states):
@@ -61,9 +61,9 @@ def due_tables(
 
 
 def processing_range(time: EpochTime) -> tuple[int, int] | None:
-    """Stored processing-time timers fire when after < time <= until; None when none does.
+    """Return (after, until): stored processing-time timers fire if after < time <= until. Return None if none fires.
 
-    A clock that went back is taken to stand still. In the last epoch there is no later one to wait for, so all fire.
+    If the clock went back, it is treated as unchanged. In the last epoch, all timers fire.
     """
     if time.is_backlog and not time.is_final:
         return None
@@ -72,7 +72,7 @@ def processing_range(time: EpochTime) -> tuple[int, int] | None:
 
 
 def groups_to_sweep(time: EpochTime, start: int, end: int) -> list[int]:
-    """Key groups in [start, end) whose turn has come since the epoch before: each once in SWEEP_EVERY_MS."""
+    """Return the key groups in [start, end) to sweep in this epoch. Each group is swept once per SWEEP_EVERY_MS."""
     count = end - start
     if time.clock_before_ms is None or time.is_backlog or time.is_final or count == 0:
         return []
@@ -99,7 +99,7 @@ def _all_found(context: SubtaskContext, states: Callable[[], Mapping[str, State]
 
 
 class _Sweep:
-    """Looks through the rows of some key groups for what has expired."""
+    """Search the rows of some key groups for expired state."""
 
     def __init__(self, states: Callable[[], Mapping[str, State]], groups: list[int], now_ms: int) -> None:
         expiring = {name: state for name, state in states().items() if state.ttl_ms is not None} if groups else {}
@@ -109,7 +109,7 @@ class _Sweep:
         self._now_ms = now_ms
 
     def expired_keys(self, backend: KeyedStateBackend, group: int) -> list[bytes]:
-        """Keys of a group of which some state has expired; none if it is not the group's turn."""
+        """Return the keys of a group that have expired state; an empty list if this epoch does not sweep the group."""
         if group not in self._groups:
             return []
         stored = backend.scan(KEYS, *range_of_group(group, KEYS))

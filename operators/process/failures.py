@@ -1,7 +1,7 @@
-"""What happens when a function fails: an error that names operator, key, record and line, or a dead letter.
+"""Failures of a function: an error that names operator, key, record and line, or a dead letter.
 
-The one idea: errors of the function are told from errors under it. Damaged state, a full disk or a newer run are no
-fault of the function, so they pass through whatever the step's on-error says.
+Errors of the function are distinguished from errors below it. Damaged state, a full disk or a newer run are not faults
+of the function. So such errors pass through, whatever the step's on-error says.
 """
 
 import json
@@ -21,7 +21,7 @@ from mixedmode.operators.process.rows import RowMismatchError
 OnError = Literal["fail", "skip", "dead-letter"]
 
 DEAD_LETTER_TAG = "dead-letter"  #: the side output of on-error: dead-letter
-SKIPPED_TAG = "skipped"  #: what on-error: skip leaves out: the same columns, to be counted and not to be written
+SKIPPED_TAG = "skipped"  #: the records that on-error: skip leaves out: same columns; counted, not written
 DEAD_LETTER_FIELDS = (
     pa.field("operator", pa.string()),
     pa.field("key", pa.string()),
@@ -30,10 +30,10 @@ DEAD_LETTER_FIELDS = (
     pa.field("time", pa.timestamp("us", tz="UTC")),
 )
 
-#: not the function's fault
+#: errors that are not the fault of the function
 PASSED_THROUGH = (CorruptStateError, FencedError, InternalError, RetryableError)
 
-_FOUND_LATER = (RowMismatchError, StateMismatchError)  # so no line of the function is to blame
+_FOUND_LATER = (RowMismatchError, StateMismatchError)  # found after the call, so no line of the function can be named
 _SHORT = 300
 _HERE = str(Path(__file__).parents[1])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a function's method: for which key, record (None if it was for a timer) and time."""
+    """A call of a function's method: the method, the key, the record (None for a timer) and the time."""
 
     method: str
     key: Any
@@ -50,7 +50,7 @@ class Call:
 
 
 def function_error(error: Exception, *, operator_id: str, file: str | None, call: Call) -> InvalidJobError:
-    """The error that ends the epoch. `file` is the one that defines the function, as tracebacks name it."""
+    """Return the error that ends the epoch. `file` is the file that defines the function, as tracebacks name it."""
     values = {"operator": operator_id, "method": call.method, "key": short_json(call.key)}
     if call.record is not None:
         values["record"] = short_json(call.record)
@@ -66,7 +66,7 @@ def function_error(error: Exception, *, operator_id: str, file: str | None, call
 
 
 def lifecycle_error(error: Exception, *, operator_id: str, file: str | None, method: str) -> InvalidJobError:
-    """The error when a method fails that is called for no key."""
+    """Return the error for a failure of a method that is not called for a key."""
     msg = (
         f"the process function raised {shown_error(error)} in `{method}`, which is called for no single record, so "
         "`on-error` does not apply. Correct the function and start again. "
@@ -76,7 +76,7 @@ def lifecycle_error(error: Exception, *, operator_id: str, file: str | None, met
 
 
 def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: Call) -> dict[str, Any]:
-    """A row of DEAD_LETTER_FIELDS: key and record as JSON, the error with its line, the time of record or timer."""
+    """Return a row of DEAD_LETTER_FIELDS: key and record as JSON, the error with its line, the call's time."""
     where = "" if isinstance(error, _FOUND_LATER) else f" ({line_of(error, file)})"
     return {
         "operator": operator_id,
@@ -88,7 +88,10 @@ def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: C
 
 
 def line_of(error: Exception, file: str | None) -> str:
-    """`file:line in function`: the innermost line of the user's file, else the innermost outside of operators/."""
+    """Return `file:line in function` for an error.
+
+    The line is the innermost line of the user's file; if there is none, the innermost line outside operators/.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file]
     others = [frame for frame in frames if not frame.filename.startswith(_HERE)]
@@ -105,18 +108,18 @@ def _what(error: Exception) -> str:
 
 
 def shown_error(error: Exception) -> str:
-    """Its class and its text."""
+    """Return the class and the text of an error."""
     text = str(error)
     return f"{type(error).__name__}: {text:.{_SHORT}}" if text else type(error).__name__
 
 
 def _json(value: Any) -> str:
-    """JSON; bytes as hex, what JSON does not know as text."""
+    """Return a value as JSON. Bytes become hex; values that JSON does not support become text."""
     return json.dumps(value, default=lambda v: v.hex() if isinstance(v, bytes) else str(v), ensure_ascii=False)
 
 
 def short_json(value: Any) -> str:
-    """A value as JSON, cut where it gets long."""
+    """Return a value as JSON, truncated if it is long."""
     text = _json(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 
@@ -124,5 +127,5 @@ def short_json(value: Any) -> str:
 def _shown_time(time_us: int | None) -> str:
     try:
         return "none" if time_us is None else str(_EPOCH + timedelta(microseconds=time_us))
-    except OverflowError:  # the year is beyond what Python can name
+    except OverflowError:  # the year is outside the range of Python's datetime
         return f"{time_us} us"

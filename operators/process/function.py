@@ -1,7 +1,7 @@
-"""What a user writes: a class with methods that are called record by record, or key by key, and timer by timer.
+"""Base classes of process functions. Their methods are called per record or per key, and per timer.
 
-A function object serves one subtask in one epoch, so what must outlive that is state. The same class runs in the
-backlog and live, and cannot tell them apart unless it asks.
+A function object serves one subtask in one epoch. Data that must outlive the epoch belongs into state. The same class
+runs in the backlog and live; `Context.is_backlog` tells them apart.
 """
 
 from collections.abc import Iterable
@@ -13,47 +13,47 @@ from mixedmode.operators.process.context import Context, Record
 
 Rows = (
     Record | Iterable[Record] | None
-)  #: what a method may give: a row, several, none. One that yields is an Iterator[Record]
+)  #: the rows that a method emits: one, several or none. A method that yields returns an Iterator[Record]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordAttributes:
-    """What is said about the records that follow. Source: FLIP-325, FLIP-327."""
+    """Attributes of the records that follow. Source: FLIP-325, FLIP-327."""
 
     is_backlog: bool
 
 
 @dataclass(frozen=True, slots=True)
 class OpenContext:
-    """Where a function object is about to work: the step's operator id, and whether its records are backlog."""
+    """The environment of a function object: the step's operator id, and whether its records are backlog."""
 
     operator_id: str
     is_backlog: bool
 
 
 class _Function:
-    """What both kinds of function have.
+    """The common methods of both kinds of function.
 
-    `attributes` is what a class says about itself; one that registers processing-time timers says
-    `attributes = OperatorAttributes(uses_clock=True)`, so that its job has epochs also when no records come.
+    `attributes` declares properties of a class. A class that registers processing-time timers declares
+    `attributes = OperatorAttributes(uses_clock=True)`, so that its job has epochs even when no records arrive.
     """
 
     attributes: ClassVar[OperatorAttributes] = OperatorAttributes()
 
     def open(self, context: OpenContext) -> None:
-        """Called once, before anything else: the place to load a model or a table. There is no state here."""
+        """Prepare the function, for example load a model or a table. Called once, first. State is not available."""
 
     def close(self) -> None:
-        """Called once at the end, also after a failure."""
+        """Release resources. Called once at the end, also after a failure."""
 
     def process_record_attributes(self, attributes: RecordAttributes) -> None:
-        """Called before the records of the first epoch and of those at which backlog begins or ends."""
+        """Learn the attributes of the records. Called before the first epoch, and when the backlog begins or ends."""
 
     def on_timer(self, timestamp: int, context: Context) -> Rows:
-        """A timer of the current key has been reached: its time in microseconds since 1970.
+        """Handle a timer of the current key that fires at `timestamp`, in microseconds since 1970 (UTC).
 
-        Event-time timers fire when the watermark reaches them, after the records of their key; `context.time_domain`
-        tells them from processing-time timers.
+        Event-time timers fire when the watermark reaches them, after the records of their key.
+        `context.time_domain` distinguishes them from processing-time timers.
         """
         del timestamp, context
         msg = f"a timer was registered, but {type(self).__name__} has no method on_timer. Write one"
@@ -64,10 +64,10 @@ class KeyedProcessFunction(_Function):
     """Called record by record. See mixedmode/process.py for an example."""
 
     def process_element(self, record: Record, context: Context) -> Rows:
-        """One record of the current key: {column: value}.
+        """Process one record of the current key, {column: value}, and emit rows of the step's `output`.
 
-        Within an epoch the records of a key come by event time; those of equal time in no certain order. Give back rows
-        of the step's `output`, by `yield` or `return`, or nothing.
+        Emit rows by `yield` or `return`; return None for no rows. Within an epoch, the records of a key come in
+        event-time order. The order of records with equal time is undefined.
         """
         del record, context
         msg = f"{type(self).__name__} has no method process_element. Write one"
@@ -77,13 +77,13 @@ class KeyedProcessFunction(_Function):
 class KeyedBatchProcessFunction(_Function):
     """Called once per key and epoch with all of the key's records, in the order of process_element.
 
-    `rows_as` says what they come as: `arrow` (a pyarrow.Table) or `pandas` (a DataFrame).
+    `rows_as` is the form of the records: `arrow` (a pyarrow.Table) or `pandas` (a DataFrame).
     """
 
     rows_as: ClassVar[Literal["arrow", "pandas"]] = "arrow"
 
     def process_rows(self, rows: Any, context: Context) -> Any:
-        """Give back a table or frame with the columns of the step's `output`, or rows as process_element does."""
+        """Return a table or frame with the columns of the step's `output`, or emit rows as process_element does."""
         del rows, context
         msg = f"{type(self).__name__} has no method process_rows. Write one"
         raise NotImplementedError(msg)

@@ -1,7 +1,7 @@
-"""The state of the key whose turn it is: what all state handles of a function share.
+"""The state of the current key, which all state handles of a function share.
 
-The one idea: the single-valued states of a key are one row, the attributes of one object, decoded when the key's turn
-begins and encoded when it ends. What the row holds then is what is stored, whether it was set or changed in place.
+The single-valued states of a key are one row: the attributes of one object. The row is decoded when the key's turn
+begins, and encoded when it ends. So values that were changed in place are stored like values that were set.
 """
 
 from typing import Any, NoReturn
@@ -12,7 +12,7 @@ Journal = list[tuple[dict[Any, Any], Any, Any]]  #: (dictionary, key, value befo
 
 
 class _NoKey:
-    """Stands for the row while it is no key's turn."""
+    """Placeholder for the row outside of a key's turn."""
 
     def __getattr__(self, name: str) -> NoReturn:
         self._refuse()
@@ -33,7 +33,7 @@ NO_KEY: Any = _NoKey()
 
 
 class KeyState:
-    """`row`: see KeyCodec. `now_ms`: the clock of the epoch. `journal`: how to undo changes of dictionaries."""
+    """`row`: see KeyCodec. `now_ms`: the clock of the epoch. `journal`: the data to undo changes of dictionaries."""
 
     __slots__ = ("journal", "now_ms", "row")
 
@@ -43,17 +43,17 @@ class KeyState:
         self.journal: Journal | None = None
 
     def check_turn(self) -> None:
-        """Raise RuntimeError while it is no key's turn."""
+        """Raise RuntimeError outside of a key's turn."""
         if self.row is NO_KEY:
             _NoKey._refuse()  # noqa: SLF001  # of this module
 
     def before(self, entries: dict[Any, Any], key: Any) -> None:
-        """To be called before `entries[key]` is set or deleted."""
+        """Note the old value of `entries[key]` in the journal. Call this before setting or deleting the entry."""
         if self.journal is not None:
             self.journal.append((entries, key, entries.get(key, _MISSING)))
 
     def undo(self) -> None:
-        """Bring the dictionaries back to where they were when the journal was begun; begin it anew."""
+        """Restore the dictionaries to the start of the journal, and start a new journal."""
         if self.journal is None:
             return
         for entries, key, value in reversed(self.journal):

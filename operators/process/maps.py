@@ -1,15 +1,16 @@
 """MapState: a dictionary per key whose entries are stored one by one.
 
-The one idea: the key's row says how many entries are stored. None: nothing is read, which is so for every new key, and
-so in the backlog. Few: they come with the other keys' entries, in one read for many keys. Many: only those asked for
-are read.
+The key's row holds the number of stored entries, which decides how they are read:
+  none   nothing is read; this is so for every new key, and so in the backlog
+  few    all entries are read, in one read for many keys
+  many   only the entries that the function accesses are read
 
 State layout: stored key = key group | 3 | key | length of the state's name u8 | name | map key as msgpack;
 value = version u8 (1: no expiry; 2: expiry in ms i64, big-endian) | map value as msgpack.
 
 Invariants (tests/operators/process/test_maps.py):
-  I1  a MapState answers as a dict does, whichever of its entries are stored, read or new
-  I2  entries are iterated in the order of their keys, so the order does not tell when an entry was stored
+  I1  a MapState behaves like a dict, whichever of its entries are stored, read or new
+  I2  entries are iterated in key order, so the order does not depend on when an entry was stored
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
@@ -37,8 +38,8 @@ _MISSING: Any = object()
 class MapState(State, MutableMapping[K, V]):
     """A dictionary: `visits = MapState(str, int)`, then `self.visits["page"] = 1`, `"page" in self.visits`.
 
-    It does all that a dict does, and iterates in the order of its keys, which must be of one type that can be compared.
-    With a ttl, each entry expires by itself. A value that is changed in place is stored, too.
+    It supports all operations of a dict. It iterates in key order, so all keys must have one comparable type. With a
+    ttl, each entry expires separately. Values that are changed in place are stored, too.
     """
 
     kind = "map"
@@ -53,11 +54,11 @@ class MapState(State, MutableMapping[K, V]):
         self._decode_value = msgspec.msgpack.Decoder(value_type).decode
         self._backend: KeyedStateBackend | None = None
         self._prefix = b""
-        self._is_complete = True  #: whether every stored entry is in `_stored`
-        self._stored: dict[K, bytes | None] = {}  #: what is stored, as far as it was read; None: nothing
-        self._entries: dict[K, V] = {}  #: decoded and current; what is not here and not gone is as stored
-        self._expiry: dict[K, int] = {}  #: of the entries, in ms
-        self._gone: dict[K, bool] = {}  #: deleted, or expired
+        self._is_complete = True  #: True if every stored entry is in `_stored`
+        self._stored: dict[K, bytes | None] = {}  #: the stored entries that were read; None: not stored
+        self._entries: dict[K, V] = {}  #: current, decoded; other entries, unless gone, are as stored
+        self._expiry: dict[K, int] = {}  #: when entries expire, in ms
+        self._gone: dict[K, bool] = {}  #: entries that were deleted or have expired
 
     def as_json(self) -> dict[str, Any]:
         """See State."""
@@ -70,7 +71,7 @@ class MapState(State, MutableMapping[K, V]):
         handle._end_turn()  # noqa: SLF001  # containers of its own
         return handle
 
-    # --- what a function does with it ---------------------------------------------------------------------------------
+    # --- the interface for functions ----------------------------------------------------------------------------------
 
     def __getitem__(self, key: K) -> V:
         key = self._checked_key(key)
@@ -118,7 +119,7 @@ class MapState(State, MutableMapping[K, V]):
     # --- the turn of a key --------------------------------------------------------------------------------------------
 
     def begin(self, key_prefix: bytes, stored: "Iterable[tuple[bytes, bytes]] | None") -> None:
-        """A key's turn begins. `stored`: (stored key, value) of all maps of the key; None when they were not read."""
+        """Begin a key's turn. `stored`: (stored key, value) of all maps of the key; None if they were not read."""
         name = self.name.encode()
         self._prefix = key_prefix + bytes([len(name)]) + name
         if stored is not None:
@@ -126,9 +127,9 @@ class MapState(State, MutableMapping[K, V]):
         self._is_complete = stored is not None or self._stored_count() == 0
 
     def end(self) -> list[tuple[bytes, bytes | None]]:
-        """The key's turn ends: (stored key, new value or None) of the entries that have changed, in any order.
+        """End the key's turn. Return (stored key, new value or None) of the changed entries, in any order.
 
-        Raises UNSTORABLE.
+        Raise one of UNSTORABLE if an entry cannot be stored.
         """
         changed = {**dict.fromkeys(self._entries), **dict.fromkeys(self._gone)}
         writes = []
@@ -143,13 +144,13 @@ class MapState(State, MutableMapping[K, V]):
         return writes
 
     def drop_expired(self) -> None:
-        """Read all entries, which forgets those that have expired, and learn anew when the first one expires."""
+        """Read all entries, drop the expired ones, and recompute when the first entry expires."""
         self._read_all()
         for key in self._stored:
             self._find(key)
 
     def check(self) -> None:
-        """Raise UNSTORABLE unless what the journal says was changed can be stored, while it can still be undone."""
+        """Raise one of UNSTORABLE unless all changes in the journal can be stored. They can still be undone."""
         for entries, key, _ in self._key.journal or ():
             if entries is self._entries:
                 self._stored_key(key)
@@ -165,7 +166,7 @@ class MapState(State, MutableMapping[K, V]):
         return key if self._key_scalar is None else self._key_scalar.convert(key)
 
     def _find(self, key: K) -> Any:
-        """The current value, decoded, or _MISSING."""
+        """Return the current value, decoded, or _MISSING."""
         value = self._entries.get(key, _MISSING)
         if value is not _MISSING or key in self._gone:
             return value
@@ -178,7 +179,7 @@ class MapState(State, MutableMapping[K, V]):
         return _MISSING if packed is None else self._unpack(key, packed)
 
     def _unpack(self, key: K, packed: bytes) -> Any:
-        """Decode a stored entry and keep it; an expired one is gone."""
+        """Decode a stored entry and keep it; drop it if it has expired."""
         start = 1
         if packed[:1] == _EXPIRING:
             start += _EXPIRY_BYTES
@@ -190,7 +191,7 @@ class MapState(State, MutableMapping[K, V]):
                 self._expiry[key] = expiry_ms
         elif packed[:1] != _PLAIN:
             raise CorruptStateError(_damaged(self.name, f"version {packed[0]}"))
-        elif self.ttl_ms is not None:  # stored before the state had a ttl
+        elif self.ttl_ms is not None:  # the entry was stored before the state had a ttl
             self._expiry[key] = self._key.now_ms + self.ttl_ms
         try:
             value = self._decode_value(packed[start:])
@@ -219,12 +220,12 @@ class MapState(State, MutableMapping[K, V]):
         self._gone[key] = True
 
     def _save(self, key: K, value: V) -> None:
-        """Before a value that may change in place is given away: note a copy of it for `undo`."""
+        """Save a copy of a value for `undo`, before the function gets it and may change it in place."""
         assert self._key.journal is not None
         self._key.journal.append((self._entries, key, self._decode_value(self._encode(value))))
 
     def _current(self) -> Iterator[K]:
-        """The keys of all entries; all were read."""
+        """Return the keys of all entries; all of them were read."""
         for key in {**self._stored, **self._entries}:
             if self._find(key) is not _MISSING:
                 yield key
@@ -256,7 +257,7 @@ class MapState(State, MutableMapping[K, V]):
                 self._stored[self._map_key(stored_key[start:])] = value
 
     def _read_missing(self, keys: list[K]) -> None:
-        """Learn what is stored under these map keys."""
+        """Read the stored entries of these map keys."""
         if self._is_complete or not keys:
             self._stored.update(dict.fromkeys(keys))
             return
@@ -269,7 +270,7 @@ class MapState(State, MutableMapping[K, V]):
     def _stored_key(self, key: K) -> bytes:
         packed = self._encode(key)
         if self._key_scalar is None:
-            self._decode_key(packed)  # raises when a part of it is of another type
+            self._decode_key(packed)  # raises if a part of the key has another type
         return self._prefix + packed
 
     def _map_key(self, packed: bytes) -> Any:
@@ -282,7 +283,7 @@ class MapState(State, MutableMapping[K, V]):
         return getattr(self._key.row, f"s_{self.name}")  # type: ignore[no-any-return]
 
     def _count(self, changed: Iterable[K]) -> None:
-        """Bring the row up to date: how many entries are stored, and when the first of them expires."""
+        """Update the row: the number of stored entries, and the time when the first of them expires."""
         row, size = self._key.row, self._stored_count()
         for key in changed:
             is_there = key in self._entries and key not in self._gone
@@ -292,7 +293,7 @@ class MapState(State, MutableMapping[K, V]):
             return
         first = min(self._expiry.values(), default=UNSET)
         known = getattr(row, f"e_{self.name}")
-        if known is not UNSET and not self._knows_every_expiry():  # then an earlier one may be among the others
+        if known is not UNSET and not self._knows_every_expiry():  # an unread entry may expire earlier
             first = known if first is UNSET else min(first, known)
         setattr(row, f"e_{self.name}", UNSET if size == 0 else first)
 

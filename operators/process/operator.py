@@ -1,8 +1,8 @@
-"""The operator of a `process` step: brings records and timers to a user's function, key by key.
+"""The operator of a `process` step: it calls a user's function with the records and timers of each key.
 
-The one idea: a key's turn. All its records of the epoch come first, in event-time order, then its timers that are due,
-in time order, also those registered meanwhile. In the backlog that is the whole life of a key up to the end-of-key
-watermark, live it is one epoch of it, and the code is the same.
+The operator works in turns of keys. A turn first handles all records of the key in the epoch, in event-time order. Then
+it fires the due timers in time order, including timers that are registered during the turn. In the backlog, one turn
+covers all of a key's data up to the end-of-key watermark. Live, one turn covers one epoch. The code is the same.
 
 Source: FLIP-327 and FLIP-140 (end of a key), Flink's KeyedProcessOperator.
 """
@@ -55,9 +55,11 @@ _BYTES = (pa.field("value", pa.large_binary()),)
 class ProcessOperator:
     """Calls `function` for each key. Implements operators.interface.KeyedOperator.
 
-    record_fields: the columns of a record, in the order of Batch.arguments. output_fields: those of a row.
-    function_outputs: {tag: columns} of the side outputs that the function may use. on_error: what happens to a record
-    at which the function fails. has_event_time: whether batches have times; else records come in no certain order.
+    record_fields: the columns of a record, in the order of Batch.arguments.
+    output_fields: the columns of a row of the main output.
+    function_outputs: {tag: columns} of the side outputs that the function may use.
+    on_error: the handling of a record for which the function fails.
+    has_event_time: True if batches have times; otherwise the records of a key come in no defined order.
     """
 
     operator_id: str
@@ -77,7 +79,7 @@ class ProcessOperator:
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
-        """Rows of the keys, timers of both domains, map entries: bytes of their own each. See `state_schema`."""
+        """The rows of the keys, the timers of both domains, and the map entries; see `state_schema`."""
         return (
             StateDescriptor(KEYS, "keys", _BYTES),
             StateDescriptor(EVENT_TIMERS, "event-time timers", _BYTES),
@@ -87,41 +89,42 @@ class ProcessOperator:
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """A record's columns, and what kind of row it is."""
+        """The columns of a record, and the kind of the row."""
         columns = [pa.field(f"_a{i}", each.type) for i, each in enumerate(self.record_fields)]
         return (*columns, pa.field(KIND_COLUMN, KIND_TYPE))
 
     @property
     def output_key(self) -> tuple[pa.Field, ...]:
-        """None: every row stands for itself."""
+        """None: the output is append-only."""
         return ()
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """The function's, and the dead letters if there are any."""
+        """The side outputs of the function, and the dead letters if `on_error` is `dead-letter`."""
         letters = {DEAD_LETTER_TAG: DEAD_LETTER_FIELDS} if self.on_error == "dead-letter" else {}
         return {**self.function_outputs, **letters}
 
     @property
     def attributes(self) -> OperatorAttributes:
-        """What the function's class says."""
+        """The attributes that the function's class declares."""
         return self.function.attributes
 
     @property
     def combine(self) -> Combine | None:
-        """None: a function gets every record."""
+        """None: a function sees every record."""
         return None
 
     def state_schema(self) -> Mapping[str, object]:
-        """For the manifest: what the function keeps, as JSON; see `incompatibilities`. Makes a function object.
+        """Return the function's declared states as JSON, for the manifest; see `incompatibilities`.
 
-        Raises InvalidJobError when the function cannot be made, so this is also the check of a job before its start.
+        This instantiates the function, and raises InvalidJobError if that fails. So it also serves to check a job
+        before its start.
         """
         states = declared_states(self.function.create())
         return {"version": 1, "states": {name: state.as_json() for name, state in sorted(states.items())}}
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """The batch's rows with their keys. No record is too late for a function."""
+        """Return the batch's rows with their keys. No record is late for a function."""
         del late_us
         assert batch.weights is None, "a process function takes no changelog"
         encoded = encode_keys(batch.keys, self.key_schema)
@@ -137,11 +140,14 @@ class ProcessOperator:
         return Folded(pa.table(columns, schema=self._sorted_schema), np.empty(0, np.intp))
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Timers that fire, and keys with expired state; see operators/process/due.py."""
+        """Yield timers that fire, and keys with expired state; see operators/process/due.py."""
         return due_tables(context, lambda: declared_states(self.function.create()), self._sorted_schema, self._key_type)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows | SideRows]:
-        """Sorted tables of whole keys. Raises InvalidJobError when the function fails and `on_error` is `fail`."""
+        """Call the function for sorted tables of whole keys, and yield the emitted rows.
+
+        Raise InvalidJobError if the function fails and `on_error` is `fail`.
+        """
         function = self.function.create()
         time = context.time
         turns = Turns(declared_states(function), context.backend, time)
@@ -182,7 +188,10 @@ class ProcessOperator:
 
 
 def declared_states(function: AnyFunction) -> dict[str, State]:
-    """{name: state} of a function object: attributes of its class, and its own, so that a ttl may be an argument."""
+    """Return {name: state} of a function object, from the attributes of its class and of the object.
+
+    Attributes of the object count so that a ttl may depend on an argument of __init__.
+    """
     declared: dict[str, State] = {}
     for attributes in (*(vars(each) for each in reversed(type(function).__mro__)), vars(function)):
         declared.update({name: value for name, value in attributes.items() if isinstance(value, State)})

@@ -1,10 +1,11 @@
-"""Arrow columns -> the records that a function sees: dictionaries of Python values.
+"""Conversion of Arrow columns to the records that a function sees: dictionaries of Python values.
 
     tinyint .. bigint int | double, float float | decimal Decimal | string str | binary bytes | boolean bool
     date datetime.date | timestamp aware datetime, UTC | timestamp_ntz naive datetime
     array list | map list of (key, value) | struct dict | NULL None
 
-Arrow makes all of these itself, but takes microseconds for a date or time, so columns of these are made here.
+Arrow can convert all of these, but needs microseconds per date or time. So columns of dates and times are converted
+here.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ _DAY_ZERO = date(1970, 1, 1).toordinal()
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of a column as Python objects: (n,) -> n. Raises InvalidJobError for times that Python cannot hold."""
+    """Return the n values of a column as Python objects. Raise InvalidJobError for times beyond Python's range."""
     try:
         if pa.types.is_date32(column.type):
             make = date.fromordinal
@@ -37,7 +38,7 @@ def python_values(column: pa.Array) -> list[Any]:
 
 
 def python_records(columns: Sequence[pa.Array], names: Sequence[str]) -> list[dict[str, Any]]:
-    """One dictionary a row, in the order of `names`; columns are (n,) each."""
+    """Return one dictionary per row, with the keys in the order of `names`; columns are (n,) each."""
     slow = [i for i, column in enumerate(columns) if pa.types.is_date32(column.type) or _is_time(column.type)]
     plain = [_integers(column) if i in slow else column for i, column in enumerate(columns)]
     records: list[dict[str, Any]] = pa.StructArray.from_arrays(plain, names=list(names)).to_pylist()

@@ -1,4 +1,4 @@
-"""Which function a step calls: a class that is imported where it is needed, or, in tests, the class itself."""
+"""References to a step's process function: a class to import where it is needed, or, in tests, the class itself."""
 
 from typing import Protocol
 
@@ -19,7 +19,7 @@ _KIND: ClassKind[AnyFunction] = ClassKind(
 
 
 class FunctionSource(Protocol):
-    """Makes function objects."""
+    """A source of function objects."""
 
     @property
     def label(self) -> str:
@@ -27,26 +27,26 @@ class FunctionSource(Protocol):
 
     @property
     def attributes(self) -> OperatorAttributes:
-        """What the class says about itself. Raises InvalidJobError when there is none to be had."""
+        """The attributes that the class declares. Raise InvalidJobError if the class cannot be loaded."""
 
     def create(self) -> AnyFunction:
-        """A new function object. Raises InvalidJobError when there is none to be had."""
+        """Return a new function object. Raise InvalidJobError if the class cannot be loaded or instantiated."""
 
 
 class FunctionReference(NamedClass[AnyFunction]):
-    """A FunctionSource that a job names."""
+    """A FunctionSource whose class is named in a job."""
 
     __slots__ = ()
     kind = _KIND
 
     @property
     def attributes(self) -> OperatorAttributes:
-        """See FunctionSource. The module is imported, so what stands at its top level runs."""
+        """See FunctionSource. The module is imported, so its top-level code runs."""
         return self.load().attributes
 
 
 class LocalFunction(GivenClass[AnyFunction]):
-    """A FunctionSource of a class that is there, for tests."""
+    """A FunctionSource of a class object, for tests."""
 
     __slots__ = ()
     kind = _KIND

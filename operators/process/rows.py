@@ -1,10 +1,10 @@
-"""What a function gives -> Arrow tables of the declared columns.
+"""Conversion of the rows that a function emits to Arrow tables of the declared columns.
 
-The one idea: rows are taken as they come, and checked column by column when a batch of them is full, because that is
-what Arrow does fast. Only when a batch does not fit is the row looked for that does not.
+Rows are collected unchecked. They are checked column by column when a batch is full, because Arrow does this fast. Only
+if a batch does not fit, the code searches for the row that does not.
 
-A row fits when it has exactly the declared columns, and Arrow can make each value one of the column's type without
-loss: an int for a double, but no text for a number; microseconds or a datetime for a timestamp.
+A row fits if it has exactly the declared columns, and Arrow can convert each value to the column's type without loss.
+Examples: an int fits a double, but text does not fit a number; microseconds or a datetime fit a timestamp.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,13 +19,13 @@ from mixedmode.operators.process.values import UNFIT, array_of
 _GLANCES: dict[pa.DataType, Callable[[Any], bool]] = {
     pa.int64(): lambda value: value.__class__ is int and -(2**63) <= value < 2**63,
     pa.float64(): lambda value: value.__class__ is float,
-    pa.string(): lambda value: value.__class__ is str and value.isascii(),  # others may not be UTF-8
+    pa.string(): lambda value: value.__class__ is str and value.isascii(),  # other text may not be valid UTF-8
     pa.bool_(): lambda value: value.__class__ is bool,
 }
 
 
 class RowMismatchError(Exception):
-    """A row, or a table, that does not have the declared columns. `index` of the row in the batch, None for a table."""
+    """A row or table does not have the declared columns. `index` is the row's index in the batch; None for a table."""
 
     def __init__(self, reason: str, index: int | None = None) -> None:
         super().__init__(reason)
@@ -33,19 +33,19 @@ class RowMismatchError(Exception):
 
 
 class RowCollector:
-    """The rows of one output since they were last taken. `rows` may be appended to."""
+    """The rows of one output since the last `take`. The caller may append to `rows`."""
 
     def __init__(self, fields: Sequence[pa.Field]) -> None:
         self.schema = pa.schema(list(fields))
         self.rows: list[Record] = []
-        self.sealed_rows = 0  #: how many there are in `_tables`
+        self.sealed_rows = 0  #: number of rows in `_tables`
         self._tables: list[pa.Table] = []  #: older than `rows`
         self._glances = [(field.name, _GLANCES.get(field.type)) for field in fields]
 
     def add(self, result: Any) -> None:
-        """What a method gave, but None: a row, or rows. Raises what the rows raise while they are made.
+        """Add the result of a method, a row or rows, but not None. Raise whatever an iterator of rows raises.
 
-        Rows are copied, because a function may go on with the one that it gave.
+        Rows are copied, because a function may change a row after it emitted the row.
         """
         if result.__class__ is dict:
             result = (result,)
@@ -54,13 +54,13 @@ class RowCollector:
         try:
             self.rows.extend(map(dict, result))
         except (TypeError, ValueError) as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # of `dict`, not of the rows
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # by `dict`, not by the rows
                 msg = f"a row must be a mapping of field to value: {error}"
                 raise RowMismatchError(msg) from error
             raise
 
     def add_frames(self, result: Any) -> None:
-        """What process_rows gave, but None: a table, a record batch, a frame, a row, or several of these; sealed."""
+        """Add and seal a result of process_rows: a table, record batch, frame or row, or several of these; not None."""
         is_one = isinstance(result, Mapping) or _is_frame(result)
         for each in (result,) if is_one else _several(result):
             if _is_frame(each):
@@ -77,29 +77,29 @@ class RowCollector:
             to_table(rows, self.schema)
 
     def _fits_at_a_glance(self, row: Record) -> bool:
-        """Whether a row certainly fits: its values are of the very classes that its fields are made of."""
+        """Return True if a row certainly fits, because its values have exactly the expected classes."""
         if len(row) != len(self._glances):
             return False
         return all(name in row and fits is not None and fits(row[name]) for name, fits in self._glances)
 
     def seal(self) -> None:
-        """Make a table of the rows. Raises RowMismatchError for the first that does not fit."""
+        """Convert `rows` to a table. Raise RowMismatchError for the first row that does not fit."""
         if self.rows:
             table = to_table(self.rows, self.schema)
             self.rows.clear()
             self._hold(table)
 
     def take(self) -> pa.Table:
-        """All sealed rows as one table; they are held no more."""
+        """Remove all sealed rows, and return them as one table."""
         tables, self._tables, self.sealed_rows = self._tables, [], 0
         return pa.concat_tables([self.schema.empty_table(), *tables]).combine_chunks()
 
     def mark(self) -> tuple[int, int]:
-        """Where the collector is now; see `check` and `back_to`."""
+        """Return the current position of the collector, for `check` and `back_to`."""
         return len(self.rows), len(self._tables)
 
     def back_to(self, mark: tuple[int, int]) -> None:
-        """Forget what has been added since `mark`. What was there then must not have been sealed or taken since."""
+        """Drop the rows added since `mark`. The rows before `mark` must not have been sealed or taken since."""
         rows, tables = mark
         self.sealed_rows -= sum(table.num_rows for table in self._tables[tables:])
         del self.rows[rows:], self._tables[tables:]
@@ -110,7 +110,7 @@ class RowCollector:
 
 
 def to_table(rows: Sequence[Record], schema: pa.Schema) -> pa.Table:
-    """Rows -> a table of `schema`. Raises RowMismatchError for the first row that does not fit."""
+    """Return the rows as a table of `schema`. Raise RowMismatchError for the first row that does not fit."""
     try:
         return _to_table(rows, schema)
     except UNFIT:
@@ -135,7 +135,7 @@ def _to_table(rows: Sequence[Record], schema: pa.Schema) -> pa.Table:
 
 
 def _mismatch(row: Record, schema: pa.Schema) -> str | None:
-    """Why a row does not fit, or None."""
+    """Return the reason why a row does not fit, or None."""
     missing = [name for name in schema.names if name not in row]
     if missing:
         return f"the row lacks the field `{missing[0]}`; give None for NULL. row={row!r:.200}"
@@ -164,7 +164,7 @@ def _several(result: Any) -> Iterable[Any]:
 
 
 def _is_frame(result: Any) -> bool:
-    """Whether it is a table, a record batch or a frame of pandas, which is not imported for it."""
+    """Return whether `result` is a table, a record batch or a pandas frame. This does not import pandas."""
     is_pandas = type(result).__module__.partition(".")[0] == "pandas" and hasattr(result, "columns")
     return is_pandas or isinstance(result, pa.Table | pa.RecordBatch)
 

@@ -1,7 +1,7 @@
-"""Values of one plain type: checked as they are put into state, so that the line that puts a wrong one in is named.
+"""Checks for values of plain types. They are checked when they are set, so that an error names the line that set them.
 
-Values of composed types (lists, records, ...) may change in place, so they are checked when their key is done instead,
-by decoding what was encoded (operators/process/codec.py).
+Values of composed types (lists, records, ...) may change in place. So they are checked at the end of the key's turn, by
+decoding the encoded bytes (operators/process/codec.py).
 """
 
 import operator
@@ -15,12 +15,12 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 import numpy as np
 
-#: {type: what makes one of a value that is nearly one}; raises TypeError when it is not
+#: {type: function that converts a compatible value to the type, or raises TypeError}
 _CONVERSIONS: dict[type, Callable[[Any], Any]] = {}
 
 
 class Scalar:
-    """A plain type, or `plain | None`. `exact` is the class whose values need no look."""
+    """A plain type, or `plain | None`. Values of the class `exact` need no check."""
 
     __slots__ = ("_conversion", "_is_optional", "exact")
 
@@ -30,7 +30,7 @@ class Scalar:
         self._conversion = _CONVERSIONS.get(exact, _refuse)
 
     def convert(self, value: Any) -> Any:
-        """A value that may be stored for this one: numpy's scalars become Python's. Raises TypeError for others."""
+        """Return the value to store: numpy scalars become Python values. Raise TypeError for values of another type."""
         if value is None and self._is_optional:
             return None
         if value.__class__ is self.exact:
@@ -47,7 +47,7 @@ class Scalar:
 
 
 def scalar_of(value_type: Any) -> Scalar | None:
-    """The plain type that `value_type` is, with or without `| None`; None for a composed type."""
+    """Return the Scalar of a plain type, with or without `| None`; None for a composed type."""
     alternatives = get_args(value_type) if get_origin(value_type) in (Union, UnionType) else (value_type,)
     plain = [each for each in alternatives if each is not type(None)]
     is_optional = len(plain) < len(alternatives)

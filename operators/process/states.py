@@ -1,10 +1,10 @@
-"""State of a key that is one value: ValueState, ListState, ReducingState, AggregatingState.
+"""States that hold one value per key: ValueState, ListState, ReducingState, AggregatingState.
 
-A state is declared as an attribute of the function's class, and used through `self`, where it is that of the current
-key. The one idea: a declaration and the handle that a function gets are the same class, so that editors and type
-checkers see what `self.count.value` is; binding copies the declaration and gives it the KeyState.
+A state is declared as an attribute of the function's class. Through `self`, the function uses the state of the current
+key. The declaration and the function's handle are of the same class, so that editors and type checkers know the type
+of `self.count.value`. Binding copies the declaration and sets its KeyState.
 
-What is stored is what a state holds when the turn of its key ends, so a list that is changed in place is stored, too.
+The value at the end of the key's turn is stored. So a list that is changed in place is stored, too.
 """
 
 import copy
@@ -27,7 +27,7 @@ UNSET: Any = msgspec.UNSET
 
 
 class State:
-    """What all states have in common: a name, a type, a time to live."""
+    """Base class of all states: a name, a type, a time to live."""
 
     kind = ""
     name = ""
@@ -43,19 +43,19 @@ class State:
         self.name = name
 
     def bound(self, name: str, key: KeyState) -> Self:
-        """The same state, as the handle of one function object."""
+        """Return a copy of the state, as the handle of one function object."""
         handle = copy.copy(self)
         handle.name = name
-        handle._key = key  # noqa: SLF001  # a copy of itself
+        handle._key = key  # noqa: SLF001  # a copy of this object
         return handle
 
     def as_json(self) -> dict[str, Any]:
-        """For the manifest; see incompatibilities."""
+        """Return the declaration as JSON, for the manifest; see incompatibilities."""
         return {"kind": self.kind, "type": self.description, "ttl_ms": self.ttl_ms}
 
 
 class SingleState(State):
-    """A state whose value is one attribute of the key's row, `v_<name>`; `e_<name>` is when it expires, in ms."""
+    """A state whose value is one attribute of the key's row, `v_<name>`; `e_<name>` is its expiry in ms."""
 
     def __init__(self, value_type: Any, ttl: Ttl | None) -> None:
         super().__init__(value_type, ttl)
@@ -66,19 +66,19 @@ class SingleState(State):
     def bound(self, name: str, key: KeyState) -> Self:
         """See State."""
         handle = super().bound(name, key)
-        handle._value_attribute = f"v_{name}"  # noqa: SLF001  # a copy of itself
+        handle._value_attribute = f"v_{name}"  # noqa: SLF001  # a copy of this object
         handle._expiry_attribute = f"e_{name}"  # noqa: SLF001
         return handle
 
     def clear(self) -> None:
-        """Forget the value."""
+        """Delete the value."""
         row = self._key.row
         setattr(row, self._value_attribute, UNSET)
         if self.ttl_ms is not None:
             setattr(row, self._expiry_attribute, UNSET)
 
     def _get(self) -> Any:
-        """The value, or UNSET."""
+        """Return the value, or UNSET."""
         row = self._key.row
         value = getattr(row, self._value_attribute)
         if self.refreshes_on_read and value is not UNSET:
@@ -86,7 +86,7 @@ class SingleState(State):
         return value
 
     def _put(self, value: Any) -> None:
-        """Set the value, which was checked."""
+        """Set a value that has been checked."""
         row = self._key.row
         setattr(row, self._value_attribute, value)
         if self.ttl_ms is not None:
@@ -99,8 +99,8 @@ class SingleState(State):
 class ValueState(SingleState, Generic[T]):
     """One value of a type: `count = ValueState(int, default=0)`, then `self.count.value += 1`.
 
-    Without a default, a key that has no value gives None. Raises InvalidJobError when values of the type cannot be
-    stored.
+    Without a default, the value of a key without a stored value is None. Raise InvalidJobError if values of the type
+    cannot be stored.
     """
 
     kind = "value"
@@ -109,7 +109,7 @@ class ValueState(SingleState, Generic[T]):
     def __init__(self: "ValueState[T]", value_type: type[T], *, default: T, ttl: Ttl | None = None) -> None: ...
     @overload
     def __init__(self: "ValueState[T | None]", value_type: type[T], *, ttl: Ttl | None = None) -> None: ...
-    @overload  # `int | None` is no type to a type checker
+    @overload  # to a type checker, `int | None` is not a type[T]
     def __init__(
         self: "ValueState[Any]", value_type: object, *, default: Any = None, ttl: Ttl | None = None
     ) -> None: ...
@@ -118,14 +118,14 @@ class ValueState(SingleState, Generic[T]):
         if default is not None:
             default = _checked_default(default, value_type)
         self._default = default
-        # a default that can change in place is made anew for each key, from its bytes
+        # a mutable default is decoded again for each key, from its bytes
         is_shared = default is None or is_immutable(value_type)
         self._default_bytes = None if is_shared else msgspec.msgpack.encode(default)
 
     @property
     def value(self) -> T:
-        """The key's value, or the default. Setting None clears it, unless the type has None."""
-        row = self._key.row  # as `_get` does, without the call: this is where the time of a function goes
+        """The key's value, or the default. Setting None clears the value, unless the type includes None."""
+        row = self._key.row  # inlined `_get`: this access dominates the time of a function
         value = getattr(row, self._value_attribute)
         if value is UNSET:
             return self._default if self._default_bytes is None else self._new_default()  # type: ignore[no-any-return]
@@ -154,7 +154,7 @@ class ValueState(SingleState, Generic[T]):
 class ListState(SingleState, MutableSequence[T]):
     """A list: `seen = ListState(str)`, then `self.seen.append(...)`, `for x in self.seen`, `len(self.seen)`.
 
-    It does all that a list does. It is read and written as a whole; with a ttl, it expires as a whole.
+    It supports all operations of a list. It is read and written as a whole; with a ttl, it expires as a whole.
     """
 
     kind = "list"
@@ -191,30 +191,30 @@ class ListState(SingleState, MutableSequence[T]):
         return len(self._items())
 
     def insert(self, index: int, value: T) -> None:
-        """As list.insert."""
+        """Insert like list.insert."""
         items = self._items()
         items.insert(index, self._checked_item(value))
         self._store(items)
 
     def append(self, value: T) -> None:
-        """As list.append."""
+        """Append like list.append."""
         items = self._items()
         items.append(self._checked_item(value))
         self._store(items)
 
     def replace(self, values: Iterable[T]) -> None:
-        """Hold these values instead."""
+        """Replace all values with `values`."""
         self._store([self._checked_item(value) for value in values])
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Delete all values."""
         SingleState.clear(self)
 
     def __repr__(self) -> str:
         return repr(self._items())
 
     def _items(self) -> list[T]:
-        """The key's own list, or a new one that is not yet its own."""
+        """Return the key's list, or a new list that is not yet stored in the row."""
         items = self._get()
         return [] if items is UNSET else items
 
@@ -231,7 +231,7 @@ class ListState(SingleState, MutableSequence[T]):
 class ReducingState(SingleState, Generic[T]):
     """The reduction of all values added: `highest = ReducingState(int, reduce=max)`, then `self.highest.add(5)`.
 
-    reduce: (reduction, value) -> reduction, for the second value on. `value` is None as long as none was added.
+    reduce: (reduction, value) -> reduction, called from the second value on. `value` is None until a value was added.
     """
 
     kind = "reducing"
@@ -242,23 +242,24 @@ class ReducingState(SingleState, Generic[T]):
 
     @property
     def value(self) -> T | None:
-        """The reduction, or None."""
+        """The reduction of all values added, or None."""
         value = self._get()
         return None if value is UNSET else value
 
     def add(self, value: T) -> None:
-        """Take in one more value."""
+        """Add a value."""
         before = self._get()
         self._put(self._checked(value if before is UNSET else self._reduce(before, self._checked(value))))
 
 
 class AggregatingState(SingleState, Generic[T, A, R]):
-    """An aggregate with an accumulator of its own type.
+    """An aggregate with an accumulator that may have another type than the values.
 
         mean = AggregatingState(Mean, create=Mean, add=Mean.plus, result=Mean.mean)
 
-    accumulator_type: what is stored. create() -> accumulator; add(accumulator, value) -> accumulator, the same one
-    changed in place or another; result(accumulator) -> what `value` gives. `value` is None as long as none was added.
+    accumulator_type: the type that is stored. create() -> accumulator. add(accumulator, value) -> accumulator: the same
+    object changed in place, or a new one. result(accumulator) -> the result, which is `value`. `value` is None until a
+    value was added.
     """
 
     kind = "aggregating"
@@ -282,7 +283,7 @@ class AggregatingState(SingleState, Generic[T, A, R]):
         return None if accumulator is UNSET else self._result(accumulator)
 
     def add(self, value: T) -> None:
-        """Take in one more value."""
+        """Add a value."""
         accumulator = self._get()
         self._put(self._checked(self._add(self._create() if accumulator is UNSET else accumulator, value)))
 

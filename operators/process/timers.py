@@ -1,17 +1,18 @@
 """Timers: at most one per key, time and domain (event time, processing time).
 
-The one idea: only timers that do not fire in this epoch are stored. What is due was read before the epoch's records
-(operators/process/due.py) and comes with its key; what a function registers for a time that is due already fires at the
-end of its key, and never leaves memory.
+Only timers that do not fire in this epoch are stored. Due timers were read before the epoch's records
+(operators/process/due.py), and come with their key. If a function registers a timer whose time is already due, the
+timer fires at the end of the key's turn, and is never stored.
 
 State layout: stored key = key group | 1 (event time) or 2 (processing time) | time i64, big-endian, sign flipped | key;
-value = version u8. So what is due in a key group is one range.
+value = version u8. So the due timers of a key group are one range.
 
-Timers sort by time first, so those of a key group are held back until its last key is done, and written in order.
+Stored timers are ordered by time, then by key. So the timers of a key group are buffered until its last key is
+processed, and then written in order.
 
 Source: Flink, streaming/api/operators/InternalTimerServiceImpl.java.
 Invariants (tests/operators/process/test_timers.py):
-  I1  a timer fires once, in the epoch in which its time is reached, unless it was deleted before
+  I1  a timer fires once, in the epoch in which its time is reached, unless it was deleted earlier
   I2  within a key, timers of a domain fire in the order of their times
 """
 
@@ -30,26 +31,26 @@ _SIGN = 2**63
 
 
 class TimerQueue:
-    """Timers of one domain of the key whose turn it is. What is at or before `until_us` fires in this epoch."""
+    """The current key's timers of one domain. Timers at or before `until_us` fire in this epoch."""
 
     def __init__(self, until_us: int, key: KeyState) -> None:
         self.until_us = until_us
-        self.has_changed = False  #: since the key's turn began
+        self.has_changed = False  #: True if timers changed since the key's turn began
         self.later: dict[int, bool] = {}  #: {time after until_us: True registered, False deleted}
-        self.stored: list[int] = []  #: times of this epoch that are stored, and so have to be deleted
+        self.stored: list[int] = []  #: due times that are stored, and so must be deleted
         self._key = key
         self._due: dict[int, bool] = {}  #: {time up to until_us: True}
-        self._heap: list[int] = []  #: the times of `_due`, and some that were deleted from it
+        self._heap: list[int] = []  #: the times of `_due`, and some that were deleted from `_due`
 
     def add_stored(self, time_us: int) -> None:
-        """A stored timer that is due."""
+        """Add a stored timer that is due."""
         self.stored.append(time_us)
         self._due[time_us] = True
         heappush(self._heap, time_us)
         self.has_changed = True
 
     def register(self, time_us: int) -> None:
-        """Once per time; again is the same timer."""
+        """Register a timer; do nothing if a timer with this time exists."""
         self.has_changed = True
         if time_us > self.until_us:
             self._key.before(self.later, time_us)
@@ -60,7 +61,7 @@ class TimerQueue:
             heappush(self._heap, time_us)
 
     def delete(self, time_us: int) -> None:
-        """Nothing happens if there is no such timer."""
+        """Delete a timer; do nothing if it does not exist."""
         self.has_changed = True
         if time_us > self.until_us:
             self._key.before(self.later, time_us)
@@ -70,7 +71,7 @@ class TimerQueue:
             del self._due[time_us]
 
     def take_due(self) -> int | None:
-        """The next timer to fire; it is a timer no more. None when none is due."""
+        """Remove and return the next timer that is due; None if no timer is due."""
         while self._heap:
             time_us = heappop(self._heap)
             if self._due.pop(time_us, False):
@@ -78,7 +79,7 @@ class TimerQueue:
         return None
 
     def end(self) -> None:
-        """The key's turn ends; what is due has fired."""
+        """Reset the queue at the end of the key's turn, when all due timers have fired."""
         self.later.clear()
         self.stored.clear()
         self._due.clear()
@@ -87,17 +88,17 @@ class TimerQueue:
 
 
 class TimerWriter:
-    """Holds the changes of a key group's timers, and writes them when the next one begins."""
+    """Buffer for the timer changes of a key group; they are written when the next key group begins."""
 
     def __init__(self, backend: KeyedStateBackend, state_id: int) -> None:
         self._backend = backend
         self._state_id = state_id
         self._group = b""
-        self._changes: dict[bytes, bool] = {}  #: {stored key: True registered, False deleted and perhaps not stored}
+        self._changes: dict[bytes, bool] = {}  #: {stored key: True registered, False deleted (maybe never stored)}
         self._fired: list[bytes] = []
 
     def add(self, stored_key: bytes, queue: TimerQueue) -> None:
-        """The timers of a key, given by its stored key in any state, at the end of its turn."""
+        """Add the changed timers of a key at the end of its turn. `stored_key` is its stored key in any state."""
         group, key = stored_key[:_GROUP_BYTES], stored_key[PREFIX_BYTES:]
         if group != self._group:
             self.flush()
@@ -108,7 +109,7 @@ class TimerWriter:
             self._changes[timer_key(group, self._state_id, time_us, key)] = is_registered
 
     def flush(self) -> None:
-        """Write what is held. Only timers that are stored are deleted, so that tombstones do not pile up."""
+        """Write the buffered changes. Only timers that are stored are deleted, so that tombstones do not accumulate."""
         deleted = sorted(key for key, is_registered in self._changes.items() if not is_registered)
         found = self._backend.read(self._state_id, deleted) if deleted else []
         writes: dict[bytes, bytes | None] = dict.fromkeys(self._fired)
@@ -122,24 +123,24 @@ class TimerWriter:
 
 
 def timer_key(group: bytes, state_id: int, time_us: int, key: bytes) -> bytes:
-    """The stored key of a timer; `group` is the key group's two bytes."""
+    """Return the stored key of a timer; `group` is the two bytes of the key group."""
     return b"%b%c%b%b" % (group, state_id, (time_us + _SIGN).to_bytes(TIME_BYTES, "big"), key)
 
 
 def time_of(stored_key: bytes) -> int:
-    """The time in the stored key of a timer."""
+    """Return the time in the stored key of a timer, in microseconds."""
     return int.from_bytes(stored_key[PREFIX_BYTES : PREFIX_BYTES + TIME_BYTES], "big") - _SIGN
 
 
 def key_of(stored_key: bytes) -> bytes:
-    """The key in the stored key of a timer."""
+    """Return the key in the stored key of a timer."""
     return stored_key[PREFIX_BYTES + TIME_BYTES :]
 
 
 def range_of_times(key_group: int, state_id: int, after_us: int, until_us: int) -> tuple[bytes, bytes]:
-    """Stored keys of a key group's timers with after_us < time <= until_us: start <= key < end.
+    """Return (start, end) of the stored keys of timers with after_us < time <= until_us: start <= key < end.
 
-    After MIN_TIME_US means from the beginning, so that a timer at MIN_TIME_US is in some range, too.
+    If after_us is MIN_TIME_US, the range starts at the beginning, so that it includes a timer at MIN_TIME_US.
     """
     group = key_group.to_bytes(_GROUP_BYTES, "big")
     start = timer_key(group, state_id, after_us + (after_us > MIN_TIME_US), b"")

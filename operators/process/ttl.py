@@ -1,7 +1,7 @@
-"""How long state lives: from its last write, or from its last use, by the processing-time clock.
+"""The time to live of state: from its last write, or from its last use, by the processing-time clock.
 
-The one idea: expired state is never returned, so a function cannot tell whether it is still stored. Its removal is the
-sweep's business (operators/process/due.py), and has no deadline.
+Expired state is never returned, so a function cannot tell whether it is still stored. The sweep
+(operators/process/due.py) removes it, without a deadline.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from mixedmode.errors import InvalidJobError
 class Ttl:
     """Time to live of a state: `Ttl("7d")`, or `Ttl("1h30m", refresh="read-and-write")`, or with a timedelta.
 
-    refresh: `write` counts from the last write, `read-and-write` from the last write or read. The clock is that of the
-    epoch. Raises InvalidJobError for what is no duration, or less than a millisecond.
+    refresh: `write` counts from the last write, `read-and-write` from the last write or read. The clock is the clock of
+    the epoch. Raise InvalidJobError if `duration` is not a duration, or is less than a millisecond.
     """
 
     duration: str | timedelta

@@ -1,7 +1,7 @@
-"""The turns of keys: each key's state is brought when its turn begins, and taken away when it ends.
+"""The turns of keys: each key's state is loaded before its turn and stored after it.
 
-The one idea: reading and writing are done for many keys at a time, a chunk of the input; in between, a turn is work on
-objects. Where nothing changed, nothing is written.
+State is read and written for many keys at once, for one chunk of the input. In between, a turn works on Python objects.
+Unchanged state is not written.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import PREFIX_BYTES
 from mixedmode.time import MIN_TIME_US, EpochTime
 
-PREFETCHED_ENTRIES_MAX = 256  # a key with more map entries has those read that are asked for
-CHUNK_BYTES = 2**24  # of the state of a chunk's keys, packed: as objects it is several times as much
-_FIRST_KEYS = 2**10  # so many keys are taken when nothing is known of their size
+PREFETCHED_ENTRIES_MAX = 256  # for a key with more map entries, entries are read on access
+CHUNK_BYTES = 2**24  # packed state of a chunk's keys; as Python objects it takes several times as much
+_FIRST_KEYS = 2**10  # number of keys in a chunk while the size of their state is unknown
 
 
 class Turns:
-    """Holds what the current key has: `key.row`, the map states, the timers of both domains."""
+    """The state of the current key: `key.row`, the map states, and the timers of both domains."""
 
     def __init__(self, states: Mapping[str, State], backend: KeyedStateBackend, time: EpochTime) -> None:
         self.key = KeyState(time.clock_ms)
@@ -49,17 +49,17 @@ class Turns:
             (self.event, TimerWriter(backend, EVENT_TIMERS)),
             (self.processing, TimerWriter(backend, PROCESSING_TIMERS)),
         )
-        self.is_simple = not self._maps and not self._expiring  #: then a turn is work on its row, and nothing else
+        self.is_simple = not self._maps and not self._expiring  #: True if a turn only changes its row
         self._keys_max = _FIRST_KEYS
         self._chunk: Chunk | None = None
-        self._packed: list[bytes | None] = []  #: rows of the chunk's keys as they are stored
-        self.rows: list[Any] = []  #: the same, unpacked; what they hold at the end is stored
-        self._map_entries: dict[int, list[tuple[bytes, bytes]]] = {}  #: {number of the key: stored entries}
-        self._saved: Any = None  #: the current key's row, to go back to
+        self._packed: list[bytes | None] = []  #: stored rows of the chunk's keys
+        self.rows: list[Any] = []  #: the same rows, unpacked; their final values are stored
+        self._map_entries: dict[int, list[tuple[bytes, bytes]]] = {}  #: {index of the key: stored entries}
+        self._saved: Any = None  #: copy of the current key's row, for `undo`
         self._changed_entries: list[tuple[bytes, bytes | None]] = []
 
     def read(self, chunk: Chunk) -> None:
-        """Before the first turn in a chunk: what is stored of its keys."""
+        """Read the stored state of a chunk's keys. Called before the first turn of the chunk."""
         self._chunk = chunk
         if not chunk.begins:
             return
@@ -71,11 +71,11 @@ class Turns:
         self._learn_size(self._packed)
 
     def keys_max(self) -> int:
-        """How many keys a chunk may have, going by how large the state of the latest ones is."""
+        """Return how many keys a chunk may have, estimated from the state size of the latest keys."""
         return self._keys_max
 
     def begin(self, index: int) -> None:
-        """The turn of the chunk's key number `index` begins. Not needed where `is_simple`: its row is `rows[index]`."""
+        """Begin the turn of the chunk's key `index`. Not needed if `is_simple`: the row is `rows[index]`."""
         self._saved = None
         row = self.key.row = self.rows[index]
         for value, expiry, ttl_ms in self._expiring:
@@ -84,23 +84,23 @@ class Turns:
             self._begin_maps(index)
 
     def end(self, index: int) -> None:
-        """The turn ends. Not needed where `is_simple`. Raises StateMismatchError."""
+        """End the turn. Not needed if `is_simple`. Raise StateMismatchError if state cannot be stored."""
         try:
             for state in self._maps:
                 self._changed_entries += state.end()
         except UNSTORABLE as error:
             raise StateMismatchError(str(error), index) from error
-        self.rows[index] = self.key.row  # undoing makes another one
+        self.rows[index] = self.key.row  # `undo` replaces the row object
 
     def end_timers(self, stored_key: bytes) -> None:
-        """The turn ends: note which timers have changed."""
+        """Collect the changed timers at the end of a turn."""
         for queue, writer in self._writers:
             if queue.has_changed:
                 writer.add(stored_key, queue)
                 queue.end()
 
     def write(self) -> None:
-        """After the last turn in a chunk: what has changed. Raises StateMismatchError."""
+        """Write changed state after the last turn of a chunk. Raise StateMismatchError if it cannot be stored."""
         assert self._chunk is not None
         if not self._chunk.ends:
             return
@@ -114,20 +114,20 @@ class Turns:
             self._backend.write(MAP_STATE_ID, [key for key, _ in entries], [value for _, value in entries])
 
     def finish(self) -> None:
-        """After the last chunk: the timers that are still held."""
+        """Write the timers that are still buffered, after the last chunk."""
         for _, writer in self._writers:
             writer.flush()
 
-    # --- to undo what a call that failed has changed ------------------------------------------------------------------
+    # --- rolling back the changes of a failed call --------------------------------------------------------------------
 
     def save(self) -> None:
-        """Before a call: note how to come back."""
+        """Save the state before a call, for `undo`."""
         if self._saved is None:
             self._saved = self._codec.saved(self.key.row)
         self.key.journal = []
 
     def keep(self) -> None:
-        """After a call: forget the way back. Raises StateMismatchError, before that, where state cannot be stored."""
+        """Drop the saved state after a call. Before that, raise StateMismatchError if state cannot be stored."""
         try:
             for state in self._maps:
                 state.check()
@@ -137,7 +137,7 @@ class Turns:
         self.key.journal = None
 
     def undo(self) -> None:
-        """After a call that failed: state and timers are as they were when `save` was called."""
+        """Restore state and timers to the last `save`, after a failed call."""
         self.key.row = self._codec.restored(self._saved)
         self._saved = None
         self.key.undo()
@@ -161,7 +161,7 @@ class Turns:
         return keys, rows
 
     def _learn_size(self, packed: list[bytes | None]) -> None:
-        """Take fewer keys at once at the first sight of large rows, more again only step by step."""
+        """Adapt `keys_max` to the size of the state: reduce it at once, and at most double it per call."""
         row_bytes = sum(map(len, filter(None, packed)))
         entry_bytes = sum(len(value) for entries in self._map_entries.values() for _, value in entries)
         mean = (row_bytes + entry_bytes) // max(len(packed), 1) + 1
@@ -170,14 +170,14 @@ class Turns:
     def _expire(self, row: Any, value: str, expiry: str, ttl_ms: int) -> None:
         expires_ms = getattr(row, expiry)
         if expires_ms is UNSET:
-            if getattr(row, value) is not UNSET:  # stored before the state had a ttl
+            if getattr(row, value) is not UNSET:  # the value was stored before the state had a ttl
                 setattr(row, expiry, self.key.now_ms + ttl_ms)
         elif expires_ms <= self.key.now_ms:
             setattr(row, value, UNSET)
             setattr(row, expiry, UNSET)
 
     def _read_maps(self, chunk: Chunk) -> None:
-        """All map entries of the keys that have few of them, in one read."""
+        """Read the map entries of all keys that have few entries, in one read."""
         sizes = [f"s_{state.name}" for state in self._maps]
         wanted = []
         for index, row in enumerate(self.rows):
@@ -201,5 +201,5 @@ class Turns:
 
 
 def _map_prefix(stored_key: bytes) -> bytes:
-    """What the stored keys of a key's map entries begin with."""
+    """Return the common prefix of the stored keys of a key's map entries."""
     return b"%b%c%b" % (stored_key[: PREFIX_BYTES - 1], MAP_STATE_ID, stored_key[PREFIX_BYTES:])

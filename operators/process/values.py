@@ -1,8 +1,8 @@
-"""Python values -> Arrow columns, without loss.
+"""Conversion of Python values to Arrow columns, without loss.
 
-The one idea: Arrow knows best what it can make a value of a type from, but takes some things silently that are mistakes
-in a row: 1.5 for an integer (1), a datetime for a date (its day), text for a list (its letters), a struct with unknown
-fields. These are refused by the class of the value, of all values of a column at once.
+Arrow does the conversion, but silently accepts some values that are mistakes in a row: 1.5 for an integer (as 1), a
+datetime for a date (as its day), text for a list (as its letters), a struct with unknown fields. This module rejects
+them by the class of the value, for all values of a column at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-#: what pyarrow raises where it cannot make a column from values, and `array_of` with it
+#: the exceptions of pyarrow, and of `array_of`, for values that cannot become a column
 UNFIT = (KeyError, TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException)
 
 _FRACTIONS = (float, Decimal, np.floating)
-#: (which types, classes of values that they would take with a loss)
+#: (predicate of types, classes of values that these types would accept with a loss)
 _REFUSED: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...] = (
     (pa.types.is_integer, _FRACTIONS),
     (pa.types.is_timestamp, _FRACTIONS),
@@ -34,13 +34,13 @@ _REFUSED: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...] = (
 
 
 def array_of(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """A column of the values; None is NULL. Raises one of UNFIT where a value is none of the type, or not wholly."""
+    """Return a column of the values; None is NULL. Raise one of UNFIT if a value does not fit the type without loss."""
     _check(values, data_type)
     return pa.array(values, data_type)
 
 
 def _check(values: Sequence[Any], data_type: pa.DataType) -> None:
-    """Raise TypeError for values that Arrow would take with a loss."""
+    """Raise TypeError for values that Arrow would accept with a loss."""
     refused = next((classes for is_kind, classes in _REFUSED if is_kind(data_type)), ())
     for found in set(map(type, values)):
         if refused and issubclass(found, refused):

@@ -1,4 +1,4 @@
-"""Aggregates over windows of event time, over sessions, and over every so many records of a key."""
+"""Aggregates over event-time windows, over sessions, and over a fixed number of records of a key."""
 
 from mixedmode.operators.window.count_windows import CountWindowAggregateOperator
 from mixedmode.operators.window.sessions import SessionAggregateOperator

@@ -1,12 +1,13 @@
-"""Aggregates over every `count` records of a key: the window is given, and emptied, at each `count`-th record.
+"""Aggregates over every `count` records of a key: the window is emitted and cleared at each `count`-th record.
 
-Records of a key are taken epoch by epoch; within an epoch in order of event time, and records of one event time in the
-order of what the aggregates keep of them, so that a repeat of the epoch gives the same windows. No record is late. What
-is not full when the input ends is not given (Flink's count trigger).
+Records of a key are counted epoch by epoch, and within an epoch in event-time order. Records with equal event time are
+ordered by the values that the aggregates keep of them. So a repeated epoch makes the same windows. No record is late. A
+window that is not full when the input ends is not emitted (Flink's count trigger).
 
-State layout: stored key = key group | 0 | key, value = windows given so far, records of the open one, their least and
-greatest event time, registers; without an open window, its columns are NULL. It stays as long as the job: the number of
-the next window is part of the output.
+State layout: stored key = key group | 0 | key. The value holds the number of windows emitted so far; the number of
+records in the open window; their least and greatest event time; and the registers. Without an open window, the columns
+of the window are NULL. The state is kept as long as the job, because the number of the next window is part of the
+output.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,10 +46,10 @@ _COUNTERS = tuple(pa.field(name, pa.int64()) for name in ("_windows", "_records"
 
 @dataclass(frozen=True, slots=True)
 class CountWindowAggregateOperator:
-    """Output: key, window_number, window_start, window_end, results. `key_schema` is None for un-keyed input.
+    """Aggregate count windows. Output: key, window_number, window_start, window_end, results.
 
-    `window_number` counts the windows of a key from 0 on. The bounds are the least event time, and the greatest plus
-    one microsecond. Rows are only added.
+    `key_schema` is None for un-keyed input. `window_number` counts the windows of a key from 0. The bounds are the
+    least event time, and the greatest event time plus one microsecond. The output is append-only.
     """
 
     aggregator: Aggregator
@@ -64,7 +65,7 @@ class CountWindowAggregateOperator:
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the operator's input beside key group, key and time: a partial per record."""
+        """One partial per record: the input columns other than key group, key and time."""
         return self.aggregator.state_fields
 
     @property
@@ -74,7 +75,7 @@ class CountWindowAggregateOperator:
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """Key columns, number and bounds of the window, results."""
+        """The key columns, the number and bounds of the window, and the results."""
         return (*self.output_key, *WINDOW_BOUNDS, *self.aggregator.result_fields)
 
     @property
@@ -84,19 +85,19 @@ class CountWindowAggregateOperator:
 
     @property
     def combine(self) -> Combine | None:
-        """None: every record counts, and has its place."""
+        """None: the operator needs every single record, in order."""
         return None
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """One partial per record."""
-        del late_us  # a window that waits for records, not for a time, is never over
+        """Return one partial per record."""
+        del late_us  # a count window does not end at a time, so no record is late for it
         folded = fold_records(batch, self.key_schema, self.aggregator, max_parallelism=max_parallelism)
         names = [KEY_GROUP_COLUMN, KEY_COLUMN, TIME_COLUMN, *(field.name for field in self.input_fields)]
         columns = [pa.array(folded.groups), folded.keys, pa.array(folded.ends), *folded.registers]
         return Folded(pa.table(columns, names=names), _NO_ROWS)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Nothing: what is without a record does not change."""
+        """Yield nothing: a key without a new record does not change."""
         del context
         return iter(())
 
@@ -122,16 +123,17 @@ class CountWindowAggregateOperator:
     def _windows(
         self, table: pa.Table, key_of_row: Int64s, first_rows: npt.NDArray[np.intp], before: "_Open"
     ) -> "_Windows":
-        """All windows of the keys of a table that have a record now, the stored part of the first ones merged in."""
+        """Return all windows of a table that have a new record, with the stored open window merged into the first."""
         times = column_of(table, TIME_COLUMN).to_numpy()
         registers = [column_of(table, field.name) for field in self.input_fields]
         registers = _settled(key_of_row, times, registers)
+        # With count 3 and 2 stored records, the records of a key fall into the windows 0, 1, 1, 1, 2, ...
         nth = (np.arange(len(times)) - first_rows[key_of_row] + before.records[key_of_row]) // self.count
         begins = np.ones(len(times), np.bool_)
         begins[1:] = (key_of_row[1:] != key_of_row[:-1]) | (nth[1:] != nth[:-1])
         first = np.flatnonzero(begins)
         key, nth, window_of_row = key_of_row[first], nth[first], np.cumsum(begins) - 1
-        first_window = np.searchsorted(key, before.keys)  # of the keys with an open window: it is the one that goes on
+        first_window = np.searchsorted(key, before.keys)  # of the keys with an open window: this window continues
         records = np.bincount(window_of_row, minlength=len(first))
         records[first_window] += before.records[before.keys]
         least, greatest = np.minimum.reduceat(times, first), np.maximum.reduceat(times, first)
@@ -154,7 +156,7 @@ class CountWindowAggregateOperator:
         return pa.table(columns, names=[field.name for field in self.output_fields])
 
     def _after(self, before: "_Open", windows: "_Windows", is_full: Bools) -> list[pa.Array]:
-        """The state of all keys: the last window of each, unless that is full."""
+        """Return the state of all keys: the last window of each key, unless it is full."""
         last = np.append(np.flatnonzero(windows.key[1:] != windows.key[:-1]), len(windows.key) - 1)
         given = before.windows + windows.nth[last] + is_full[last]
         open_ = np.where(is_full[last], -1, last)
@@ -165,7 +167,7 @@ class CountWindowAggregateOperator:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """What is stored of the keys of a table: counters of all (k,), and the open windows of the keys `keys` (m,)."""
+    """The stored state of a table's keys: counters of all keys (k,), and the open windows of the keys `keys` (m,)."""
 
     windows: Int64s
     records: Int64s
@@ -176,7 +178,7 @@ class _Open:
 
     @classmethod
     def of(cls, count: int, found: npt.NDArray[np.intp], columns: Sequence[pa.Array]) -> "_Open":
-        """From the keys that have state, and its columns."""
+        """Return the state of `count` keys; `found` are the keys that have state, and `columns` their state."""
         windows, records = np.zeros(count, np.int64), np.zeros(count, np.int64)
         windows[found], records[found] = columns[0].to_numpy(), columns[1].to_numpy()
         is_open = records[found] > 0
@@ -186,7 +188,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Windows of a table in order, (n,) each: number of the key, of the window among those of its key in this table."""
+    """The windows of a table in order, (n,) each. `key`: index of the key; `nth`: index of the window in its key."""
 
     key: Int64s
     nth: Int64s
@@ -197,7 +199,7 @@ class _Windows:
 
 
 def _settled(key_of_row: Int64s, times: Int64s, registers: list[pa.Array]) -> list[pa.Array]:
-    """The registers with the records of one key and time in an order that does not depend on how they arrived."""
+    """Order records with equal key and time by their registers, so that their order of arrival does not matter."""
     is_tied = np.zeros(len(times), np.bool_)
     is_tied[1:] = (key_of_row[1:] == key_of_row[:-1]) & (times[1:] == times[:-1])
     if not is_tied.any():
@@ -212,7 +214,7 @@ def _settled(key_of_row: Int64s, times: Int64s, registers: list[pa.Array]) -> li
 
 
 def _ranks(column: pa.Array) -> Iterator[npt.NDArray[np.generic]]:
-    """Numbers whose order is some order of the values, and whether they are NULL."""
+    """Yield sort keys for `np.lexsort`: numbers that order the values; then, if needed, a mask of non-NULL values."""
     values = Values.from_arrow(column)
     data = rank_bytes(values.data)[0] if isinstance(values.data, pa.Array) else values.data.view(np.int64)
     if values.valid is not None:

@@ -1,11 +1,11 @@
-"""What an epoch's watermarks mean for windows: which have fired, which fire now, which are forgotten or shown early.
+"""The bounds that an epoch's watermarks set for windows: purged, fired before, firing now, or open.
 
-In order of their end, the windows of a key lie so:
+Ordered by their end, the windows of a key are:
 
-    forgotten before | kept, have fired: late records change them | fire in this epoch | open
+    purged before    | kept, have fired: late records change them | fire in this epoch | open
                 forgotten_us                                   fired_us             firing_us
 
-and at the end of the epoch, everything up to `forgetting_us` is forgotten: its state is deleted.
+At the end of the epoch, windows that end at or before `forgetting_us` are purged: their state is deleted.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from mixedmode.time import MAX_TIME_US, EpochTime, shifted_us
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """Bounds of the ends of windows, each inclusive: up to `fired_us` windows have fired before, and so on.
+    """Inclusive bounds for the ends of windows, in microseconds; windows up to `fired_us` have fired before, and so on.
 
-    `may_show_open`: open windows may be given in this epoch. `shows_open`: those that have changed since they were last
-    given are.
+    `may_show_open`: open windows may be emitted in this epoch. `shows_open`: open windows are emitted if they have
+    changed since they were last emitted.
     """
 
     forgotten_us: int
@@ -32,9 +32,9 @@ class Firing:
 
     @classmethod
     def of(cls, time: EpochTime, *, allowed_lateness_us: int, early_every_ms: int | None, margin_us: int = 0) -> Self:
-        """`margin_us` is how far the watermark must be beyond the end of a window for it to be done."""
-        # What fired beyond the watermark, in a backlog whose keys ended at the end of time, has left no state: whatever
-        # is open now came after it, and is to fire again.
+        """Return the bounds of an epoch. A window fires when the watermark is `margin_us` beyond its end."""
+        # In a backlog whose keys end at the end of time, windows beyond the watermark fire and leave no state. So
+        # every window that is open now has only later records, and must fire again.
         fired_us = shifted_us(time.late_us, -margin_us)
         firing_us = shifted_us(time.firing_us, -margin_us)
         may_show_open = early_every_ms is not None and not time.is_backlog
@@ -48,9 +48,10 @@ class Firing:
         )
 
     def due_ranges(self, *, with_open: bool = False) -> Iterator[tuple[int, int]]:
-        """Ranges (after, up to] of the ends that fire or are to be forgotten; all open ones as well on demand.
+        """Return ranges (after, up to] of window ends that fire or are purged; `with_open` adds all open windows.
 
-        They ascend, and lie apart from each other.
+        The ranges ascend, do not overlap and do not touch. Example with fired_us 100 and firing_us 130: an allowed
+        lateness of 50 gives (50, 80] and (100, 130]; an allowed lateness of 20 gives (80, 130].
         """
         forget = (self.forgotten_us, min(self.forgetting_us, self.fired_us))
         fire = (self.fired_us, MAX_TIME_US if with_open else self.firing_us)
@@ -61,7 +62,7 @@ class Firing:
 
 
 def _has_struck(time: EpochTime, every_ms: int | None) -> bool:
-    """Whether the clock has passed a multiple of `every_ms` since the last epoch."""
+    """Return whether the clock has passed a multiple of `every_ms` since the last epoch."""
     assert every_ms is not None
     before_ms = time.clock_before_ms
     return before_ms is None or time.clock_ms // every_ms > before_ms // every_ms

@@ -1,4 +1,4 @@
-"""The map side of windows: the records of a batch, folded to one partial per key and window."""
+"""The map side of windows: it folds the records of a batch into one partial per key and window."""
 
 from dataclasses import dataclass
 
@@ -24,20 +24,20 @@ class FoldedWindows:
 
     keys: pa.Array
     groups: npt.NDArray[np.uint16]
-    starts: Int64s | None  #: None where the end alone tells the window
+    starts: Int64s | None  #: None if the end alone identifies the window
     ends: Int64s
     registers: list[pa.Array]
 
 
 def times_of(batch: Batch) -> Int64s:
-    """The event times of a batch of a window step."""
+    """Return the event times (n,) of a batch of a window step, in microseconds."""
     assert batch.times_us is not None, "a window step is planned only where there is an event time"
     assert batch.weights is None, "a window step is planned only as the first keyed step"
     return batch.times_us
 
 
 def without_late(batch: Batch, is_late: npt.NDArray[np.bool_]) -> tuple[Batch, npt.NDArray[np.intp]]:
-    """The batch without its late records, and their positions."""
+    """Return the batch without its late records, and the positions of the late records."""
     late_rows = np.flatnonzero(is_late)
     if not len(late_rows):
         return batch, late_rows
@@ -55,15 +55,15 @@ def fold_time_windows(
     over_us: int,
     max_parallelism: int,
 ) -> tuple[FoldedWindows, npt.NDArray[np.intp]]:
-    """One partial per key and window of the batch, without the windows that end at or before `over_us`.
+    """Return one partial per key and window of the batch, without the windows that end at or before `over_us`.
 
-    Also the positions of the records that have no other windows. Records are folded once per pane; only panes are
-    copied to each of their windows.
+    Also return the positions of the late records: those whose windows are all left out. Each record is folded once,
+    into its pane. Only panes are copied to each of their windows.
     """
     times = times_of(batch)
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
     pane_ends = windows.panes(times)
-    panes = group_codes([pa.array(pane_ends), pa.array(keys.codes)])  # panes first: records come in order of time
+    panes = group_codes([pa.array(pane_ends), pa.array(keys.codes)])  # panes first: records come in time order
     registers = aggregator.partials(Grouping(panes.codes, len(panes.first_row)), _rows(batch))
     key_codes, pane_ends = keys.codes[panes.first_row], pane_ends[panes.first_row]
     row, ends = windows.windows_of_panes(pane_ends)
@@ -74,7 +74,7 @@ def fold_time_windows(
         is_late = np.ones(len(pane_ends), np.bool_)
         is_late[row] = False
         late_rows = np.flatnonzero(is_late[panes.codes])
-    if not np.array_equal(ends, pane_ends):  # else each pane is a window
+    if not np.array_equal(ends, pane_ends):  # otherwise each pane is exactly one window
         key_codes = key_codes[row]
         found = group_codes([pa.array(key_codes), pa.array(ends)])
         registers = aggregator.merge(Grouping(found.codes, len(found.first_row)), take_all(registers, row))
@@ -86,7 +86,7 @@ def fold_time_windows(
 def fold_sessions(
     batch: Batch, key_schema: KeySchema | None, aggregator: Aggregator, gap_us: int, *, max_parallelism: int
 ) -> FoldedWindows:
-    """One partial per key and session of the batch, as if there were no other records."""
+    """Return one partial per key and session of the batch, computed from the records of the batch alone."""
     times = times_of(batch)
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
     order = _by_key_and_time(keys.codes, times)
@@ -106,7 +106,7 @@ def fold_sessions(
 def fold_records(
     batch: Batch, key_schema: KeySchema | None, aggregator: Aggregator, *, max_parallelism: int
 ) -> FoldedWindows:
-    """Each record as a window of its own, which ends at its event time."""
+    """Return each record as a separate window that ends at the record's event time."""
     times = times_of(batch)
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
     registers = aggregator.partials(Grouping(np.arange(len(times)), len(times)), _rows(batch))
@@ -118,7 +118,7 @@ def _rows(batch: Batch) -> Rows:
 
 
 def _by_key_and_time(codes: npt.NDArray[np.int32], times: Int64s) -> npt.NDArray[np.int64]:
-    """The order of records by number of their key, then time."""
+    """Return the positions that sort the records by key index, then by time."""
     number = np.ascontiguousarray(codes.astype(">u4"))
     numbers = pa.Array.from_buffers(pa.binary(4), len(codes), [None, pa.py_buffer(number)])
     groups = pa.array(np.zeros(len(codes), np.uint16))

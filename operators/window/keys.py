@@ -1,11 +1,11 @@
-"""Keys that hold a time: how windows are ordered in the sorter and in the state.
+"""Keys that contain a time, by which windows are ordered in the sorter and in the state.
 
-The one idea: a time is encoded as a key column of its own (mixedmode/keys/encode.py), so byte order is order in time,
-and a range of times within a key group is one range of stored keys:
+A time is encoded as a separate key column (mixedmode/keys/encode.py). So byte order is time order, and a range of times
+within a key group is one range of stored keys:
 
     marker u8 (1) | time i64, big-endian, sign flipped
 
-An operator without a key gives every record the same one, so that nothing else has to know of it.
+For un-keyed input, every record gets the same constant key. So no other code treats un-keyed input differently.
 """
 
 from collections.abc import Sequence
@@ -33,9 +33,9 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class NumberedKeys:
-    """The distinct keys of a batch: `codes` (n,) is the number of each record's key; the others are (keys,).
+    """The distinct keys of a batch. `codes` (n,) is the index of each record's key.
 
-    `encoded` are the bytes, `groups` the key groups (uint16).
+    `encoded` (keys,) are the encoded keys, and `groups` (keys,) their key groups (uint16).
     """
 
     codes: npt.NDArray[np.int32]
@@ -44,14 +44,14 @@ class NumberedKeys:
 
 
 def stored_schema(key_schema: KeySchema | None) -> KeySchema:
-    """The schema of the keys that are sorted and stored: the user's, or that of the one key of un-keyed input."""
+    """Return the schema of the sorted and stored keys: the user's schema, or that of the constant key."""
     return _ONE_KEY if key_schema is None else key_schema
 
 
 def number_keys(
     keys: Sequence[pa.Array], key_schema: KeySchema | None, rows: int, *, max_parallelism: int
 ) -> NumberedKeys:
-    """Number the keys of `rows` records; `keys` is empty where `key_schema` is None."""
+    """Number the distinct keys of `rows` records; `keys` is empty if `key_schema` is None."""
     columns = list(keys) if key_schema is not None else [pa.array(np.zeros(rows, np.int8))]
     groups = group_codes(columns)
     first = pa.array(groups.first_row)
@@ -60,24 +60,24 @@ def number_keys(
 
 
 def encoded_times(times_us: Int64s) -> pa.Array:
-    """(n,) int64 -> (n,) fixed_size_binary(9)."""
+    """Encode times (n,) in microseconds as fixed_size_binary(9) (n,)."""
     return encode_keys([pa.array(times_us)], _TIME_SCHEMA)
 
 
 def leading_times(keys: pa.Array) -> Int64s:
-    """(n,) keys that begin with a time -> (n,) int64."""
+    """Return the times (n,) with which the keys begin, int64 microseconds."""
     rows = binary_rows(keys)
     return _decoded(rows.data, rows.starts + 1)
 
 
 def trailing_times(keys: pa.Array) -> Int64s:
-    """(n,) keys that end with a time -> (n,) int64."""
+    """Return the times (n,) with which the keys end, int64 microseconds."""
     rows = binary_rows(keys)
     return _decoded(rows.data, rows.ends - TIME_BYTES + 1)
 
 
 def joined(*parts: pa.Array) -> pa.Array:
-    """(n,) concatenation of keys row by row: fixed_size_binary if all parts are, else large_binary."""
+    """Concatenate keys row by row, (n,): fixed_size_binary if all parts are, else large_binary."""
     if not all(pa.types.is_fixed_size_binary(part.type) for part in parts):
         wide = [part.cast(pa.large_binary()) for part in parts]
         return pc.binary_join_element_wise(*wide, pa.scalar(b"", pa.large_binary()))
@@ -90,7 +90,7 @@ def joined(*parts: pa.Array) -> pa.Array:
 
 
 def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: int = 0) -> pa.Array:
-    """The keys within stored keys (n,), without the `before` bytes ahead of each and the `after` bytes behind it."""
+    """Return the keys in stored keys (n,), without the first `before` bytes and the last `after` bytes of each."""
     if schema.width is not None:
         whole = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), before + schema.width + after)
         return FixedBytes(whole[:, before : before + schema.width]).fixed_size_binary()
@@ -104,9 +104,10 @@ def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: 
 
 
 def time_range(key_group: int, state_id: int, after_us: int, up_to_us: int) -> tuple[bytes, bytes]:
-    """The stored keys of a state in a key group whose leading time is in (after, up to]: start <= key < end.
+    """Return (start, end) of the stored keys whose leading time is in (after, up to]: start <= key < end.
 
-    Requires after_us < up_to_us; from MIN_TIME_US and up to MAX_TIME_US there is no bound.
+    Requires after_us < up_to_us. MIN_TIME_US and MAX_TIME_US mean no bound. For (4, 9] the range starts at the encoding
+    of 5 and ends before the encoding of 10.
     """
     assert after_us < up_to_us, (after_us, up_to_us)
     first, last = range_of_group(key_group, state_id)

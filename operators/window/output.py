@@ -12,5 +12,5 @@ WINDOW_NUMBER = pa.field("window_number", pa.int64())
 
 
 def instants(times_us: npt.NDArray[np.int64]) -> pa.Array:
-    """(n,) int64 microseconds -> (n,) timestamps."""
+    """Return int64 microseconds (n,) as UTC timestamps (n,)."""
     return pa.array(times_us).view(INSTANT)

@@ -1,15 +1,15 @@
-"""Windows as columns, on their way through the sorter and in the state: registers, and what has been given of them.
+"""Windows as columns, in the sorter and in the state: their registers, and marks that say what the output holds.
 
-The one idea: each row carries marks that say what went into it. So the sorter may merge a stored window with the new
-records of an epoch, and the operator still knows that there was a stored one, and what the output holds of it.
+Each row carries marks for its contents. So the sorter may merge a stored window with the new records of an
+epoch. The operator still knows afterwards that a window was stored, and what the output holds of it.
 
-    NEW       records of this epoch are in it
-    STORED    the window as it was stored is in it
-    GIVEN     the output has a row of it, given early     (kept in the state)
-    CHANGED   it has changed since it was last given      (kept in the state)
+    NEW       the row contains records of this epoch
+    STORED    the row contains the stored window
+    GIVEN     an early result of the window has been emitted     (kept in the state)
+    CHANGED   the window has changed since it was last emitted   (kept in the state)
 
-With early results and a step behind this one, a row also holds the registers as they were when it was last given, for
-the row that is to be taken back; NULL where it was not given.
+With early results and another keyed step downstream, a row also holds the registers of the last emitted result. They
+are needed to retract this result. They are NULL if nothing was emitted.
 """
 
 from collections.abc import Sequence
@@ -36,25 +36,28 @@ Positions = npt.NDArray[np.int64] | npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Windows as columns of (n,) each. `given` is empty where the operator does not keep it."""
+    """Windows as columns of (n,) each. `given`: the registers as last emitted; empty if the operator keeps none."""
 
     registers: list[pa.Array]
     marks: Marks
     given: list[pa.Array]
 
     def has(self, marks: np.uint8) -> Bools:
-        """(n,) True where any of `marks` is set."""
+        """Return (n,) True where any of `marks` is set."""
         found: Bools = (self.marks & marks) != 0
         return found
 
     def take(self, rows: Positions) -> "Partials":
-        """The windows at `rows` (m,), in that order."""
+        """Return the windows at `rows` (m,), in that order."""
         return Partials(take_all(self.registers, rows), self.marks[rows], take_all(self.given, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns a window has. `keeps_marks` with early results, `keeps_given` if also a step follows."""
+    """The columns of a window.
+
+    `keeps_marks` is set with early results; `keeps_given` is set if, in addition, another keyed step is downstream.
+    """
 
     aggregator: Aggregator
     keeps_marks: bool
@@ -62,34 +65,34 @@ class Layout:
 
     @classmethod
     def of(cls, aggregator: Aggregator, *, shows_early: bool, is_followed: bool) -> Self:
-        """What an operator needs to know of its windows."""
+        """Return the layout for an operator with early results (`shows_early`) or a downstream step (`is_followed`)."""
         return cls(aggregator, shows_early, shows_early and is_followed)
 
     @property
     def given_fields(self) -> tuple[pa.Field, ...]:
-        """The registers as they were when last given."""
+        """The registers as they were when last emitted."""
         fields = self.aggregator.state_fields if self.keeps_given else ()
         return tuple(pa.field(f"_given{field.name}", field.type) for field in fields)
 
     @property
     def table_fields(self) -> tuple[pa.Field, ...]:
-        """Columns in the sorter."""
+        """The columns of a window in the sorter."""
         return (*self.aggregator.state_fields, pa.field(_MARKS, pa.uint8()), *self.given_fields)
 
     @property
     def state_fields(self) -> tuple[pa.Field, ...]:
-        """Columns in the state."""
+        """The columns of a window in the state."""
         marks = (pa.field(_MARKS, pa.int64()),) if self.keeps_marks else ()
         return (*self.aggregator.state_fields, *marks, *self.given_fields)
 
     def new(self, registers: list[pa.Array]) -> Partials:
-        """Windows of this epoch's records."""
+        """Return windows that contain only records of this epoch."""
         rows = len(registers[0])
         given = [pa.nulls(rows, field.type) for field in self.given_fields]
         return Partials(registers, np.full(rows, NEW), given)
 
     def from_table(self, table: pa.Table) -> Partials:
-        """The windows in a table of `table_fields`."""
+        """Return the windows of a table of `table_fields`."""
         return Partials(
             [column_of(table, field.name) for field in self.aggregator.state_fields],
             column_of(table, _MARKS).to_numpy(),
@@ -97,11 +100,11 @@ class Layout:
         )
 
     def table_columns(self, partials: Partials) -> list[pa.Array]:
-        """Columns of `table_fields`."""
+        """Return the columns of `table_fields`."""
         return [*partials.registers, pa.array(partials.marks), *partials.given]
 
     def from_state(self, columns: Sequence[pa.Array]) -> Partials:
-        """The windows in columns of `state_fields`."""
+        """Return the windows of columns of `state_fields`."""
         count = len(self.aggregator.state_fields)
         marks = np.full(len(columns[0]), STORED)
         if self.keeps_marks:
@@ -109,12 +112,15 @@ class Layout:
         return Partials(list(columns[:count]), marks, list(columns[count + 1 :]))
 
     def state_columns(self, partials: Partials) -> list[pa.Array]:
-        """Columns of `state_fields`."""
+        """Return the columns of `state_fields`."""
         marks = [pa.array((partials.marks & _KEPT).astype(np.int64))] if self.keeps_marks else []
         return [*partials.registers, *marks, *partials.given]
 
     def after(self, windows: Partials, is_given: Bools) -> Partials:
-        """What is to be stored of windows of which some have been given in this epoch."""
+        """Return the windows to store; `is_given` (n,) says which of them were emitted in this epoch.
+
+        A window that was emitted gets GIVEN and loses CHANGED. Another window with new records gets CHANGED.
+        """
         changed = np.where(windows.has(NEW), windows.marks | CHANGED, windows.marks)
         marks = np.where(is_given, (windows.marks | GIVEN) & ~CHANGED, changed)
         if not self.keeps_given or not is_given.any():
@@ -124,7 +130,7 @@ class Layout:
         return Partials(windows.registers, marks, given)
 
     def merge(self, grouping: Grouping, partials: Partials) -> Partials:
-        """One window per group. At most one row of a group is a stored one."""
+        """Merge the rows of each group into one window. At most one row of a group is STORED."""
         marks = _all_marks(grouping, partials.marks)
         stored = np.full(grouping.size, -1)
         stored_rows = np.flatnonzero(partials.has(STORED))
@@ -133,7 +139,7 @@ class Layout:
 
 
 def _all_marks(grouping: Grouping, marks: Marks) -> Marks:
-    """(size,) the marks that any row of a group has. Every group has a row."""
+    """Return the union (size,) of the marks of each group's rows. Every group has at least one row."""
     union = np.zeros(grouping.size, np.uint8)
     for mark in (NEW, STORED, GIVEN, CHANGED):
         is_set = (marks & mark) != 0
@@ -145,7 +151,7 @@ def _all_marks(grouping: Grouping, marks: Marks) -> Marks:
 
 
 def concat(parts: Sequence[Partials]) -> Partials:
-    """The windows of all parts, one part after the other."""
+    """Concatenate the windows of all parts, in order."""
     return Partials(
         [pa.concat_arrays(columns) for columns in zip(*(part.registers for part in parts), strict=True)],
         np.concatenate([part.marks for part in parts]),
@@ -154,7 +160,7 @@ def concat(parts: Sequence[Partials]) -> Partials:
 
 
 def take_all(columns: Sequence[pa.Array], rows: Positions) -> list[pa.Array]:
-    """The values at `rows` (m,) of each column; NULL for a negative row."""
+    """Return the values at `rows` (m,) of each column; a negative row gives NULL."""
     if not columns:
         return []
     lacking = rows < 0

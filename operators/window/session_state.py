@@ -1,4 +1,4 @@
-"""Sessions in the state: those of a key are one range, and an index by end finds the ones that are due."""
+"""Stored sessions: the sessions of a key are one range, and an index by end finds the sessions that are due."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from mixedmode.state.keys import stored_keys
 
 SESSIONS_ID, ENDS_ID = 0, 1
 END = pa.field("_end", pa.int64())
-_PRESENT = b"\x01"  # version of the index; its keys say all
+_PRESENT = b"\x01"  # version of the index; the keys hold all of its information
 
 Groups = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Sessions of some keys, (n,) each: the number of the key, bounds, and what they hold."""
+    """Sessions of some keys, (n,) each: the index of the key, the bounds in microseconds, and the windows."""
 
     key: Int64s
     starts: Int64s
@@ -29,29 +29,32 @@ class Sessions:
     windows: Partials
 
     def take(self, rows: npt.NDArray[np.intp]) -> "Sessions":
-        """The sessions at `rows` (m,), in that order."""
+        """Return the sessions at `rows` (m,), in that order."""
         return Sessions(self.key[rows], self.starts[rows], self.ends[rows], self.windows.take(rows))
 
 
 class SessionState:
-    """Reads and writes the sessions of sorted keys. Ends are written when their key group is over, or at `finish`."""
+    """Access to the sessions of sorted keys.
+
+    The index of ends is buffered. It is written when its key group is complete, or by `finish`.
+    """
 
     def __init__(self, backend: KeyedStateBackend, layout: Layout) -> None:
         self._backend = backend
         self._layout = layout
         self._codec = RowCodec((END, *layout.state_fields))
-        self._held: list[_Held] = []  #: what is to be written of `_newest`
-        self._newest = 0  #: the last key group so far; those before it are written
+        self._held: list[_Held] = []  #: index entries of `_newest` that are not yet written
+        self._newest = 0  #: the last key group so far; all earlier key groups are written
 
     def read(self, groups: Groups, keys: pa.Array) -> Sessions:
-        """The stored sessions of sorted, distinct keys (k,), ordered by key and start."""
+        """Read the stored sessions of sorted, distinct keys (k,), ordered by key and start."""
         found = self._backend.scan_prefixes(SESSIONS_ID, stored_keys(groups, keys, SESSIONS_ID))
         ends, *columns = self._codec.unpack(found.values)
         starts = trailing_times(pa.array(found.keys, pa.large_binary()))
         return Sessions(found.prefix_of_row, starts, ends.to_numpy(), self._layout.from_state(columns))
 
     def write(self, groups: Groups, keys: pa.Array, gone: Sessions, kept: Sessions) -> None:
-        """Deletes `gone` and puts `kept`, whose (key, start) are distinct; their keys are numbers in `keys` (k,)."""
+        """Delete `gone` and put `kept`, whose (key, start) are distinct. Their `key` is an index into `keys` (k,)."""
         key = np.concatenate([gone.key, kept.key])
         starts = np.concatenate([gone.starts, kept.starts])
         order = np.lexsort((starts, key))
@@ -65,7 +68,7 @@ class SessionState:
         )
 
     def write_ends(self, groups: Groups, keys: pa.Array, gone: Sessions, kept: Sessions) -> None:
-        """Deletes and puts in the index, of sessions whose (key, start, end) are distinct."""
+        """Delete `gone` from the index and put `kept` into it; their (key, start, end) are distinct."""
         for sessions, is_deleted in ((gone, True), (kept, False)):
             of_session = groups[sessions.key]
             ends, starts = encoded_times(sessions.ends), encoded_times(sessions.starts)
@@ -73,16 +76,16 @@ class SessionState:
             stored = pa.array(stored_keys(of_session, stored_as, ENDS_ID), pa.large_binary())
             self._held.append(_Held(of_session, stored, np.full(len(of_session), is_deleted)))
         newest = int(groups[-1])
-        if newest != self._newest:  # the groups before it are over: tables come in their order
+        if newest != self._newest:  # tables come in order of key groups, so all earlier groups are complete
             self._write_held(before=newest)
             self._newest = newest
 
     def finish(self) -> None:
-        """Writes what is held back."""
+        """Write all buffered index entries."""
         self._write_held(before=None)
 
     def _write_held(self, *, before: int | None) -> None:
-        """Writes what is held back of the key groups before this one."""
+        """Write the buffered index entries of key groups before `before`; of all key groups for None."""
         if not self._held:
             return
         held = _Held(
@@ -90,7 +93,7 @@ class SessionState:
             pa.concat_arrays([part.stored for part in self._held]),
             np.concatenate([part.is_deleted for part in self._held]),
         )
-        order = pc.sort_indices(held.stored).to_numpy()  # by group first, which is how stored keys begin
+        order = pc.sort_indices(held.stored).to_numpy()  # sorts by key group first, because stored keys begin with it
         count = len(order) if before is None else int((held.groups < before).sum())
         ready, rest = held.take(order[:count]), held.take(order[count:])
         self._held = [rest]
@@ -100,7 +103,7 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Entries of the index, (n,) each."""
+    """Entries of the index of ends, (n,) each."""
 
     groups: Groups
     stored: pa.LargeBinaryArray

@@ -1,20 +1,22 @@
 """Aggregates over sessions: records of a key with no more than a gap between them.
 
-A record at t stands for [t, t + gap); what touches or overlaps is one session (Flink's rule, and Spark's). So a record
-at the very end of a session still belongs to it, and a session is done when the watermark is beyond its end. A record
-is late when it would be, alone, a session that is over, lateness included, whatever session it might have joined
-(Spark's rule): so lateness depends on the record and the watermark only.
+A record at t covers [t, t + gap). Intervals that touch or overlap form one session (Flink's rule, and Spark's). So a
+record exactly at the end of a session still belongs to it, and a session is complete when the watermark is beyond its
+end. A record is late if the session of this record alone would be over, including the allowed lateness. The session
+that the record might have joined does not matter (Spark's rule). So lateness depends only on the record and the
+watermark.
 
-    fold      records -> the sessions that they make by themselves, one partial each
-    due       keys with a session that fires or is to be forgotten in this epoch, as rows without a session
-    process   stored sessions of each key and new ones, merged; sessions that became another one are taken back
+    fold      turns records into the sessions of the batch alone, one partial each
+    due       finds keys with a session that fires or is purged in this epoch, as rows without a session
+    process   merges the stored and the new sessions of each key; retracts emitted sessions that became part of another
 
-State layout, so that the sessions of a key are one range, and those that end within some time are one range per group:
+In this state layout, the sessions of a key are one range, and the sessions that end in a time interval are one range
+per key group:
 
     0  sessions   key group | 0 | key | start               end, registers
     1  ends       key group | 1 | end | key | start         version u8 (1)
 
-The ends are not in the order of keys, so they are held back until their key group is over, and written then.
+The ends are not in key order. So they are buffered, and written when their key group is complete.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,14 +51,14 @@ from mixedmode.state import RowCodec, StateDescriptor
 from mixedmode.state.keys import PREFIX_BYTES
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, checked_times, shifted_us
 
-_BEYOND_END_US = 1  # how far the watermark must be beyond a session's end
+_BEYOND_END_US = 1  # how far the watermark must be beyond the end of a session for it to fire
 
 
 @dataclass(frozen=True, slots=True)
 class SessionAggregateOperator:
-    """Output: window_start, window_end, key, results. `key_schema` is None for un-keyed input.
+    """Aggregate sessions. Output: window_start, window_end, key, results.
 
-    `emits_retractions` when another keyed step follows.
+    `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream.
     """
 
     aggregator: Aggregator
@@ -68,12 +70,12 @@ class SessionAggregateOperator:
 
     @property
     def attributes(self) -> OperatorAttributes:
-        """Early results are due by the clock."""
+        """The operator's properties; early results become due by the clock."""
         return OperatorAttributes(uses_clock=self.early_every_ms is not None)
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
-        """The sessions that are open, or may still change, and when they end."""
+        """The sessions that are open or may still change, and the index of their ends."""
         return (
             StateDescriptor(SESSIONS_ID, "sessions", (END, *self.layout.state_fields)),
             StateDescriptor(ENDS_ID, "ends", ()),
@@ -81,43 +83,43 @@ class SessionAggregateOperator:
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the operator's input beside key group, key and time, which is the start.
+        """The input columns other than key group, key and time. The time is the start of the session.
 
-        The end is NULL in a row that only asks for its key.
+        The end is NULL in a row of `due`, which only selects its key.
         """
         return (END, *self.layout.table_fields)
 
     @property
     def output_key(self) -> tuple[pa.Field, ...]:
-        """Bounds of the session, and the key columns."""
+        """The bounds of the session, and the key columns."""
         return (*WINDOW_BOUNDS, *(self.key_schema.fields if self.key_schema else ()))
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """Bounds of the session, key columns, results."""
+        """The bounds of the session, the key columns, and the results."""
         return (*self.output_key, *self.aggregator.result_fields)
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: the map side is told of late records."""
+        """None: `fold` reports late records."""
         return {}
 
     @property
     def combine(self) -> Combine | None:
-        """None: sessions of a key are merged where all of them are there."""
+        """None: `process` merges the sessions, when all sessions of a key are present."""
         return None
 
     @property
     def layout(self) -> Layout:
-        """The columns of a session beside its bounds."""
+        """The columns of a session other than its bounds."""
         return Layout.of(
             self.aggregator, shows_early=self.early_every_ms is not None, is_followed=self.emits_retractions
         )
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """One partial per key and session of the batch.
+        """Return one partial per key and session of the batch.
 
-        Raises InvalidJobError for an event time that no window can be told for.
+        Raise InvalidJobError for an event time that is outside the range of windows.
         """
         over_us = shifted_us(late_us, -self.allowed_lateness_us)
         batch, late_rows = without_late(batch, checked_times(times_of(batch)) + self.gap_us <= over_us)
@@ -127,7 +129,7 @@ class SessionAggregateOperator:
         return Folded(self._table(folded.groups, folded.keys, folded.starts, sessions), late_rows)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """The keys of sessions that fire or are to be forgotten in this epoch, or are to be shown early."""
+        """Yield the keys of sessions that fire, are purged, or are emitted early in this epoch."""
         firing = self._firing(context)
         schema = stored_schema(self.key_schema)
         for found in stored_in(context, ENDS_ID, firing.due_ranges()):
@@ -138,7 +140,7 @@ class SessionAggregateOperator:
             yield from self._changed(context)
 
     def _changed(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """The keys of sessions that have changed since they were last given."""
+        """Yield the keys of sessions that have changed since they were last emitted."""
         codec = RowCodec(self.states[0].fields)
         for found in stored_in(context, SESSIONS_ID, [(MIN_TIME_US, MAX_TIME_US)]):
             _, *columns = codec.unpack(found.values)
@@ -152,7 +154,7 @@ class SessionAggregateOperator:
         return sort_table(self._table(groups, keys, starts, nothing))
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
-        """Sorted partials, whole keys: yields the sessions that are given; writes those that may still change."""
+        """Process sorted partials of whole keys. Yield the emitted sessions, and write those that may still change."""
         state = SessionState(context.backend, self.layout)
         settlement = SessionSettlement(
             layout=self.layout,

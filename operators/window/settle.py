@@ -1,4 +1,4 @@
-"""What becomes of the windows of an epoch: which are given, with which previous row, and which are kept, or deleted."""
+"""Settling the windows of an epoch: it emits windows with their previous rows, and stores or deletes their state."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from mixedmode.time import TimeWindows
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Settles tables of windows, one row per window, against the state, in one epoch.
+    """Settle tables of windows against the state in one epoch. A table has one row per window.
 
-    `names` are those of the output columns. The user's key has no columns in the output unless `is_keyed`.
+    `names` are the names of the output columns. The output has the columns of the user's key only if `is_keyed`.
     """
 
     layout: Layout
@@ -37,7 +37,10 @@ class Settlement:
     state: StateTable
 
     def settle(self, table: pa.Table) -> Iterator[KeyedChanges]:
-        """A sorted table, in one chunk: gives what fires, or is shown early; writes what may still change."""
+        """Emit the windows of `table` that fire or have an early result, and write the windows that may still change.
+
+        `table` is sorted and has one chunk.
+        """
         keys, groups = column_of(table, KEY_COLUMN), column_of(table, KEY_GROUP_COLUMN).to_numpy()
         ends = leading_times(keys)
         batch = _Batch(groups, keys, ends, ends <= self.firing.fired_us, ends > self.firing.firing_us)
@@ -50,9 +53,12 @@ class Settlement:
         self._write(batch, now, gives)
 
     def _read(self, batch: "_Batch", arrived: Partials) -> "_Before":
-        """What is stored of the windows that may be stored and are not in `arrived`, or that are needed once more."""
+        """Read the stored windows that may exist and are not yet merged into `arrived`.
+
+        Also read the late windows that were merged by the sorter, if their previous results must be retracted.
+        """
         is_stored = arrived.has(STORED)
-        is_wanted = ~is_stored & (batch.is_open | batch.is_late)  # stored ones that fire now were all due
+        is_wanted = ~is_stored & (batch.is_open | batch.is_late)  # stored windows that fire now were all due
         if self.emits_retractions:
             is_wanted |= is_stored & batch.is_late & arrived.has(NEW)
         rows = np.flatnonzero(is_wanted)
@@ -68,6 +74,8 @@ class Settlement:
         return self.layout.merge(grouping, concat([before.windows.take(missing), arrived]))
 
     def _gives(self, batch: "_Batch", now: Partials) -> Bools:
+        # Emit a window that fired before if it has new records. Emit a window that fires now, unless an early result
+        # was emitted and nothing has changed since. When early results are due, emit an open window if it has changed.
         has_changed = now.has(NEW)
         gives = batch.is_late & has_changed
         has_changed |= now.has(CHANGED)
@@ -95,7 +103,11 @@ class Settlement:
     def _previous(
         self, batch: "_Batch", before: "_Before", now: Partials, rows: npt.NDArray[np.intp]
     ) -> list[pa.Array]:
-        """The registers behind the rows that the output has: as stored if it has fired, else as given early."""
+        """Return the registers of the rows that the output holds: as stored if fired, else as emitted early.
+
+        The row numbers index both lists at once: stored windows first, then the early results of all windows. With 2
+        stored windows, row 4 of the early results is row 6.
+        """
         stored_row = np.full(len(batch.ends), -1)
         stored_row[before.rows] = np.arange(len(before.rows))
         if not self.layout.keeps_given:
@@ -116,12 +128,12 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Windows of one table, (n,) each."""
+    """The windows of one table, (n,) each."""
 
     groups: npt.NDArray[np.uint16]
     keys: pa.Array
     ends: Int64s
-    is_late: Bools  #: has fired before
+    is_late: Bools  #: fired in an earlier epoch
     is_open: Bools  #: does not fire in this epoch
 
     def stored_keys(self, state: StateTable, rows: npt.NDArray[np.intp]) -> Sequence[bytes]:
@@ -130,7 +142,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """The stored windows that were read, (m,): their rows in the table, ascending, and what they hold."""
+    """The stored windows that were read (m,): their ascending row numbers in the table, and their columns."""
 
     rows: npt.NDArray[np.intp]
     windows: Partials

@@ -1,4 +1,4 @@
-"""What becomes of the sessions of an epoch: which merge, which are given or taken back, which are kept, or deleted."""
+"""Settling the sessions of an epoch: it merges, emits and retracts sessions, and stores or deletes their state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class SessionSettlement:
-    """Settles tables of whole keys against the stored sessions, in one epoch.
+    """Settle tables of whole keys against the stored sessions in one epoch.
 
-    `names` are those of the output columns. The user's key has no columns in the output unless `is_keyed`.
+    `names` are the names of the output columns. The output has the columns of the user's key only if `is_keyed`.
     """
 
     layout: Layout
@@ -39,7 +39,10 @@ class SessionSettlement:
     state: SessionState
 
     def settle(self, table: pa.Table) -> Iterator[KeyedChanges]:
-        """A sorted table, in one chunk: gives what fires, or is shown early; writes what may still change."""
+        """Emit the sessions of `table` that fire or have an early result, and write the sessions that may still change.
+
+        `table` is sorted and has one chunk. An emitted session that became part of another session is retracted.
+        """
         key_of_row, first_rows = segments(column_of(table, KEY_COLUMN))
         first = pa.array(first_rows)
         keys = column_of(table, KEY_COLUMN).take(first)
@@ -59,7 +62,10 @@ class SessionSettlement:
         return Sessions(key, starts, ends, self.layout.from_table(table))
 
     def _merged(self, stored: Sessions, arrived: Sessions) -> "_Merged":
-        """The stored and the new sessions of each key, those that touch or overlap made one."""
+        """Merge the stored and the new sessions of each key that touch or overlap.
+
+        Of the sessions [0, 10), [10, 15) and [20, 25) of a key, the first two become [0, 15).
+        """
         windows = concat([stored.windows, arrived.windows])
         both = Sessions(
             np.concatenate([stored.key, arrived.key]),
@@ -108,7 +114,7 @@ class SessionSettlement:
         gives |= ~is_late & ~is_open & (has_changed | ~windows.has(GIVEN))
         if self.firing.shows_open:
             gives |= is_open & has_changed
-        if self.firing.may_show_open:  # a row that is taken back has its successor at once
+        if self.firing.may_show_open:  # a retracted session is replaced in the same epoch
             gives[merged.became[merged.is_taken_back]] = True
         return gives
 
@@ -138,7 +144,7 @@ class SessionSettlement:
         return decode_keys(keys, self.key_schema) if self.is_keyed else []
 
     def _previous(self, stored: Sessions, rows: Rows) -> list[pa.Array]:
-        """The registers behind the rows that the output has: as stored if it has fired, else as given early."""
+        """Return the registers of the rows that the output holds: as stored if fired, else as emitted early."""
         registers = take_all(stored.windows.registers, rows)
         if not self.layout.keeps_given:
             return registers
@@ -162,26 +168,29 @@ class SessionSettlement:
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """Sessions as they were stored (n,), and as they are now (m,)."""
+    """The stored sessions (n,), and the sessions after the merge (m,)."""
 
     stored: Sessions
-    became: Int64s  #: (n,) number of the session that each is in now
-    is_same: Bools  #: (n,) has the bounds that it had
-    was_given: Bools  #: (n,) the output has a row of it
-    sessions: Sessions  #: marks and given registers are those of the stored one with the same bounds
-    stays_as: Int64s  #: (m,) number of the stored one with the same bounds, or -1
+    became: Int64s  #: (n,) index of the merged session that contains each stored session
+    is_same: Bools  #: (n,) True if the merged session has the same bounds
+    was_given: Bools  #: (n,) True if the output has a row of the stored session
+    sessions: Sessions  #: marks and given registers come from the stored session with the same bounds
+    stays_as: Int64s  #: (m,) index of the stored session with the same bounds, or -1
 
     @property
     def is_taken_back(self) -> Bools:
-        """(n,) the output has a row of it that is to go."""
+        """(n,) True if the output has a row of the stored session that must be retracted."""
         return self.was_given & ~self.is_same
 
 
 def _greatest_so_far(key: Int64s, ends: Int64s) -> Int64s:
-    """(n,) the greatest end up to each row among the rows of its key; keys ascend."""
+    """Return the greatest end (n,) up to each row among the rows of its key; keys ascend.
+
+    For keys [0, 0, 0, 1] and ends [5, 9, 7, 3] the result is [5, 9, 9, 3].
+    """
     order = np.argsort(ends)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    greatest = np.maximum.accumulate(key * len(order) + rank)  # a later key outranks all earlier ones
+    greatest = np.maximum.accumulate(key * len(order) + rank)  # a later key ranks above all earlier keys
     found: Int64s = ends[order[greatest - key * len(order)]]
     return found

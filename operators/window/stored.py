@@ -1,4 +1,4 @@
-"""Stored rows that are looked for by time: ranges of a subtask's key groups, in tables of a size worth sorting."""
+"""Scans for stored rows by time range over a subtask's key groups, in batches that are large enough to sort."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,24 +10,27 @@ from mixedmode.operators.interface import SubtaskContext
 from mixedmode.operators.window.keys import time_range
 from mixedmode.state.keys import PREFIX_BYTES
 
-_ROWS = 2**16  # per table: a call of the sorter costs as much as some thousand rows
+_ROWS = 2**16  # least rows per batch: one call of the sorter costs as much as some thousand rows
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Stored keys and values (n,), in the order of the keys."""
+    """Stored keys and values (n,), in key order."""
 
     keys: Sequence[bytes]
     values: Sequence[bytes]
 
     def groups(self) -> npt.NDArray[np.uint16]:
-        """(n,) key groups."""
+        """Return the key group of each row, (n,)."""
         heads = b"".join([key[: PREFIX_BYTES - 1] for key in self.keys])
         return np.frombuffer(heads, ">u2").astype(np.uint16)
 
 
 def stored_in(context: SubtaskContext, state_id: int, ranges: Iterable[tuple[int, int]]) -> Iterator[StoredRows]:
-    """Rows of the state whose leading time is in one of the ranges (after, up to]: ascending, apart from each other."""
+    """Yield the stored rows whose leading time is in one of the ranges (after, up to], in microseconds.
+
+    The ranges ascend and do not overlap.
+    """
     wanted = list(ranges)
     keys, values = list[bytes](), list[bytes]()
     for group in range(context.groups.start, context.groups.end) if wanted else ():

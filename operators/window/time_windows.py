@@ -1,16 +1,18 @@
 """Aggregates over tumbling, sliding and cumulating windows.
 
-    fold      records -> panes -> windows: one partial per (key, window); windows that are over are left out
-    due       stored windows that fire or are to be forgotten in this epoch, into the sorter with the new ones
-    process   open windows meet their stored part, the others are complete: what fires is given, what may still change
-              is kept
+    fold      folds records into panes, and panes into windows; makes one partial per (key, window); drops windows that
+              are over
+    due       sends stored windows that fire or are purged in this epoch to the sorter, with the new ones
+    process   reads and merges the stored part of open windows (the others are complete); emits windows that fire, and
+              writes windows that may still change
 
-State layout: stored key = key group | 0 | window end | key, value = registers. A window end comes first, so that what
-is due is one range per key group. In the tables of the sorter, window end and key together are the key; the key group
-is that of the user's key alone.
+State layout: stored key = key group | 0 | window end | key, value = registers. The window end comes before the key, so
+the due windows are one range per key group. In the sorter's tables, window end and key together are the key. The key
+group is computed from the user's key alone.
 
-A window is given once, when the watermark reaches its end; a late but allowed record changes it, and it is given again.
-With `early_every_ms`, open windows that have changed are given every so often, by the clock, in live epochs.
+A window is emitted when the watermark reaches its end. A late record within the allowed lateness changes the window,
+and it is emitted again. With `early_every_ms`, live epochs also emit open windows that have changed, each time the
+clock passes a multiple of this interval.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,9 +52,9 @@ _STATE_ID = 0
 
 @dataclass(frozen=True, slots=True)
 class TimeWindowAggregateOperator:
-    """Output: window_start, window_end, key, results. `key_schema` is None for un-keyed input.
+    """Aggregate time windows. Output: window_start, window_end, key, results.
 
-    `emits_retractions` when another keyed step follows.
+    `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream.
     """
 
     aggregator: Aggregator
@@ -64,39 +66,39 @@ class TimeWindowAggregateOperator:
 
     @property
     def attributes(self) -> OperatorAttributes:
-        """Early results are due by the clock; overlapping windows take a record several times."""
+        """The operator's properties. Early results are due by the clock; a record may be in several windows."""
         return OperatorAttributes(
             uses_clock=self.early_every_ms is not None, rows_per_record=self.windows.windows_per_record
         )
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
-        """The windows that are open, or may still change."""
+        """The windows that are open or may still change."""
         return (StateDescriptor(_STATE_ID, "windows", self.layout.state_fields),)
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """Columns of the operator's input beside key group and key: partial windows."""
+        """The partial windows: the input columns other than key group and key."""
         return self.layout.table_fields
 
     @property
     def output_key(self) -> tuple[pa.Field, ...]:
-        """Bounds of the window, and the key columns."""
+        """The bounds of the window, and the key columns."""
         return (*WINDOW_BOUNDS, *(self.key_schema.fields if self.key_schema else ()))
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
-        """Bounds of the window, key columns, results."""
+        """The bounds of the window, the key columns, and the results."""
         return (*self.output_key, *self.aggregator.result_fields)
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: the map side is told of late records."""
+        """None: `fold` reports late records."""
         return {}
 
     @property
     def combine(self) -> Combine | None:
-        """Partials of one window are merged while they are sorted."""
+        """The function that merges the partials of one window in the sorter."""
         return self._combined
 
     @property
@@ -108,13 +110,13 @@ class TimeWindowAggregateOperator:
 
     @property
     def sorted_schema(self) -> KeySchema:
-        """What the sorter takes for the key."""
+        """The schema of the key in the sorter: window end, then the user's key."""
         return KeySchema((pa.field("window_end", pa.int64()), *stored_schema(self.key_schema).fields))
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """One partial per key and window of the batch. A record is late when all of its windows are over.
+        """Return one partial per key and window of the batch. A record is late if all of its windows are over.
 
-        Raises InvalidJobError for an event time that no window can be told for.
+        Raise InvalidJobError for an event time that is outside the range of windows.
         """
         over_us = shifted_us(late_us, -self.allowed_lateness_us)
         folded, late_rows = fold_time_windows(
@@ -124,7 +126,7 @@ class TimeWindowAggregateOperator:
         return Folded(self._table(folded.groups, keys, self.layout.new(folded.registers)), late_rows)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Windows that fire or are to be forgotten in this epoch; those to be shown early."""
+        """Yield the stored windows that fire, are purged, or are emitted early in this epoch."""
         firing = self._firing(context)
         codec = RowCodec(self.layout.state_fields)
         for found in stored_in(context, _STATE_ID, firing.due_ranges(with_open=firing.shows_open)):
@@ -137,7 +139,7 @@ class TimeWindowAggregateOperator:
             yield self._table(groups, keys, windows)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
-        """Sorted partials, one per window: yields the windows that are given; writes those that may still change."""
+        """Process sorted partials. Yield the emitted windows, and write those that may still change."""
         settlement = Settlement(
             layout=self.layout,
             sorted_schema=self.sorted_schema,

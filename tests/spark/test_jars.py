@@ -27,7 +27,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_what_cannot_be_had_is_an_error_that_says_what_to_do(tmp_path: Path, no_network: None) -> None:
     with pytest.raises(RetryableError) as caught:
         fetch("nothing-1.0", [NOWHERE], cache=tmp_path)
-    folder = tmp_path / "jars" / "nothing-1.0"
+    folder = tmp_path / "artifacts" / "nothing-1.0"
     assert str(caught.value) == (
         "jars could not be fetched, so what needs them cannot run. See whether this machine reaches Maven Central, or "
         "copy the folder below from a machine that could fetch it. The next try is 10 minutes after the last one, or "
@@ -109,14 +109,14 @@ def test_a_jar_of_pyspark_is_known_by_its_module() -> None:
     assert {"lz4-java", "spark-tags_2.13", "log4j-1.2-api", "hadoop-client-runtime", "jsr305"} <= set(modules)
 
 
-@pytest.mark.parametrize(("jars", "first"), [(delta_jars, "delta-"), (iceberg_jars, "iceberg-spark-runtime")])
+@pytest.mark.parametrize(("found", "first"), [(delta_jars, "delta-"), (iceberg_jars, "iceberg-spark-runtime")])
 def test_lakehouse_jars_are_only_their_own(
-    jars: object, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: object, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"{first}1.jar", "jackson-core-2.jar"] if first == "delta-" else [f"{first}-4.1_2.13-1.12.0.jar"]
     monkeypatch.setattr(jars, "fetch", lambda name, choices: [tmp_path / name for name in names])
-    assert callable(jars)
-    assert [jar.name for jar in jars()] == names[:1]
+    assert callable(found)
+    assert [jar.name for jar in found()] == names[:1]
 
 
 def test_without_java_the_message_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from mixedmode.checkpoint.types import Epoch
 from tests.tables.places import Place
 
 ROWS = 100_000
-ROWS_PER_SECOND_MIN = 40_000
+ROWS_PER_SECOND_MIN = 15_000  # each row that is replaced is also kept for going back
 
 
 def test_a_hundred_thousand_rows_take_seconds(place: Place) -> None:

@@ -84,6 +84,8 @@ def expected_in_sqlite(value: Any, data_type: pa.DataType) -> Any:
         return plain(value, data_type)
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
+    if isinstance(value, float):
+        return value + 0.0  # SQLite has one zero: it stores -0.0 as 0.0
     return (
         int(value) if isinstance(value, bool) else value if isinstance(value, int | float | bytes) else as_text(value)
     )

@@ -258,6 +258,7 @@ def without_spark() -> Iterator[pytest.MonkeyPatch]:
     """While the block runs, starts of jobs in this process are local ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "analyse", local_analysis)
+        patch.setattr(run, "check_workers", lambda _session: None)  # there is no other Python
         patch.setattr(restoring, "analyse", local_analysis)
         patch.setattr(inputs.Inputs, "_stream", lambda given, _admission: LocalFrame(given.session))
         patch.setattr(inputs, "line_sources", lambda _frame: (0,))

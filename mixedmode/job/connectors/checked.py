@@ -1,4 +1,4 @@
-"""From the arguments of a call to a checked source or sink, its paths taken from the current directory."""
+"""Conversion of a call's arguments to a checked source or sink, with paths resolved against the current directory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +13,8 @@ AnyConnector = TypeVar("AnyConnector", bound=SourceSpec | SinkSpec)
 
 
 def checked(model: type[AnyConnector], values: Mapping[str, Any], *, place: str) -> AnyConnector:
-    """The section that `values` are, by the keys of a job file.  place: the call, for messages, which name arguments.
+    """Return the source or sink with these values, by the keys of a job file.
 
-    Raises InvalidJobError with everything that is wrong.
+    place: the call, for messages, which name its arguments. Raises InvalidJobError with everything that is wrong.
     """
     return with_paths(checked_section(model, values, place=place, name=argument), Path())

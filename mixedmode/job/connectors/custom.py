@@ -1,4 +1,4 @@
-"""Sources and sinks of the user's own, in Python."""
+"""Custom sources and sinks, in Python."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from mixedmode.job.keyed import class_reference
 
 
 class CustomSources:
-    """Calls of `Source` for classes."""
+    """The methods of `Source` for custom classes."""
 
     @staticmethod
     def custom(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -26,9 +26,14 @@ class CustomSources:
         partition_column: str | None = None,
         bounded: bool | None = None,
     ) -> CustomSourceSpec:
-        """What a CustomSource reads: the class, or its name as `package.module:Class`.
+        """Return a source that reads through a CustomSource.
 
-        `folder` is where its module is imported from: of a class the folder that it came from, else the current one.
+        source: the class, or its name as `package.module:Class`.
+        args: arguments for the class, by name; a text may contain `${env:NAME}`.
+        folder: the folder that the module is imported from.
+            By default, a class has the folder that it came from, and a name has the current folder.
+
+        See Source for the other arguments. docs/custom-connectors.md is the guide.
         """
         values = {
             ("event-time",): event_time,
@@ -42,18 +47,21 @@ class CustomSources:
 
 
 class CustomSinks:
-    """Calls of `Sink` for classes."""
+    """The methods of `Sink` for custom classes."""
 
     @staticmethod
     def custom(
         sink: str | type[CustomSink], *, args: Mapping[str, PlainValue] | None = None, folder: FileName | None = None
     ) -> CustomSinkSpec:
-        """Where a CustomSink writes: the class, or its name; see Source.custom."""
+        """Return a sink that writes through a CustomSink: the class, or its name.
+
+        See Source.custom for args and folder.
+        """
         return _python(CustomSinkSpec, sink, folder, {("args",): args}, place="Sink.custom")
 
 
 class PythonSideOutputs:
-    """Calls of `SideOutput` for classes."""
+    """The methods of `SideOutput` for custom classes."""
 
     @staticmethod
     def custom(
@@ -63,7 +71,10 @@ class PythonSideOutputs:
         args: Mapping[str, PlainValue] | None = None,
         folder: FileName | None = None,
     ) -> CustomSideOutputSpec:
-        """Where a CustomSink writes: the class, or its name; see Source.custom."""
+        """Return a sink that writes through a CustomSink: the class, or its name.
+
+        See Source.custom for args and folder.
+        """
         values: dict[tuple[str, ...], Any] = {("args",): args, ("schema",): schema}
         return _python(CustomSideOutputSpec, sink, folder, values, place="SideOutput.custom")
 

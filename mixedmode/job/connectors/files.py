@@ -1,4 +1,4 @@
-"""Files that a job reads and writes, in Python."""
+"""File sources and file sinks, in Python."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -9,7 +9,17 @@ from mixedmode.job.connectors.checked import AnyConnector, checked
 
 
 class FileSources:
-    """Calls of `Source` for files."""
+    """The methods of `Source` for files.
+
+    path: a folder, a single file or a glob, local or a URL.
+    schema: the columns, as Spark DDL, such as `date timestamp, origin string`.
+    options: options for Spark's reader of the format.
+    schema_drift: rules for files with other columns than `schema`, such as `{"new-column": "fail"}`.
+    max_files_per_epoch: the most files that one epoch reads when a backlog takes the streaming path.
+    max_bytes_per_epoch: the same limit in bytes; set at most one of the two.
+
+    See Source for the other arguments, and docs/files.md.
+    """
 
     @staticmethod
     def parquet(  # noqa: PLR0913
@@ -27,7 +37,7 @@ class FileSources:
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
     ) -> FileSourceSpec:
-        """Parquet files, which bring their own columns unless `schema` names some of them."""
+        """Return a source of Parquet files. `schema` is optional: without it, the columns are those of the files."""
         values = {
             ("path",): path,
             ("schema",): schema,
@@ -60,7 +70,7 @@ class FileSources:
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
     ) -> FileSourceSpec:
-        """Files of one JSON object, or one array of objects, a line."""
+        """Return a source of JSON files. Each line is one object, or one array of objects."""
         values = {
             ("path",): path,
             ("schema",): schema,
@@ -93,7 +103,7 @@ class FileSources:
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
     ) -> FileSourceSpec:
-        """CSV files; `options={"header": True}` when they begin with a line of names."""
+        """Return a source of CSV files. Pass `options={"header": True}` if they begin with a line of column names."""
         values = {
             ("path",): path,
             ("schema",): schema,
@@ -112,7 +122,16 @@ class FileSources:
 
 
 class FileSinks:
-    """Calls of `Sink` for files. `partition_by`: columns, or `day(at)`; `max_file_size`: `128MB`."""
+    """The methods of `Sink` for files.
+
+    path: the directory or URL to write files in.
+    partition_by: columns with a folder per value, or parts of time such as `day(at)`.
+    max_file_size: the size, such as `128MB`, at which the next file of the epoch is begun.
+    compression: snappy, zstd, gzip or none; JSON and CSV support gzip and none.
+    success_marker: True for an object per published epoch in `_epochs`, which names the epoch's files.
+
+    See docs/files.md.
+    """
 
     @staticmethod
     def parquet(
@@ -123,7 +142,7 @@ class FileSinks:
         compression: str | None = None,
         success_marker: bool | None = None,
     ) -> FileSinkSpec:
-        """Parquet files in a directory."""
+        """Return a sink that writes Parquet files to a directory."""
         values = _layout(partition_by, max_file_size, compression, success_marker=success_marker)
         return _files(FileSinkSpec, "parquet", {("path",): path, **values}, place="Sink.parquet")
 
@@ -136,7 +155,7 @@ class FileSinks:
         compression: str | None = None,
         success_marker: bool | None = None,
     ) -> FileSinkSpec:
-        """Files of one JSON object a line in a directory."""
+        """Return a sink that writes files with one JSON object per line to a directory."""
         values = _layout(partition_by, max_file_size, compression, success_marker=success_marker)
         return _files(FileSinkSpec, "json", {("path",): path, **values}, place="Sink.json")
 
@@ -149,13 +168,13 @@ class FileSinks:
         compression: str | None = None,
         success_marker: bool | None = None,
     ) -> FileSinkSpec:
-        """CSV files in a directory, each with a line of names."""
+        """Return a sink that writes CSV files, each with a line of column names, to a directory."""
         values = _layout(partition_by, max_file_size, compression, success_marker=success_marker)
         return _files(FileSinkSpec, "csv", {("path",): path, **values}, place="Sink.csv")
 
 
 class FileSideOutputs:
-    """Calls of `SideOutput` for files; see FileSinks."""
+    """The methods of `SideOutput` for files. See FileSinks for the arguments."""
 
     @staticmethod
     def parquet(
@@ -167,7 +186,7 @@ class FileSideOutputs:
         compression: str | None = None,
         success_marker: bool | None = None,
     ) -> FileSideOutputSpec:
-        """Parquet files in a directory."""
+        """Return a sink that writes Parquet files to a directory."""
         values = {
             **_layout(partition_by, max_file_size, compression, success_marker=success_marker),
             ("schema",): schema,
@@ -184,7 +203,7 @@ class FileSideOutputs:
         compression: str | None = None,
         success_marker: bool | None = None,
     ) -> FileSideOutputSpec:
-        """Files of one JSON object a line in a directory."""
+        """Return a sink that writes files with one JSON object per line to a directory."""
         values = {
             **_layout(partition_by, max_file_size, compression, success_marker=success_marker),
             ("schema",): schema,
@@ -201,7 +220,7 @@ class FileSideOutputs:
         compression: str | None = None,
         success_marker: bool | None = None,
     ) -> FileSideOutputSpec:
-        """CSV files in a directory, each with a line of names."""
+        """Return a sink that writes CSV files, each with a line of column names, to a directory."""
         values = {
             **_layout(partition_by, max_file_size, compression, success_marker=success_marker),
             ("schema",): schema,
@@ -216,7 +235,7 @@ def _layout(
     *,
     success_marker: bool | None,
 ) -> dict[tuple[str, ...], Any]:
-    """How an output lies in files."""
+    """Return the settings for the layout of output files."""
     return {
         ("partition-by",): partition_by,
         ("max-file-size",): max_file_size,

@@ -1,4 +1,4 @@
-"""A history and what goes on from it live as one source, in Python."""
+"""A history and its live continuation as one source, in Python."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from mixedmode.job.connectors.checked import checked
 
 
 class HistorySources:
-    """Calls of `Source` for a history and what goes on from it."""
+    """The methods of `Source` for a history and its live continuation."""
 
     @staticmethod
     def history_and_live(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -29,10 +29,15 @@ class HistorySources:
         partition_column: str | None = None,
         bounded: bool | None = None,
     ) -> HistoryAndLiveSpec:
-        """Records of `history` before the seam, those of `live` from it on.
+        """Return a source with the records of `history` before the seam, and those of `live` from the seam on.
 
-        seam: a point in time, with which `column` (not given: `event_time`) is compared; or offsets of Kafka by topic
-        and partition.
+        seam: a point in time with its offset from UTC.
+            Or the first live offsets of Kafka, as {topic: {partition: offset}}.
+        column: the column that the point in time is compared with; by default `event_time`.
+        nulls: the side that emits records with NULL in that column; `fail` allows none.
+        missing_columns: for a column that one side lacks, `fail`, or `null` in the records of that side.
+
+        See Source for the other arguments, and docs/history-and-live.md.
         """
         values = {
             ("history",): history,

@@ -1,4 +1,4 @@
-"""Kafka's topics that a job reads and writes, in Python."""
+"""Kafka sources and sinks, in Python."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,28 @@ Offset = int | Literal["earliest", "latest"]
 
 
 class KafkaSources:
-    """Calls of `Source` for Kafka."""
+    """The methods of `Source` for Kafka.
+
+    topics: one topic or several.
+    topic_pattern: instead, a Java regular expression for the names of topics, also of topics created later.
+    bootstrap_servers: brokers to begin with, as `host:port,host:port`.
+    value: the format of values; text and binary have one column named `value`.
+    schema: columns as Spark DDL for json and csv; Avro's schema, as JSON, for avro.
+    schema_file: instead, a file with Avro's schema.
+    confluent_header: True if each value begins with the 5 bytes of Confluent's serializers.
+    value_options: options for Spark's from_json, from_csv or from_avro.
+    starting, starting_timestamp, starting_offsets: where a job without a checkpoint begins; set at most one.
+    metadata: {Kafka field: column name}, such as `{"key": "customer", "partition": "kafka_partition"}`.
+    key_format: the type of the key's column; text must be UTF-8.
+    undecodable: for a record that cannot be decoded, `fail` stops the job, `dead-letter` writes it to a sink.
+    dead_letter: the sink for these records; only with `undecodable="dead-letter"`.
+    allow_data_loss: for records that Kafka deleted before they were read, True ignores them, False stops the job.
+    options: options of Spark's Kafka connector; those of Kafka's consumers begin with `kafka.`.
+    max_records_per_epoch: the most records that one epoch reads when a backlog takes the streaming path.
+    backlog_lag_records: an epoch with more records of the source than this is backlog.
+
+    See Source for the other arguments, and docs/kafka.md.
+    """
 
     @staticmethod
     def kafka(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -45,9 +66,9 @@ class KafkaSources:
         max_records_per_epoch: int | None = None,
         backlog_lag_records: int | None = None,
     ) -> KafkaSourceSpec:
-        """One topic or several, or all whose names a pattern matches. Needs Spark's Kafka connector (docs/kafka.md).
+        """Return a source of one topic, several topics, or all topics whose names match a pattern.
 
-        metadata: {field of Kafka's: name of its column}, such as `{"key": "customer", "partition": "kafka_partition"}`.
+        Needs Spark's Kafka connector (docs/kafka.md). See KafkaSources and Source for the arguments.
         """
         values: dict[tuple[str, ...], Any] = {
             ("topics",): topics,
@@ -80,23 +101,27 @@ class KafkaSources:
 
 
 class KafkaSinks:
-    """Calls of `Sink` for Kafka."""
+    """The methods of `Sink` for Kafka."""
 
     @staticmethod
     def kafka(topic: str, *, bootstrap_servers: str, options: Mapping[str, SparkValue] | None = None) -> KafkaSinkSpec:
-        """One record per row in a topic, at least once; see docs/kafka.md for keys, headers and repeats."""
+        """Return a sink that writes one record per row to a topic, at least once.
+
+        topic: an existing topic. bootstrap_servers: `host:port,host:port`. options: options of Spark's Kafka connector.
+        See docs/kafka.md for keys, headers and repeated records.
+        """
         values = _sink_values(topic, bootstrap_servers, options)
         return checked(KafkaSinkSpec, values, place="Sink.kafka")
 
 
 class KafkaSideOutputs:
-    """Calls of `SideOutput` for Kafka."""
+    """The methods of `SideOutput` for Kafka."""
 
     @staticmethod
     def kafka(
         topic: str, *, bootstrap_servers: str, schema: str, options: Mapping[str, SparkValue] | None = None
     ) -> KafkaSideOutputSpec:
-        """One record per row in a topic, at least once."""
+        """Return a sink that writes one record per row to a topic, at least once. See Sink.kafka."""
         values = {**_sink_values(topic, bootstrap_servers, options), "schema": schema}
         return checked(KafkaSideOutputSpec, values, place="SideOutput.kafka")
 

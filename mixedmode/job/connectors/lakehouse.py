@@ -1,4 +1,4 @@
-"""Tables of Delta Lake and Iceberg that a job reads and writes, in Python."""
+"""Delta Lake and Iceberg tables as sources and sinks, in Python."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -12,7 +12,16 @@ Merging = Literal["append", "merge"]
 
 
 class LakehouseSources:
-    """Calls of `Source` for tables of Delta Lake and Iceberg."""
+    """The methods of `Source` for Delta Lake and Iceberg tables.
+
+    path: the table's folder, local or a URL. table: the table's name in a catalog. Pass exactly one of the two.
+    starting: read only what was added from this version (Delta), snapshot (Iceberg) or time (UTC) on.
+    options: options for the format's reader.
+    max_files_per_epoch: the most files that one epoch reads when a backlog takes the streaming path.
+    max_bytes_per_epoch: the same limit in bytes. max_records_per_epoch: the same limit in records.
+
+    See Source for the other arguments, and docs/lakehouse.md.
+    """
 
     @staticmethod
     def delta(  # noqa: PLR0913  # one argument per setting, by keyword
@@ -30,7 +39,7 @@ class LakehouseSources:
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
     ) -> TableSourceSpec:
-        """A Delta table: what is in it and what is added to it, or what was added from `starting` on."""
+        """Return a source of a Delta table: its rows and later ones, or only what was added from `starting` on."""
         values = {
             ("path",): path,
             ("table",): table,
@@ -63,7 +72,7 @@ class LakehouseSources:
         max_files_per_epoch: int | None = None,
         max_records_per_epoch: int | None = None,
     ) -> TableSourceSpec:
-        """An Iceberg table: what is in it and what is added to it, or what was added from `starting` on."""
+        """Return a source of an Iceberg table: its rows and later ones, or only what was added from `starting` on."""
         values = {
             ("path",): path,
             ("table",): table,
@@ -82,7 +91,14 @@ class LakehouseSources:
 
 
 class LakehouseSinks:
-    """Calls of `Sink` for tables of Delta Lake and Iceberg."""
+    """The methods of `Sink` for Delta Lake and Iceberg tables.
+
+    path: the table's folder, local or a URL. table: the table's name in a catalog. Pass exactly one of the two.
+    mode: `merge` keeps one row per key, `append` keeps every row.
+    partition_by: columns that partition a table which the job creates.
+
+    See docs/lakehouse.md.
+    """
 
     @staticmethod
     def delta(
@@ -92,7 +108,10 @@ class LakehouseSinks:
         mode: Merging | None = None,
         partition_by: Sequence[str] = (),
     ) -> TableSinkSpec:
-        """A Delta table. `mode` is merge if the output has key columns, else append."""
+        """Return a sink that writes a Delta table.
+
+        `mode` is by default merge if the output has key columns, else append.
+        """
         return _table(TableSinkSpec, "delta", _sink(path, table, mode, partition_by), place="Sink.delta")
 
     @staticmethod
@@ -103,18 +122,21 @@ class LakehouseSinks:
         mode: Merging | None = None,
         partition_by: Sequence[str] = (),
     ) -> TableSinkSpec:
-        """An Iceberg table. `mode` is merge if the output has key columns, else append."""
+        """Return a sink that writes an Iceberg table.
+
+        `mode` is by default merge if the output has key columns, else append.
+        """
         return _table(TableSinkSpec, "iceberg", _sink(path, table, mode, partition_by), place="Sink.iceberg")
 
 
 class LakehouseSideOutputs:
-    """Calls of `SideOutput` for tables of Delta Lake and Iceberg."""
+    """The methods of `SideOutput` for Delta Lake and Iceberg tables. See LakehouseSinks for the arguments."""
 
     @staticmethod
     def delta(
         path: FileName | None = None, *, schema: str, table: str | None = None, partition_by: Sequence[str] = ()
     ) -> TableSideOutputSpec:
-        """A Delta table."""
+        """Return a sink that writes a Delta table."""
         values = {**_sink(path, table, None, partition_by), ("schema",): schema}
         return _table(TableSideOutputSpec, "delta", values, place="SideOutput.delta")
 
@@ -122,7 +144,7 @@ class LakehouseSideOutputs:
     def iceberg(
         path: FileName | None = None, *, schema: str, table: str | None = None, partition_by: Sequence[str] = ()
     ) -> TableSideOutputSpec:
-        """An Iceberg table."""
+        """Return a sink that writes an Iceberg table."""
         values = {**_sink(path, table, None, partition_by), ("schema",): schema}
         return _table(TableSideOutputSpec, "iceberg", values, place="SideOutput.iceberg")
 

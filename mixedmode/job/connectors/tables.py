@@ -1,4 +1,4 @@
-"""Tables that a job keeps up to date, in Python."""
+"""Database tables that a job keeps up to date, in Python."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,31 +16,42 @@ Settings = Mapping[tuple[str, ...], Any]
 
 
 class TableSinks:
-    """Calls of `Sink` for tables in databases."""
+    """The methods of `Sink` for tables in databases. The table must belong to this output alone. See docs/tables.md.
+
+    create: True creates the table, its primary key and the bookkeeping table `_mixedmode` where they are missing.
+        False requires that they exist.
+    """
 
     @staticmethod
     def postgres(
         url: str, table: str, *, table_schema: str | None = None, create: bool | None = None
     ) -> PostgresSinkSpec:
-        """A table in a PostgreSQL database; write a password in the URL as `${env:NAME}`."""
+        """Return a sink that writes a table in a PostgreSQL database.
+
+        url: `postgresql://user:${env:NAME}@host:5432/database`, where `${env:NAME}` is the variable with the password.
+        table_schema: the database schema that holds the table.
+        """
         values: Settings = {("url",): url, ("table",): table, ("table-schema",): table_schema, ("create",): create}
         return checked(PostgresSinkSpec, {"format": "postgres", **nested(values)}, place="Sink.postgres")
 
     @staticmethod
     def sqlite(path: FileName, table: str, *, create: bool | None = None) -> SqliteSinkSpec:
-        """A table in a SQLite file."""
+        """Return a sink that writes a table in a SQLite file on this machine."""
         values: Settings = {("path",): path, ("table",): table, ("create",): create}
         return checked(SqliteSinkSpec, {"format": "sqlite", **nested(values)}, place="Sink.sqlite")
 
 
 class TableSideOutputs:
-    """Calls of `SideOutput` for tables in databases."""
+    """The methods of `SideOutput` for tables in databases. See TableSinks."""
 
     @staticmethod
     def postgres(
         url: str, table: str, *, schema: str, table_schema: str | None = None, create: bool | None = None
     ) -> PostgresSideOutputSpec:
-        """A table in a PostgreSQL database; `schema` are the columns, `table_schema` is where the table is."""
+        """Return a sink that writes a table in a PostgreSQL database.
+
+        schema: the columns of the side output, as Spark DDL. table_schema: the database schema that holds the table.
+        """
         values: Settings = {
             ("url",): url,
             ("table",): table,
@@ -52,6 +63,6 @@ class TableSideOutputs:
 
     @staticmethod
     def sqlite(path: FileName, table: str, *, schema: str, create: bool | None = None) -> SqliteSideOutputSpec:
-        """A table in a SQLite file."""
+        """Return a sink that writes a table in a SQLite file on this machine."""
         values: Settings = {("path",): path, ("table",): table, ("schema",): schema, ("create",): create}
         return checked(SqliteSideOutputSpec, {"format": "sqlite", **nested(values)}, place="SideOutput.sqlite")

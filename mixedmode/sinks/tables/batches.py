@@ -1,4 +1,4 @@
-"""The rows of staged files, in order and in batches of bounded size, each key once in a batch: its last row counts."""
+"""Reads staged files as batches of bounded size, in order. Each key is in a batch once, with its last row."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,15 @@ from mixedmode.sinks.tables.database import OP_COLUMN, Shape
 
 __all__ = ["batches_of"]
 
-#: a batch is at most one of both; it is in memory a few times, as Arrow and as what the database takes
+#: limits of a batch; memory holds a batch several times, as Arrow and in the form of the database
 _ROWS_MAX, _BYTES_MAX = 65_536, 16 * 1024 * 1024
 _ROWS_READ = 8_192
 
 
 def batches_of(store: ObjectStore, files: Sequence[StagedFile], shape: Shape) -> Iterator[pa.Table]:
-    """Tables with the columns of `shape`, and `_op` if it has a key. Raises CorruptStateError if a file is gone."""
+    """Yield tables with the columns of `shape`, and `_op` if it has a key.
+    Raises CorruptStateError if a file is missing.
+    """
     names = [*shape.names, OP_COLUMN] if shape.key_columns else shape.names
     with tempfile.TemporaryDirectory(prefix="mixedmode-table-") as folder:
         for number, file in enumerate(files):

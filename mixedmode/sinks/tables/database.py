@@ -1,4 +1,6 @@
-"""What a table sink asks of a database: a transaction, and in it the table, its rows, and the ledger beside it."""
+"""The interface between a table sink and a database: a transaction over the table, its rows, and the ledger
+beside it.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -11,15 +13,15 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.sinks.tables.history import HistoryTable
 from mixedmode.sinks.tables.ledger import Entry
 
-#: of rows that get there by key; `delete` removes one
+#: the column that says how a row with a key is applied, and its value for rows that are deleted
 OP_COLUMN, DELETE = "_op", "delete"
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Columns of the table that the job writes, and those of them that are its key.
+    """The columns of the table that the job writes, and the columns among them that are its key.
 
-    A table without a key has EPOCH_COLUMN among them, so that rows of later epochs can be taken back.
+    A table without a key has EPOCH_COLUMN among them, so that rows of later epochs can be deleted.
     """
 
     fields: tuple[pa.Field, ...]
@@ -27,21 +29,21 @@ class Shape:
 
     @property
     def names(self) -> list[str]:
-        """Of all columns, in order."""
+        """The names of all columns, in order."""
         return [field.name for field in self.fields]
 
     @property
     def saved_names(self) -> list[str]:
-        """The columns that the table's history has: all of a table with a key, none of one without."""
+        """The columns that the table's history has: all columns of a table with a key, none of a table without one."""
         return self.names if self.key_columns else []
 
 
 class LostConnectionError(Exception):
-    """The database cannot be reached, or went away: the transaction is in it as a whole, or not at all."""
+    """The connection cannot be opened, or broke: the transaction was applied completely, or not at all."""
 
 
 class RefusedError(Exception):
-    """The database does not take some rows of a call; those before it are as they were. `str` is its own words."""
+    """The database refuses some rows of a call; the call changed nothing. `str` is the database's own message."""
 
     def __init__(self, why: str, *, constraint: str | None = None, column: str | None = None) -> None:
         super().__init__(why)
@@ -50,58 +52,64 @@ class RefusedError(Exception):
 
 
 class Transaction(Protocol):
-    """One transaction. Any method may raise LostConnectionError, and InvalidJobError where the database forbids it."""
+    """One transaction. Any method may raise LostConnectionError, or InvalidJobError for a forbidden operation."""
 
     @property
     def history(self) -> HistoryTable:
-        """The table's history, which has to be there when it is used."""
+        """Return the table's history, which must exist when it is used."""
 
     def history_names(self) -> Sequence[str] | None:
-        """The columns of the table that its history has; None if there is no history."""
+        """Return the columns of the table that its history has; None if there is no history."""
 
     def history_ddl(self, shape: Shape) -> Sequence[str]:
-        """The statements that create a history for `shape`, in the place of any other. The table has to be there."""
+        """Return the statements that create a history for `shape`, replacing any other history.
+        The table must exist.
+        """
 
     def execute(self, statement: str) -> object:
         """Run a statement without parameters."""
 
     def has_table(self) -> bool:
-        """Whether the table is there."""
+        """Return whether the table exists."""
 
     def differences(self, shape: Shape) -> Sequence[str] | None:
-        """What the table is not as `shape` needs it, all of it; None if there is no table."""
+        """Return all differences between the table and what `shape` requires; None if there is no table."""
 
     def create(self, shape: Shape) -> None:
         """Create the table."""
 
     def has_ledger(self) -> bool:
-        """Whether the bookkeeping table is there."""
+        """Return whether the bookkeeping table exists."""
 
     def create_ledger(self) -> None:
-        """Create it."""
+        """Create the bookkeeping table."""
 
     def entry(self) -> Entry | None:
-        """The table's row in the bookkeeping, locked until the end; None if it has none. There has to be a ledger."""
+        """Return the table's row in the bookkeeping table, locked until the transaction ends; None if it has no row.
+        The bookkeeping table must exist.
+        """
 
     def put(self, entry: Entry) -> None:
-        """Write that row."""
+        """Write the table's row in the bookkeeping table."""
 
     def has_rows(self) -> bool:
-        """Whether the table, which has to be there, has a row."""
+        """Return whether the table has a row. The table must exist."""
 
     def clear(self) -> int:
-        """Delete all rows; how many."""
+        """Delete all rows; return their number."""
 
     def delete_after(self, epoch: Epoch) -> int:
-        """Delete the rows of later epochs from a table without a key; how many."""
+        """Delete the rows of later epochs from a table without a key; return their number."""
 
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
-        """Called once, before the first `apply`. saves: what `apply` replaces is saved in the history of this epoch."""
+        """Prepare for `apply`; called once, before the first `apply`. saves: the epoch in whose history `apply` saves
+        what it replaces.
+        """
 
     def apply(self, rows: pa.Table) -> None:
-        """Insert rows of the shape's columns; by key and `_op` if it has a key, which is there once at most.
+        """Insert rows with the shape's columns. With a key, apply them by key and `_op`; each key occurs at most once.
 
-        Raises RefusedError, and has changed nothing then.
+        Raises RefusedError, and then has changed nothing.
         """
 
 
@@ -112,11 +120,11 @@ class Database(Protocol):
     ledger_ddl: str  #: the statement that creates the bookkeeping table
 
     def transaction(self, *, creates: bool = False) -> AbstractContextManager[Transaction]:
-        """Committed at the end of the block, durably; rolled back when it raises. `creates`: it may make tables.
+        """Open a transaction that is committed durably at the end of the block, and rolled back if the block raises.
 
-        Raises LostConnectionError, also for a commit of which the answer was lost, and RefusedError for rows that are
-        refused only at the commit.
+        `creates`: the block may create tables. Raises LostConnectionError, also if the answer to a commit was lost,
+        and RefusedError for rows that are refused only at the commit.
         """
 
     def is_there(self) -> bool:
-        """Whether there may be a table: a file that does not exist is not created by looking."""
+        """Return whether the database may have a table. A file that does not exist is not created by this check."""

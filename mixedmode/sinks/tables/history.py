@@ -1,19 +1,22 @@
-# ruff: noqa: S608 - all that is put into statements are numbers, digests, and names, each of them quoted
-"""The history of a table, in a table beside it: what each epoch replaced, so that going back brings it back.
+# ruff: noqa: S608 - only numbers, digests and quoted names are inserted into statements
+"""The history of a table, in a table beside it: what each epoch replaced, so that going back restores it.
 
     _mixedmode_epoch  _mixedmode_kind  _mixedmode_content  columns of the table
     7                 mark             9f3a...                                     epoch 7 is in the table
     7                 row                                  the row that a key had before epoch 7
     7                 absent                               its key only: the table had no row of it before epoch 7
 
-The oldest saved state of a key after epoch N is the state that the key had in N. So going back to N is one
-delete and one upsert. Rows are only added, and numbered (_mixedmode_n): an index by key would cost more than the rows.
-Marks are kept of tables without a key, too: they say by which epochs the table became what it is (`content_after` in
-mixedmode/checkpoint/contents.py).
+The oldest saved state of a key after epoch N is the state that the key had in N. So going back to N is one delete and
+one upsert. For example, if key k was saved in epochs 7 and 9, going back to 6 restores what epoch 7 saved, and going
+back to 8 restores what epoch 9 saved. Rows are only added, and numbered (_mixedmode_n): an index by key would cost
+more than the rows.
+
+Marks are also kept for tables without a key. They say which epochs led to the contents of the table (`content_after`
+in mixedmode/checkpoint/contents.py).
 
 All statements are the same in PostgreSQL and in SQLite. Invariants (tests/tables/test_going_back.py):
-  I1  after `go_back(N)`, the table is what it was after N, if there is a mark of N or of an epoch before
-  I2  there is a mark of N or before, unless N is older than the epoch given to `prune`
+  I1  after `go_back(N)`, the table is as it was after N, if there is a mark of N or of an earlier epoch
+  I2  there is a mark of N or of an earlier epoch, unless N is older than the epoch given to `prune`
 """
 
 from collections.abc import Callable, Sequence
@@ -29,23 +32,23 @@ _NUMBER, _EPOCH, _KIND, _CONTENT = HISTORY_COLUMNS = (
     *("_mixedmode_n", "_mixedmode_epoch", "_mixedmode_kind", "_mixedmode_content"),
 )
 _PREFIX = "_mixedmode_history_"
-_NAME_BYTES_MAX = 63  # of PostgreSQL
+_NAME_BYTES_MAX = 63  # the limit of PostgreSQL
 
 
 class Cursor(Protocol):
-    """What both databases return for a statement."""
+    """The result of a statement in both databases."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """The number of rows that were changed."""
 
     def fetchone(self) -> Any:
-        """The next row."""
+        """Return the next row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An epoch that is in the table, and the digest of all outputs up to it."""
+    """The record that an epoch is in the table, with the digest of all outputs up to it."""
 
     epoch: Epoch
     content: str
@@ -53,20 +56,22 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HistoryTable:
-    """The history of one table, in the transaction of `execute`. `table` and `name` are quoted, with their schema."""
+    """The history of one table, in the transaction of `execute`.
+    `table` and `name` are quoted and include the schema.
+    """
 
     execute: Callable[[str], Cursor]
     table: str
     name: str
 
     def mark(self, mark: Mark) -> None:
-        """Note that an epoch is in the table."""
+        """Record that an epoch is in the table."""
         self.execute(
             f"INSERT INTO {self.name} ({_EPOCH}, {_KIND}, {_CONTENT}) VALUES ({mark.epoch}, 'mark', '{mark.content}')"
         )
 
     def newest_mark(self, up_to: Epoch) -> Mark | None:
-        """The newest mark of epochs up to this one."""
+        """Return the newest mark of an epoch up to this one."""
         row = self.execute(
             f"SELECT {_EPOCH}, {_CONTENT} FROM {self.name} WHERE {_KIND} = 'mark' AND {_EPOCH} <= {up_to} "
             f"ORDER BY {_EPOCH} DESC LIMIT 1"
@@ -74,8 +79,8 @@ class HistoryTable:
         return None if row is None else Mark(Epoch(row[0]), row[1])
 
     def save(self, epoch: Epoch, keys: Sequence[str], names: Sequence[str], source: str) -> str:
-        """The statement that saves what the table has of the keys in `source` (a table or query), before an epoch
-        changes it. Of a key that is saved again in the same epoch, the first state counts.
+        """Return the statement that saves the table's rows of the keys in `source` (a table or query) before an epoch
+        changes them. If a key is saved again in the same epoch, the first saved state counts.
         """
         listed = _listed([*keys, *(name for name in names if name not in keys)])
         values = ", ".join(f"{'q' if n < len(keys) else 't'}.{name}" for n, name in enumerate(listed))
@@ -87,7 +92,7 @@ class HistoryTable:
         )
 
     def go_back(self, after: Epoch, keys: Sequence[str], names: Sequence[str]) -> int:
-        """Make the table what it was after an epoch, which has a mark at or before it; how many rows were changed."""
+        """Restore the table as of an epoch that has a mark at or before it; return the number of changed rows."""
         listed, key_list = ", ".join(_listed(names)), ", ".join(_listed(keys))
         oldest = (
             f"(SELECT {listed}, {_KIND}, "
@@ -105,11 +110,11 @@ class HistoryTable:
         return deleted.rowcount + upserted.rowcount
 
     def forget(self, after: Epoch) -> None:
-        """Drop the history of later epochs, once they are no longer in the table."""
+        """Delete the history of later epochs, after these epochs were rolled back."""
         self.execute(f"DELETE FROM {self.name} WHERE {_EPOCH} > {after}")
 
     def prune(self, oldest: Epoch) -> None:
-        """Drop what is needed only to go back to epochs before `oldest`."""
+        """Delete history that is needed only to go back to epochs before `oldest`."""
         mark = self.newest_mark(oldest)
         if mark is not None:
             self.execute(
@@ -118,18 +123,18 @@ class HistoryTable:
             )
 
     def clear(self) -> None:
-        """Drop all of it."""
+        """Delete the whole history."""
         self.execute(f"DELETE FROM {self.name}")
 
 
 def history_name(table: str) -> str:
-    """The name of a table's history, within the limit of PostgreSQL."""
+    """Return the name of a table's history, within PostgreSQL's limit for names."""
     name = _PREFIX + table
     return name if len(name.encode()) <= _NAME_BYTES_MAX else _PREFIX + sha256(table.encode()).hexdigest()[:32]
 
 
 def quoted(name: str) -> str:
-    """A name as both databases take it."""
+    """Return a name quoted for both databases."""
     escaped = name.replace('"', '""')
     return f'"{escaped}"'
 

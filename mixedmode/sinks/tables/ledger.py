@@ -1,14 +1,14 @@
-"""Whose a table is, and up to which epoch it was written: the row of it in the table `_mixedmode` beside it.
+"""The ledger: one row per table in the table `_mixedmode` beside it, with the table's owner and its last epoch.
 
-The one idea: this row is read, checked and changed in the transaction that changes the table. So an epoch is in the
-table exactly if the row says so, whatever became of the connection, the driver, or the answer to a commit.
+This row is read, checked and changed in the transaction that changes the table. So an epoch is in the table if and
+only if the row says so, whatever happened to the connection, the driver, or the answer to a commit.
 
-`owner` is an id that lies in the checkpoint folder (in the folder with the staged files), drawn when a job first
-prepares the table. So two jobs, or two runs of one job over two checkpoint folders, never share a table unnoticed;
-and a folder may be moved. A batch run has no such folder, and replaces what an earlier one wrote.
+`owner` is an id in the checkpoint folder (in the folder with the staged files), drawn when a job first prepares the
+table. So two jobs, or two runs of one job over two checkpoint folders, never share a table unnoticed; and a folder may
+be moved. A batch run has no such folder, and replaces what an earlier batch run wrote.
 
 Invariants (tests/tables/test_ledger.py):
-  I1  an epoch is applied once, by the newest start that has published to, or taken back, the table
+  I1  an epoch is applied once, by the newest start that has published to the table or rolled it back
   I2  after `forget(after)`, exactly the epochs up to `after` count as published
 """
 
@@ -30,7 +30,7 @@ __all__ = [
     "published",
 ]
 
-#: the table with the rows of all tables beside it
+#: the bookkeeping table, with one row per table beside it
 LEDGER = "_mixedmode"
 
 Run = Literal["batch", "continuous"]
@@ -38,7 +38,9 @@ Run = Literal["batch", "continuous"]
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes. `output` is "" for the main one; `owner` is "" in a batch run, and where no folder has an id yet."""
+    """The job, output and start that write. `output` is "" for the main one.
+    `owner` is "" in a batch run, and where the folder has no id yet.
+    """
 
     job: str
     output: str
@@ -49,7 +51,8 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The row of one table. The epochs in it are [first_epoch, last_epoch], but for those without rows; None: none.
+    """The row of one table. The table has the epochs [first_epoch, last_epoch], except those without rows; None: no
+    epochs.
 
     `content` is the digest of all that was published to the table (checkpoint/contents.py).
     """
@@ -65,11 +68,13 @@ class Entry:
     content: str = NOTHING
 
     def covers(self, epoch: Epoch) -> bool:
-        """Whether the rows of an epoch are in the table, if it had any."""
+        """Return whether the rows of an epoch, if it had any, are in the table."""
         return self.last_epoch is not None and epoch <= self.last_epoch
 
     def forget(self, after: Epoch, writer: Writer, content: str) -> "Entry":
-        """Once later epochs are rolled back, for the writer that goes on from `after`; `content` is that of `after`."""
+        """Return the row after later epochs were rolled back, for the writer that resumes from `after`, whose digest
+        is `content`.
+        """
         first = self.first_epoch if self.first_epoch is not None and self.first_epoch <= after else None
         last = None if first is None or self.last_epoch is None else Epoch(min(self.last_epoch, after))
         own = replace(self, owner=writer.owner, generation=writer.generation)
@@ -77,12 +82,12 @@ class Entry:
 
 
 def new_entry(writer: Writer, key_columns: tuple[str, ...]) -> Entry:
-    """The row of a table that nothing was written to."""
+    """Return the row of a table that has not been written."""
     return Entry(writer.job, writer.output, writer.run, writer.owner, writer.generation, key_columns)
 
 
 def is_published(entry: Entry | None, writer: Writer, epoch: Epoch, place: str) -> bool:
-    """Whether an epoch is in the table already. Raises FencedError if it is not `writer` who may publish there."""
+    """Return whether an epoch is already in the table. Raises FencedError if `writer` may not publish there."""
     if entry is None or (writer.run == "continuous" and entry.owner != writer.owner):
         msg = (
             "another job, or a restored savepoint, has taken over this table, so this start stops without writing to "
@@ -95,25 +100,27 @@ def is_published(entry: Entry | None, writer: Writer, epoch: Epoch, place: str) 
 
 
 def check_generation(entry: Entry, writer: Writer, place: str) -> None:
-    """Raises FencedError if a start of the same job with a higher generation has written.
+    """Raise FencedError if a start of the same job with a higher generation has written.
 
-    It may be running, or this checkpoint folder is an older copy and counts its starts anew: the table cannot tell.
+    That start may be running. Or this checkpoint folder is an older copy, and counts its starts from the copy on; the
+    table cannot distinguish the two cases.
     """
     if entry.owner == writer.owner and entry.generation > writer.generation:
         raise FencedError(_OVERTAKEN.format(own=writer.generation, newest=entry.generation, place=place))
 
 
 def published(entry: Entry, writer: Writer, epoch: Epoch, content: str) -> Entry:
-    """The row once an epoch is applied."""
+    """Return the row after an epoch was applied."""
     first = epoch if entry.first_epoch is None else entry.first_epoch
     return replace(entry, generation=writer.generation, first_epoch=first, last_epoch=epoch, content=content)
 
 
 def check_may_prepare(entry: Entry | None, writer: Writer, place: str, *, is_fresh: bool, has_rows: bool) -> None:
-    """Raises InvalidJobError unless `writer` may begin in this table, or go on with it; FencedError if overtaken.
+    """Raise InvalidJobError unless `writer` may begin in this table, or continue it; FencedError if a newer start has
+    written.
 
-    is_fresh: see Sink.prepare. has_rows: the table has some, whoever wrote them; who begins may take an empty table. A
-    writer without an owner is a batch run, or a savepoint that is being restored, of which only the job is compared.
+    is_fresh: see Sink.prepare. has_rows: the table has rows, from any writer; a fresh job may use an empty table. A
+    writer without an owner is a batch run, or a savepoint that is being restored; then only the job is compared.
     """
     if entry is not None and writer.owner:
         check_generation(entry, writer, place)
@@ -128,7 +135,7 @@ def check_may_prepare(entry: Entry | None, writer: Writer, place: str, *, is_fre
     if writer.run == "batch" or not writer.owner:
         return
     is_same = entry.owner == writer.owner
-    if is_fresh and not (is_same and entry.last_epoch is None):  # what was taken back is replaced by its repeat
+    if is_fresh and not (is_same and entry.last_epoch is None):  # epochs that were rolled back are written again
         raise InvalidJobError(_EARLIER_RUN.format(place=place))
     if not is_fresh and not is_same:
         raise InvalidJobError(_NOT_HERE.format(place=place))

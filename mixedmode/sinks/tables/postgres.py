@@ -1,10 +1,10 @@
 """A PostgreSQL table through psycopg, by COPY.
 
-The one idea: rows go as CSV to a temporary table, and from there with one INSERT ... ON CONFLICT DO UPDATE and one
-DELETE to the table. Into a table that was empty, as in a backlog, they go at once; if a key then comes twice, the rest
-goes the other way.
+Rows go as CSV to a temporary table, and from there to the table with one INSERT ... ON CONFLICT DO UPDATE and one
+DELETE. If the table was empty, as in a backlog, rows are copied into it directly. If a key then occurs twice, the
+remaining rows go through the temporary table.
 
-Every transaction has a connection of its own, so that none is open, or was closed by a firewall, between two epochs.
+Every transaction has its own connection, so no connection is open, or was closed by a firewall, between two epochs.
 """
 
 import json
@@ -33,9 +33,9 @@ from mixedmode.sinks.tables.postgres_types import created_as, csv_bytes
 __all__ = ["PostgresTable"]
 
 _REFERENCE = re.compile(r"\$\{env:[^}]*\}")
-#: what the URL may set otherwise: a server that is gone is noticed, also where no packet says so
+#: defaults that the URL may override: they detect a dead server even if no packet reports it
 _DEFAULTS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "application_name": "mixedmode"}
-_LOCK_TIMEOUT = "30s"  # another driver that is stopped in the middle may hold the ledger's row
+_LOCK_TIMEOUT = "30s"  # a suspended driver may hold the lock on the ledger's row
 _ROWS_SENT = 4_096
 _ROWS, _KEYS = "_mixedmode_rows", "_mixedmode_keys"
 _ENTRY = ("job", "output", "run", "owner", "generation", "key_columns", "first_epoch", "last_epoch", "content")
@@ -65,14 +65,14 @@ class PostgresTable:
     def transaction(self, *, creates: bool = False) -> Iterator["PostgresTransaction"]:
         """See Database."""
         conninfo, password = _resolved(self._url, self.place)
-        # closed also where the commit fails, which psycopg's own block would leave open
+        # also closes the connection if the commit fails; psycopg's own block would leave it open
         with (
             self._explained(password),
             closing(psycopg.connect(conninfo, prepare_threshold=None)) as connection,
             connection,
         ):
             connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-            if creates:  # two starts at once would both find nothing, and one of them fail
+            if creates:  # without the lock, two concurrent starts would both find no table, and one would fail
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{LEDGER} {self._schema}"])
             yield PostgresTransaction(connection, self._schema, self._table)
 
@@ -82,7 +82,7 @@ class PostgresTable:
 
     @contextmanager
     def _explained(self, password: str | None) -> Iterator[None]:
-        """Psycopg's errors as one of ours."""
+        """Convert psycopg's errors to our kinds of error."""
 
         def told(error: psycopg.Error) -> str:
             text = hidden(" ".join(str(error).split()))
@@ -111,7 +111,7 @@ class PostgresTransaction:
         self._target = sql.Identifier(schema, table)
         self._ledger = sql.Identifier(schema, LEDGER)
         self._shape = Shape((), ())
-        self._is_direct = False  # into the table itself, which was empty
+        self._is_direct = False  # True: rows go directly into the table, which was empty
         self._saves: Epoch | None = None
 
     @property
@@ -280,7 +280,7 @@ class PostgresTransaction:
             self._connection.cursor() as cursor,
             cursor.copy(statement.format(into, _listed(rows.column_names))) as copy,
         ):
-            for start in range(0, rows.num_rows, _ROWS_SENT):  # the server reads one piece while we write the next
+            for start in range(0, rows.num_rows, _ROWS_SENT):  # the server reads one chunk while we write the next
                 copy.write(csv_bytes(rows.slice(start, _ROWS_SENT)))
 
 
@@ -295,13 +295,13 @@ def _listed(names: Sequence[str]) -> sql.Composable:
 def _refused(error: psycopg.Error) -> RefusedError:
     diag = error.diag
     why = hidden(" ".join(f"{diag.message_primary or error}".split()))
-    if diag.message_detail and not diag.message_detail.startswith("Failing row"):  # the row is told of as it is here
+    if diag.message_detail and not diag.message_detail.startswith("Failing row"):  # our message shows the row itself
         why += f" ({hidden(diag.message_detail.rstrip('.'))})"
     return RefusedError(why, constraint=diag.constraint_name, column=diag.column_name)
 
 
 def _resolved(url: str, place: str) -> tuple[str, str | None]:
-    """What psycopg connects with, and the password among it. A variable in the URL may hold any character."""
+    """Return the URL for psycopg, and the password in it. A variable in the URL may hold any character."""
     where = f"sink {place}"
     if _REFERENCE.fullmatch(url):
         text = resolve(url, where=where)
@@ -314,5 +314,5 @@ def _resolved(url: str, place: str) -> tuple[str, str | None]:
             "PostgreSQL cannot read the url of this output. Write postgresql://user:${env:NAME}@host:5432/database; "
             f"characters of a password that are written there themselves are escaped as %XX. table={place}"
         )
-        raise InvalidJobError(msg) from None  # its text would show a part of the password
+        raise InvalidJobError(msg) from None  # the original text would show a part of the password
     return make_conninfo("", **{**_DEFAULTS, **given, "client_encoding": "UTF8"}), given.get("password")

@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalogue says of a table, held against what a job writes; all differences at once."""
+"""Compares a table in PostgreSQL's catalogue with what a job writes, and reports all differences at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mixedmode.sinks.tables.postgres_types import ActualType, created_as, holds
 
 __all__ = ["ActualColumn", "check_names", "columns_of", "differences", "has_unique_key", "types_of"]
 
-_NAME_BYTES_MAX = 63  # longer names are cut off by the server, with a notice that nobody reads
+_NAME_BYTES_MAX = 63  # the server truncates longer names, and only issues a notice
 
 _COLUMNS = """
 SELECT a.attname, coalesce(b.typname, t.typname), format_type(a.atttypid, a.atttypmod),
@@ -28,7 +28,7 @@ LEFT JOIN pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 ORDER BY a.attnum
 """
-# a domain may refuse NULL, which the history needs
+# a domain may refuse NULL, but the history must store NULL
 _TYPES = """
 SELECT a.attname,
        CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
@@ -39,7 +39,7 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdroppe
 JOIN pg_type t ON t.oid = a.atttypid
 WHERE n.nspname = %s AND c.relname = %s
 """
-# only what ON CONFLICT can go by: no expression, no predicate, not deferrable
+# only indexes that ON CONFLICT can use: no expression, no predicate, not deferrable
 _UNIQUE_KEYS = """
 SELECT array(SELECT a.attname::text FROM unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
@@ -54,7 +54,7 @@ WHERE n.nspname = %s AND c.relname = %s
 
 @dataclass(frozen=True, slots=True)
 class ActualColumn:
-    """A column of the table. is_computed: the server gives its value. is_needed: a row without it is refused."""
+    """A column of the table. is_computed: the server computes its value. is_needed: a value is required."""
 
     name: str
     type: ActualType
@@ -63,7 +63,7 @@ class ActualColumn:
 
 
 def check_names(*names: str) -> None:
-    """Raises InvalidJobError for a name that the server would cut off."""
+    """Raise InvalidJobError for a name that the server would truncate."""
     for name in names:
         if len(name.encode()) > _NAME_BYTES_MAX:
             msg = (
@@ -74,24 +74,24 @@ def check_names(*names: str) -> None:
 
 
 def columns_of(connection: psycopg.Connection, schema: str, table: str) -> tuple[ActualColumn, ...] | None:
-    """The columns of a table, in order; None if it is not there."""
+    """Return the columns of a table, in order; None if the table does not exist."""
     rows = connection.execute(_COLUMNS, [schema, table]).fetchall()
     return tuple(_column(*row) for row in rows) or None
 
 
 def types_of(connection: psycopg.Connection, schema: str, table: str) -> dict[str, str]:
-    """{column: its type as SQL}; of a domain the type below it."""
+    """Return {column: its type as SQL}; for a domain, the type below it."""
     return dict(connection.execute(_TYPES, [schema, table]).fetchall())
 
 
 def has_unique_key(connection: psycopg.Connection, schema: str, table: str, columns: Sequence[str]) -> bool:
-    """Whether exactly these columns are the primary key of the table, or unique."""
+    """Return whether exactly these columns are the primary key of the table, or have a unique constraint."""
     rows = connection.execute(_UNIQUE_KEYS, [schema, table]).fetchall()
     return any(set(names) == set(columns) for (names,) in rows)
 
 
 def differences(actual: Sequence[ActualColumn], shape: Shape, *, has_key: bool) -> list[str]:
-    """What the table is not as `shape` needs it, each with the statement or type that would do. Pure."""
+    """Return all differences between the table and `shape`, each with the statement or type that corrects it. Pure."""
     by_name = {column.name: column for column in actual}
     found = []
     for field in shape.fields:
@@ -116,6 +116,6 @@ def differences(actual: Sequence[ActualColumn], shape: Shape, *, has_key: bool) 
 def _column(*row: Any) -> ActualColumn:
     name, type_name, shown, is_enum, modifier, is_computed, is_needed = row
     precision = scale = None
-    if type_name == "numeric" and modifier >= 4:  # the catalogue's own packing, behind a header of 4
+    if type_name == "numeric" and modifier >= 4:  # the catalogue packs precision and scale, and adds 4
         precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
     return ActualColumn(name, ActualType(type_name, shown, is_enum, precision, scale), is_computed, is_needed)

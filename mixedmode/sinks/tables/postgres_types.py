@@ -1,13 +1,13 @@
-r"""Arrow columns in PostgreSQL: the type each gets, the types of a user's own that also hold it, and its text in a CSV.
+r"""Maps Arrow columns to PostgreSQL: the type of a created column, other types that hold it, and its CSV text.
 
-    Arrow                   created as          also taken
+    Arrow                   created as          also accepted
     bool                    boolean
     int8, int16             smallint            integer, bigint, numeric
     int32                   integer             bigint, numeric
     int64                   bigint              numeric
     float                   real                double precision
     double                  double precision
-    decimal(p, s)           numeric(p, s)       numeric that is as wide
+    decimal(p, s)           numeric(p, s)       numeric of at least this width
     string                  text                varchar, char, citext, uuid, json, jsonb, xml, inet, cidr, enums
     binary                  bytea
     date32                  date
@@ -17,9 +17,9 @@ r"""Arrow columns in PostgreSQL: the type each gets, the types of a user's own t
     duration                interval
     list, struct, map       jsonb               json
 
-A domain is taken as the type that it is of. Text is UTF-8; the server refuses the character 0 in it.
+A domain is treated as its base type. Text is UTF-8; the server refuses the character 0 in it.
 
-In the CSV, NULL is an empty field, and every string is in quotes, so that an empty one is "".
+In the CSV, NULL is an empty field, and every string is in quotes, so that an empty string is "".
 """
 
 import io
@@ -43,7 +43,9 @@ Is = Callable[[pa.DataType], bool]
 
 @dataclass(frozen=True, slots=True)
 class ActualType:
-    """A column's type in the database: its name in the catalogue, as a person writes it, and what numeric(p, s) has."""
+    """A column's type in the database: its name in the catalogue, its display name, and the precision of numeric(p,
+    s).
+    """
 
     name: str
     shown: str
@@ -52,7 +54,7 @@ class ActualType:
     scale: int | None = None
 
 
-#: (which Arrow types, the type it is created as, names in the catalogue that hold it)
+#: (predicate over Arrow types, type of a created column, catalogue names of the types that hold it)
 _TYPES: tuple[tuple[Is, str, tuple[str, ...]], ...] = (
     (pa.types.is_boolean, "boolean", ("bool",)),
     (pa.types.is_int8, "smallint", ("int2", "int4", "int8", "numeric")),
@@ -77,14 +79,14 @@ _INTEGER_DIGITS: Mapping[str, int] = {"smallint": 5, "integer": 10, "bigint": 19
 
 
 def created_as(field: pa.Field) -> str:
-    """The type that a column is created with. Raises InvalidJobError for one that has none."""
+    """Return the type that a column is created with. Raises InvalidJobError for a type that PostgreSQL cannot store."""
     created = _kind_of(field)[1]
     return f"numeric({field.type.precision}, {field.type.scale})" if created == "numeric" else created
 
 
 def holds(actual: ActualType, field: pa.Field) -> bool:
-    """Whether a column of the user's own takes every value of an Arrow column without changing it; a text type may be
-    too short, or have a form of its own: then the server refuses the value.
+    """Return whether a column of a user's own table stores every value of an Arrow column unchanged. A text type may
+    be too short, or restrict its form: then the server refuses the value.
     """
     _, created, names = _kind_of(field)
     if actual.is_enum:
@@ -100,7 +102,7 @@ def holds(actual: ActualType, field: pa.Field) -> bool:
 
 
 def csv_bytes(rows: pa.Table) -> memoryview:
-    """What COPY ... FROM STDIN (FORMAT csv) takes for rows of these columns."""
+    """Return the CSV that COPY ... FROM STDIN (FORMAT csv) reads for these rows."""
     names = rows.column_names
     columns = [_csv_column(rows.column(name)) for name in names]
     out = io.BytesIO()
@@ -109,7 +111,7 @@ def csv_bytes(rows: pa.Table) -> memoryview:
 
 
 def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as Arrow's CSV writer can write it and the server read it."""
+    """Convert the column to a form that Arrow's CSV writer can write and the server can read."""
     data_type = column.type
     if pa.types.is_duration(data_type):
         texts = [pc.binary_join_element_wise(as_text(chunk), " microseconds", "") for chunk in column.chunks]

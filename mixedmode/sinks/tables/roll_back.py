@@ -1,7 +1,7 @@
-"""Going back with a table: whether it can become what it was after an epoch, and the change that makes it so.
+"""Decides whether a table can be rolled back to an epoch, and rolls it back.
 
-The one idea: the digest of a table (checkpoint/contents.py) says which epochs have led to it. So a table that was
-written by other epochs of the same numbers, or that is a copy of another time, is refused before anything is changed.
+The digest of a table (checkpoint/contents.py) identifies the epochs that led to its contents. So a table that other
+epochs with the same numbers have written, or that is a copy of another time, is refused before anything is changed.
 """
 
 from mixedmode.checkpoint.contents import NOTHING
@@ -15,15 +15,17 @@ __all__ = ["mark_at", "obstacle", "prepare_history", "roll_back"]
 
 
 def mark_at(transaction: Transaction, epoch: Epoch) -> Mark | None:
-    """The mark of an epoch, or of the newest one with rows before it; None if the history does not reach that far."""
+    """Return the mark of an epoch, or of the newest earlier epoch with rows;
+    None if the history does not reach that far.
+    """
     return None if transaction.history_names() is None else transaction.history.newest_mark(epoch)
 
 
 def obstacle(entry: Entry, epoch: Epoch, wanted: str, mark: Mark | None, *, waits: bool, place: str) -> str | None:
-    """Why the table cannot become what it was after an epoch; None if it can. The text of an error. Pure.
+    """Return an error text if the table cannot return to its contents after an epoch; None if it can. Pure.
 
-    wanted: the digest that the epoch's manifest has of this output. mark: that of the epoch (mark_at). waits: the epoch
-    has rows for this table, which may not be published yet.
+    wanted: the digest that the epoch's manifest has of this output. mark: the mark of the epoch (mark_at). waits: the
+    epoch has rows for this table that may not be published yet.
     """
     first, last = entry.first_epoch, entry.last_epoch
     if last is None or last < epoch:
@@ -40,9 +42,9 @@ def obstacle(entry: Entry, epoch: Epoch, wanted: str, mark: Mark | None, *, wait
 
 
 def roll_back(transaction: Transaction, entry: Entry, after: Epoch, place: str) -> tuple[int, str]:
-    """Make the table what it was after an epoch: (how many rows were changed, its digest).
+    """Restore the table as of an epoch; return (number of rows that were changed, its digest).
 
-    Raises CorruptStateError, and has changed nothing, if the history does not reach that far.
+    Raises CorruptStateError, and changes nothing, if the history does not reach that far.
     """
     if entry.last_epoch is None or entry.last_epoch <= after:
         return 0, entry.content
@@ -63,7 +65,9 @@ def roll_back(transaction: Transaction, entry: Entry, after: Epoch, place: str) 
 
 
 def prepare_history(transaction: Transaction, shape: Shape, place: str, *, is_fresh: bool, may_create: bool) -> None:
-    """See that the history has the columns of the job. One with other columns is replaced by an empty one."""
+    """Ensure that the history has the columns of the job.
+    A history with other columns is replaced by an empty history.
+    """
     names = transaction.history_names()
     if names is not None and set(names) == set(shape.saved_names):
         if is_fresh:

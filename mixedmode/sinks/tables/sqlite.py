@@ -1,11 +1,11 @@
-# ruff: noqa: S608 - all that is put into statements are names, each of them quoted
+# ruff: noqa: S608 - only names are inserted into statements, each of them quoted
 """A table in a SQLite file, through Python's own module: one transaction, rows by `executemany` from whole columns.
 
-The one idea: the file is in WAL mode, so readers go on while an epoch is written, and see it all at once. A commit is
-synced to the disk before it returns: what is staged is deleted after that.
+The file is in WAL mode, so readers continue while an epoch is written, and see the whole epoch at once. A commit is
+synced to the disk before it returns, because staged files are deleted after it.
 
-Every transaction has a connection of its own; the file is a single one, besides `-wal` and `-shm`, when nobody has it
-open.
+Every transaction has its own connection. The database is a single file, besides `-wal` and `-shm`, when no process has
+it open.
 """
 
 import json
@@ -29,7 +29,7 @@ from mixedmode.sinks.tables.sqlite_types import created_as, holds, values_of
 
 __all__ = ["SqliteTable"]
 
-_LOCK_SECONDS = 10.0  # how long another writer is waited for
+_LOCK_SECONDS = 10.0  # how long to wait for another writer
 _CACHE_KIB = 65_536
 _LEDGER_COLUMNS = ("job", "output", "run", "owner", "generation", "key_columns", "first_epoch", "last_epoch", "content")
 _LEDGER_DDL = (
@@ -37,7 +37,7 @@ _LEDGER_DDL = (
     "run TEXT NOT NULL, owner TEXT NOT NULL, generation INTEGER NOT NULL, key_columns TEXT NOT NULL, "
     "first_epoch INTEGER, last_epoch INTEGER, content TEXT NOT NULL)"
 )
-#: codes of failures that a repeat, now or after a repair, may not meet again
+#: codes of failures that may not recur in a retry, now or after a repair
 _OUTSIDE = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,

@@ -1,4 +1,4 @@
-"""Arrow columns in SQLite: the type each gets, the declared types of a user's own that keep it, and its values.
+"""Maps Arrow columns to SQLite: the type of a created column, other declared types that fit, and the stored values.
 
     Arrow                     created as   value
     bool                      INTEGER      0 or 1
@@ -11,8 +11,8 @@
     duration                  INTEGER      microseconds
     list, struct, map         TEXT         JSON, which SQLite's functions read
 
-SQLite converts what is stored by the *affinity* of the declared type, and does not refuse it, so a user's own column
-has to have an affinity that changes nothing.  Source: https://www.sqlite.org/datatype3.html
+SQLite converts values by the *affinity* of the declared type, and does not refuse them. So a column that already exists
+must have an affinity that changes nothing.  Source: https://www.sqlite.org/datatype3.html
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _INTEGER, _REAL, _TEXT, _BLOB, _NUMERIC = "INTEGER", "REAL", "TEXT", "BLOB", "NU
 
 
 def created_as(field: pa.Field) -> str:
-    """The type that a column is created with. Raises InvalidJobError for one that has none."""
+    """Return the type that a column is created with. Raises InvalidJobError for a type that SQLite cannot store."""
     data_type = field.type
     if pa.types.is_boolean(data_type) or pa.types.is_signed_integer(data_type) or pa.types.is_duration(data_type):
         return _INTEGER
@@ -49,7 +49,7 @@ def created_as(field: pa.Field) -> str:
 
 
 def holds(declared: str, field: pa.Field) -> bool:
-    """Whether a column of this declared type keeps every value as it is."""
+    """Return whether a column of this declared type stores every value unchanged."""
     created, affinity = created_as(field), _affinity(declared)
     if affinity in {_BLOB, created}:
         return True
@@ -60,7 +60,7 @@ def holds(declared: str, field: pa.Field) -> bool:
 
 
 def values_of(column: pa.ChunkedArray) -> Sequence[Any]:
-    """(n,) values for SQLite's own module."""
+    """Return (n,) values for Python's SQLite module."""
     data_type = column.type
     if pa.types.is_floating(data_type):
         column = pc.if_else(pc.is_nan(column), None, column)
@@ -74,7 +74,7 @@ def values_of(column: pa.ChunkedArray) -> Sequence[Any]:
 
 
 def _as_list(column: pa.ChunkedArray) -> Sequence[Any]:
-    """`to_pylist`, several times as fast for numbers."""
+    """Return the same as `to_pylist`, several times faster for numbers."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return list(column.to_pylist())
     if not column.null_count:
@@ -91,7 +91,7 @@ def _is_text(data_type: pa.DataType) -> bool:
 
 
 def _affinity(declared: str) -> str:
-    """By SQLite's rules, in their order."""
+    """Return the affinity of a declared type by SQLite's rules, in their order."""
     name = declared.upper()
     if "INT" in name:
         return _INTEGER

@@ -1,18 +1,18 @@
-"""A table in a database as an output: publishing an epoch is one transaction, with the note that it is published.
+"""A database table as an output: publishing an epoch is one transaction, which also records that it is published.
 
-The one idea: the rows of an epoch and the row of the ledger that says so are committed together (ledger.py). So an
-epoch is there as a whole, once, and whoever is not sure (after a crash, a lost connection, a commit without an answer)
-asks the ledger. What is staged is deleted after that.
+The rows of an epoch and the ledger's row that records it are committed together (ledger.py). So an epoch is published
+completely and once. After a crash, a lost connection, or a commit without an answer, the ledger says whether it is
+published. Staged files are deleted after that.
 
     manifest -> transaction: ledger locked; fenced? published? -> rows -> ledger -> COMMIT -> staged files deleted
 
-What an epoch replaces is saved in the same transaction (history.py), so going back to an older epoch is one transaction
-too: the table is what it was after that epoch, with the rows of every key.
+The rows that an epoch replaces are saved in the same transaction (history.py). So going back to an older epoch is one
+transaction, too: the table is as it was after that epoch, with the rows of every key.
 
 Invariants (tests/tables/):
-  I1  an epoch with rows is in the table exactly once, or not yet, however often publishing it is cut off and repeated
-  I2  nothing is written by a start that was overtaken, by another job, or over another checkpoint folder
-  I3  after going back to an epoch, the table is what it was after that epoch; or it is unchanged, and an error says why
+  I1  an epoch with rows is in the table exactly once, or not yet, however often publishing is interrupted and repeated
+  I2  nothing is written by a start that a newer one has fenced, by another job, or over another checkpoint folder
+  I3  after going back to an epoch, the table is as it was after that epoch; or it is unchanged, and an error says why
 """
 
 import time
@@ -59,7 +59,7 @@ from mixedmode.sinks.tables.roll_back import mark_at, obstacle, prepare_history,
 
 __all__ = ["TableSink"]
 
-#: how long is waited before each repeat; a server that is restarted is back after a few seconds
+#: waiting time before each retry; a server that is restarted is available after a few seconds
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
 _OWNER = DocumentKind("mixedmode-table-owner", 1, "the id under which a job owns its tables")
 _SHOWN_MAX = 200  # characters of a value in a message
@@ -73,7 +73,7 @@ class _Owner:
 
 
 class TableSink:
-    """One table, which is this output's alone."""
+    """A table that is written by this output only."""
 
     can_take_back = True
     cannot_report_published = False
@@ -86,7 +86,7 @@ class TableSink:
         create: bool,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`create`: what is missing is created. `sleep` waits that many seconds before a repeat."""
+        """`create`: create what is missing. `sleep` waits for a number of seconds before a retry."""
         self.task = SinkTask(context.staging, "parquet")
         self.store = ObjectStore(context.staging)
         self._database = database
@@ -155,7 +155,7 @@ class TableSink:
 
         try:
             self._patiently(publish)
-        except RefusedError as error:  # by a constraint that is checked at the commit
+        except RefusedError as error:  # from a constraint that is checked at the commit
             raise self._refused(error, epoch) from error
         reach("table-committed", epoch)
         self.store.delete([file.staged_path for file in staged])
@@ -220,7 +220,7 @@ class TableSink:
         return rows
 
     def _apply_and_save(self, transaction: Transaction, entry: Entry, mark: Mark, staged: Sequence[StagedFile]) -> None:
-        """Write the rows of an epoch, and to the history what they replace. An empty table has nothing to save."""
+        """Write the rows of an epoch, and save what they replace in the history. An empty table has nothing to save."""
         shape, history = self._shape, transaction.history
         assert shape is not None, "prepared"
         if entry.last_epoch is not None and history.newest_mark(entry.last_epoch) is None:  # the history is new
@@ -228,7 +228,7 @@ class TableSink:
         saves = None if entry.last_epoch is None else mark.epoch
         self._apply(transaction, shape, mark.epoch, staged, saves=saves)
         history.mark(mark)
-        if shape.key_columns:  # rows without a key tell their epoch, and a mark is less than such a row
+        if shape.key_columns:  # without a key, the history has only marks, which are small
             history.prune(Epoch(mark.epoch - self._retained))
 
     def _prepare_ledger(self, transaction: Transaction, *, may_create: bool) -> None:
@@ -281,7 +281,7 @@ class TableSink:
                 raise self._refused(*_first_refused(transaction, rows, error, epoch)) from error
 
     def _check_keys(self, rows: pa.Table, shape: Shape, epoch: Epoch) -> None:
-        """Raises InvalidJobError for a key that is NULL: in SQL it is equal to no other, and would be there twice."""
+        """Raise InvalidJobError for a NULL key: in SQL, NULL equals no other key, so the key would be stored twice."""
         for name in shape.key_columns:
             column = rows.column(name)
             if column.null_count:
@@ -306,7 +306,7 @@ class TableSink:
         )
 
     def _identified(self) -> Writer:
-        """The writer with the id of this checkpoint folder, which is drawn here for a new one."""
+        """Return the writer with the id of this checkpoint folder; draw an id for a new folder."""
         if not self._writer.owner:
             path = paths.OUTPUT_DESCRIPTION
             data = self.store.get(path)
@@ -319,7 +319,7 @@ class TableSink:
         return self._writer
 
     def _entry(self) -> Entry | None:
-        """The table's row in the ledger as it is now; None if there is none, or no ledger, table or database."""
+        """Return the table's current row in the ledger; None if there is no row, ledger, table or database."""
         if not self._database.is_there():
             return None
 
@@ -329,7 +329,7 @@ class TableSink:
         return self._patiently(entry)
 
     def _patiently(self, work: Callable[[Transaction], T], *, creates: bool = False) -> T:
-        """A transaction, again as often as RETRY_SECONDS says while the database is away."""
+        """Run a transaction; while the database is unavailable, retry as RETRY_SECONDS says."""
         for seconds in (*RETRY_SECONDS, None):
             try:
                 with self._database.transaction(creates=creates) as transaction:
@@ -350,7 +350,9 @@ class TableSink:
 def _first_refused(
     transaction: Transaction, rows: pa.Table, error: RefusedError, epoch: Epoch
 ) -> tuple[RefusedError, Epoch, pa.Table | None]:
-    """The first row that is refused, found by halves; None if each of them is taken alone. The transaction is lost."""
+    """Find the first row that is refused, by bisection; the row is None if each row alone is accepted.
+    The transaction is lost.
+    """
     while True:
         first = rows.slice(0, (rows.num_rows + 1) // 2)
         try:

@@ -1,13 +1,13 @@
-r"""Arrow columns as text and as JSON, whole columns at a time: what databases take for values without a type of theirs.
+r"""Converts Arrow columns to text and JSON, column by column, for values that have no type in the database.
 
     decimal     plain digits, never with an exponent             0.0000000001
     binary      hexadecimal, as PostgreSQL writes it             \x00ff
-    date, time  ISO; a timestamp with a zone is UTC, and says so 2024-01-01 08:05:00.000000Z
+    date, time  ISO; a timestamp with a zone is UTC, ends in Z   2024-01-01 08:05:00.000000Z
     duration    microseconds
-    struct, map an object, list an array; in them, NULL is null, numbers and booleans are themselves, all else is a
+    struct, map an object; a list is an array. In them, NULL is null, numbers and booleans are kept, all else is a
                 string; NaN and infinities are the strings "NaN", "Infinity", "-Infinity"; keys of a map are strings
 
-Invariant (tests/tables/test_types.py): json.loads gives back the values of a column, as plain Python writes them
+Invariant (tests/tables/test_types.py): json.loads returns the values of a column, as plain Python writes them
 """
 
 import json
@@ -23,12 +23,12 @@ _MUST_ESCAPE = r"[\x00-\x1f]"
 
 
 def is_nested(data_type: pa.DataType) -> bool:
-    """Whether JSON is the text of such a column."""
+    """Return whether JSON is the text of such a column."""
     return bool(pa.types.is_nested(data_type))
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """(n,) of any type -> (n,) string, NULL where the value is; nested values as JSON."""
+    """Convert (n,) of any type to (n,) string, NULL where the value is NULL; nested values become JSON."""
     data_type = column.type
     if is_nested(data_type):
         return pc.if_else(column.is_valid(), as_json(column), None)
@@ -42,7 +42,7 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def as_json(column: pa.Array) -> pa.Array:
-    """(n,) of any type -> (n,) string, JSON, without NULL: what is NULL is the text null."""
+    """Convert (n,) of any type to (n,) JSON strings without NULLs: NULL becomes the text null."""
     data_type = column.type
     if pa.types.is_map(data_type):
         keys = column.keys
@@ -63,7 +63,7 @@ def as_json(column: pa.Array) -> pa.Array:
 
 
 def _joined(column: pa.Array, items: pa.Array, begin: str, end: str) -> pa.Array:
-    """One text per list: the texts of its items, which are those of the whole child of `column`, between brackets."""
+    """Return one text per list: its items between brackets. `items`: the texts of the whole child array of `column`."""
     large = pa.types.is_large_list(column.type)
     lists = (pa.LargeListArray if large else pa.ListArray).from_arrays(column.offsets, items)
     return pc.binary_join_element_wise(begin, pc.binary_join(lists, ","), end, "")
@@ -79,7 +79,7 @@ def _object(column: pa.Array) -> pa.Array:
 
 
 def _quoted(text: pa.Array) -> pa.Array:
-    """Text as JSON strings; NULL stays NULL."""
+    """Return text as JSON strings; NULL stays NULL."""
     text = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"')
     if pc.any(pc.match_substring_regex(text, _MUST_ESCAPE)).as_py():  # rare, and 32 passes
         for code in range(32):
@@ -101,7 +101,9 @@ def _json_floats(column: pa.Array) -> pa.Array:
 
 
 def _plain_decimals(column: pa.Array) -> pa.Array:
-    """Arrow writes very small numbers with an exponent; those few are written by Python."""
+    """Return decimals without exponents.
+    Arrow writes very small numbers with an exponent; Python rewrites only those.
+    """
     text = column.cast(pa.string())
     with_exponent = pc.match_substring(text, "E")
     if not pc.any(with_exponent).as_py():

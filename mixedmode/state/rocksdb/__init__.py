@@ -1,4 +1,4 @@
-"""Keyed state in RocksDB: sorted runs written as SST files, and a local replica that reads the committed ones."""
+"""Keyed state in RocksDB: a writer of sorted runs (SST files), and a local replica that reads committed runs."""
 
 from mixedmode.state.rocksdb.backend import RocksDBBackend
 from mixedmode.state.rocksdb.replica import Replica, open_replica

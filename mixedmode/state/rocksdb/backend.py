@@ -1,9 +1,9 @@
-"""State in RocksDB: reads committed runs through the replica, writes new state to the epoch's run.
+"""State in RocksDB: read committed runs through the replica, and write new state to the epoch's run.
 
-Many keys are read from the columns of the newest runs (columns.py). Those that they do not hold are read from RocksDB
-by point reads, or by one range scan where the keys wanted are a large part of the keys stored: `decide_read` says
-which. Keys that begin with many prefixes are read by one iterator, which walks where the next prefix is near and seeks
-where it is not.
+Large batches of keys are first searched in the columns of the newest runs (columns.py). The remaining keys are read
+from RocksDB: by point reads, or by range scans if the batch contains a large part of the stored keys (`decide_read`).
+Keys with one of many prefixes are read with one iterator. It steps forward if the next prefix is near, and seeks
+otherwise.
 """
 
 from bisect import bisect_left
@@ -22,9 +22,9 @@ from mixedmode.state.rocksdb.writer import TOMBSTONE, RunWriter
 
 # A point read costs about as much as scanning this many entries; bench/micro/test_state_reads.py prints both.
 ENTRIES_SCANNED_PER_POINT_READ = 2
-# RocksDB holds the block of each value until a call returns: of more keys, the blocks no longer fit a CPU cache.
+# RocksDB holds the block of each value until a call returns: with more keys, the blocks do not fit in a CPU cache.
 KEYS_PER_CALL = 256
-# A seek costs about as much as walking over this many entries, so trying the walk first costs at most twice the best.
+# A seek costs about as much as stepping over this many entries, so stepping first costs at most twice the optimum.
 ENTRIES_WALKED_BEFORE_SEEK = 4
 
 
@@ -36,7 +36,7 @@ class ReadPlan(Enum):
 
 
 def decide_read(*, keys_wanted: int, entries_in_range: int) -> ReadPlan:
-    """The cheaper way to read `keys_wanted` sorted keys out of a range that stores about `entries_in_range`."""
+    """Return the cheaper way to read `keys_wanted` sorted keys from a range of about `entries_in_range` entries."""
     if keys_wanted * ENTRIES_SCANNED_PER_POINT_READ >= entries_in_range:
         return ReadPlan.RANGE_SCAN
     return ReadPlan.POINT_READS
@@ -133,7 +133,7 @@ class RocksDBBackend:
 
 
 def _collect(entries: RdictIter, prefixes: Sequence[bytes], rows: list[int], found: PrefixRows) -> None:
-    """Fills `rows` (numbers of prefixes) and the lists of `found` from an iterator that stands at the first prefix."""
+    """Fill `rows` (prefix numbers) and the lists of `found` from an iterator positioned at the first prefix."""
     key = entries.key()  # None at the end
     for number, prefix in enumerate(prefixes):
         walked = 0
@@ -157,7 +157,11 @@ def _collect(entries: RdictIter, prefixes: Sequence[bytes], rows: list[int], fou
 
 
 def _up_to(end: bytes) -> ReadOptions:
-    """Bounds of an iterator. To be kept in a variable as long as it: it reads `end` through them, and holds neither."""
+    """Return the upper bound of an iterator, as options.
+
+    The caller must keep them in a variable as long as the iterator: the iterator reads `end` through them, but holds no
+    reference to either.
+    """
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(end)
     return bounds

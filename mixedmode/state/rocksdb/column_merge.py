@@ -1,9 +1,9 @@
-"""The entries of runs that lie over each other, from their columns: the newest of each key, in key order.
+"""Merge runs from their columns: the newest entry of each key, in key order.
 
-The one idea: a stable sort of all keys of a range, those of the newest run first, puts the newest entry of a key before
-its others. The ranges are those of the batches of the largest run, which bounds what is in memory at once.
+The one idea: concatenate the keys of a range, those of the newest run first, and sort them stably. Then the newest
+entry of each key comes first. The ranges are those of the batches of the largest run, which limits the memory.
 
-Invariant (tests/state/test_merge.py): it gives what reading the runs through RocksDB gives.
+Invariant (tests/state/test_merge.py): the result equals reading the runs through RocksDB.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,10 @@ from mixedmode.state.rocksdb.columns import RunColumns
 
 
 def newest_entries(runs: Sequence[RunColumns]) -> Iterator[tuple[FixedBytes, list[bytes | None]]]:
-    """Keys, strictly increasing over all batches, and their values, None for a deleted key. `runs` are oldest first.
+    """Yield keys, strictly increasing over all batches, and their values, None for a deleted key.
 
-    All keys are of one length. A batch has no more entries than `runs` have in the range of a batch of the largest one.
+    `runs` are ordered oldest first. All keys have the same length. Each batch covers the key range of one batch of the
+    largest run.
     """
     largest = max(runs, key=lambda run: run.entries)
     bounds = [None, *(batch.keys[0] for batch in largest.batches[1:]), None]

@@ -1,19 +1,20 @@
-"""Runs in columns, beside the database: all keys of a batch are searched at once, where RocksDB looks each one up.
+"""Runs as columns, beside the database: one vectorised search finds a batch of keys, where RocksDB looks up each key.
 
-The one idea: a run never changes, so a second copy of it needs no upkeep. Whoever writes a run writes its columns too,
-and the next epoch reads the newest runs from them, as far back as there are any, and merges runs from them where it has
-those of all. What they do not hold is asked of RocksDB, which has everything. So columns may be missing, at any time
-and for any reason: the run was written on another machine or for other key groups, its keys are not of one length, it
-is larger than memory is given for, its columns are damaged. Then RocksDB answers, as it answers every scan.
+The one idea: a run never changes, so a second copy of it needs no maintenance. The writer of a run also writes its
+columns. The next epoch reads the newest runs from their columns, as far back as columns exist, and merges runs from
+columns if all of them have columns. All other keys are read from RocksDB, which holds all entries.
 
-A file is Arrow's IPC format, of (key: fixed_size_binary, value: large_binary, NULL for a deleted key) in key order, and
-is read through a memory map. Its name says which run it is of, and its checksum.
+So columns may be missing at any time: the run was written on another machine or for other key groups, its keys differ
+in length, it exceeds the memory limit, or its columns are damaged. Then RocksDB answers, as it does for all scans.
+
+A file has Arrow's IPC format, with (key: fixed_size_binary, value: large_binary, NULL for a deleted key) in key order.
+It is read through a memory map. Its name holds a hash of the run's name, and the file's checksum.
 
 Invariants (tests/state/test_columns.py):
-  I1  keys read through columns and RocksDB have the values that RocksDB alone gives
-  I2  columns that are damaged, torn or gone when a process first opens them are as if they had never been there
-  I3  no more than `bytes_max` of columns are in use, the newest
-  I4  a file goes once its run is no longer wanted
+  I1  reading keys through columns and RocksDB returns the same values as RocksDB alone
+  I2  columns that are damaged, cut short or missing when a process first opens them are ignored
+  I3  at most `bytes_max` of columns are in use, those of the newest runs
+  I4  a file is deleted once its run is no longer wanted
 """
 
 import hashlib
@@ -30,7 +31,7 @@ import pyarrow as pa
 from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.state.fixed_bytes import FixedBytes, joined
 
-# Searching every batch of every run costs about as much as this many point reads; bench/micro/test_state_reads.py.
+# Searching all batches of all runs costs about as much as this many point reads; bench/micro/test_state_reads.py.
 KEYS_WORTH_A_SEARCH = 256
 _BATCH_ENTRIES = 64 * 1024
 _CHECKED_FILES = 4096  # remembered by a process: some hundreds are in use at a time
@@ -40,7 +41,7 @@ ReadRest = Callable[[Sequence[bytes]], list[bytes | None]]
 
 
 class ColumnsWriter:
-    """Writes one run's columns to `path`, unless they turn out to be of no use."""
+    """Writes one run's columns to `path`, unless they are unusable: too large, or with keys of several lengths."""
 
     def __init__(self, path: Path, *, bytes_max: int) -> None:
         self._path = path
@@ -53,7 +54,7 @@ class ColumnsWriter:
         self._is_useful = bytes_max > 0
 
     def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """The next entries, in key order. Raises OSError when the disk does not take them."""
+        """Write the next entries, in key order. Raises OSError if writing to the disk fails."""
         for start in range(0, len(keys), _BATCH_ENTRIES):  # piece by piece, so that memory is used again
             if not self._is_useful:
                 return
@@ -65,7 +66,7 @@ class ColumnsWriter:
                 self._flush()
 
     def finish(self) -> Path | None:
-        """The finished file, or None if there are no columns of this run."""
+        """Return the finished file, or None if this run has no columns."""
         if self._is_useful and self._keys:
             self._flush()
         if self._file is None:
@@ -75,7 +76,7 @@ class ColumnsWriter:
         return self._path
 
     def discard(self) -> None:
-        """Forgets what was written."""
+        """Drop all entries and remove the file."""
         self._is_useful = False
         self._forget()
         if self._file is not None:
@@ -112,7 +113,10 @@ class _Batch:
     values: pa.LargeBinaryArray
 
     def find(self, wanted: npt.NDArray[np.bytes_]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """(m,) positions in `wanted`, which is strictly increasing, and (m,) those of the same keys here."""
+        """Return (m,) positions in `wanted` of the keys found, and (m,) their positions in this batch.
+
+        `wanted` is strictly increasing.
+        """
         low = int(np.searchsorted(wanted, self.keys[0], "left"))
         high = int(np.searchsorted(wanted, self.keys[-1], "right"))
         among = wanted[low:high]
@@ -130,7 +134,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class RunColumns:
-    """The columns of one run, of a file of `bytes`."""
+    """The columns of one run; `bytes` is the size of their file."""
 
     bytes: int
     key_bytes: int
@@ -138,7 +142,7 @@ class RunColumns:
 
     @property
     def entries(self) -> int:
-        """How many there are, deleted keys included."""
+        """Return the number of entries, including deleted keys."""
         return sum(len(batch.keys) for batch in self.batches)
 
 
@@ -150,10 +154,10 @@ class NewestRuns:
     is_all: bool
 
     def read(self, keys: Sequence[bytes], read_rest: ReadRest) -> list[bytes | None]:
-        """The value of each key, None where there is none; `read_rest` is asked for those that no run here holds.
+        """Return the value of each key, None if it has none; `read_rest` reads the keys that no run here holds.
 
-        `keys` are sorted and distinct. If they are not of one length, `read_rest` is asked for all of them, and so if
-        they are few, unless the runs here are all there are.
+        `keys` are sorted and distinct. `read_rest` reads all of them if their lengths differ. It also reads all of them
+        if they are few, unless the runs here are all runs of the state.
         """
         if not self.runs or (len(keys) < KEYS_WORTH_A_SEARCH and not self.is_all):
             return read_rest(keys)
@@ -177,7 +181,7 @@ class NewestRuns:
         return values.tolist()
 
 
-#: of a state of which nothing is in columns
+#: for a state without columns
 NONE = NewestRuns((), is_all=False)
 
 
@@ -188,12 +192,15 @@ class ColumnsFolder:
         self._folder = folder
 
     def keep(self, run_name: str, columns: Path) -> None:
-        """Moves a finished file here, within a disk. It is of use once its run is wanted."""
+        """Move a finished file into this folder, on the same disk. It is used once its run is wanted."""
         self._folder.mkdir(parents=True, exist_ok=True)
         columns.replace(self._folder / f"{_hashed(run_name)}-{file_checksum(columns)}")
 
     def open(self, runs: Sequence[tuple[int, str]], *, bytes_max: int) -> tuple[dict[int, NewestRuns], int]:
-        """What there is of `runs` (state id, name), oldest first, by state; and how many bytes of memory it maps."""
+        """Return the available columns of `runs` (state id, name), by state, and the number of bytes mapped.
+
+        `runs` are ordered oldest first. Files of other runs are deleted.
+        """
         files = dict(self._files())
         columns: dict[int, list[RunColumns]] = {state_id: [] for state_id, _ in runs}
         complete = set(columns)
@@ -212,9 +219,9 @@ class ColumnsFolder:
         return found, used_bytes
 
     def find(self, runs: Sequence[str], *, bytes_max: int) -> list[RunColumns] | None:
-        """The columns of all these runs, in their order.
+        """Return the columns of all these runs, in their order.
 
-        None if one of them has none, if their keys are not of one length, or if they are larger than `bytes_max`.
+        Return None if a run has no columns, if the lengths of keys differ, or if the files exceed `bytes_max` together.
         """
         files, columns = dict(self._files()), list[RunColumns]()
         for name in runs:
@@ -233,7 +240,7 @@ class ColumnsFolder:
 
 
 def _key_array(keys: Sequence[bytes], key_type: pa.DataType | None) -> pa.FixedSizeBinaryArray | None:
-    """None if the keys are not of one length, that of `key_type`."""
+    """Return the keys as an Arrow column; None if their lengths differ, or are not that of `key_type`."""
     if isinstance(keys, FixedBytes):
         found = keys.fixed_size_binary()
         return found if key_type in {None, found.type} else None
@@ -248,7 +255,7 @@ def _value_array(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
 
 
 def _searchable(keys: Sequence[bytes]) -> npt.NDArray[np.bytes_] | None:
-    """Keys as numpy compares them; None if they are not of one length."""
+    """Return the keys as a numpy array in byte order; None if their lengths differ."""
     if isinstance(keys, FixedBytes):
         return keys.comparable()
     widths = set(map(len, keys))
@@ -260,7 +267,7 @@ def _hashed(run_name: str) -> str:
 
 
 def _open(path: Path) -> RunColumns | None:
-    """None if the file is not as it was written."""
+    """Return the columns in a file; None if the file is missing or damaged."""
     try:
         if not _is_whole(path):
             return None
@@ -277,5 +284,5 @@ def _open(path: Path) -> RunColumns | None:
 
 @lru_cache(_CHECKED_FILES)
 def _is_whole(path: Path) -> bool:
-    """Whether the file has the checksum that its name says. Read once per process: nobody changes it."""
+    """Return whether the file has the checksum in its name. Each process reads a file once, as files never change."""
     return file_checksum(path) == path.name.rpartition("-")[2]

@@ -1,11 +1,11 @@
-"""Merges neighbouring runs of one state into one run, newest value first, within some key groups.
+"""Merge neighbouring runs of one state into one run with the newest value of each key, within some key groups.
 
-RocksDB can merge all runs: they are ingested into a database of their own, oldest first, and read back in order. What
-they hold of other key groups is left out, so a merge of one run is that run cut to the key groups. Runs that are in
-columns on this machine are merged from those (column_merge.py), without a Python object per entry that is read.
+RocksDB can merge all runs: they are ingested into a temporary database, oldest first, and read back in key order.
+Entries of other key groups are left out, so a merge of one run cuts this run to the key groups. If all runs have
+columns on this machine, they are merged from the columns (column_merge.py), without a Python object per entry read.
 
-Tombstones are values of their own in a run (`writer.TOMBSTONE`), so they survive the merge when older runs lie below
-it, and go when none does.
+A tombstone is a special value in a run (`writer.TOMBSTONE`). A merge keeps tombstones if older runs exist, and drops
+them otherwise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from mixedmode.state.rocksdb.writer import TOMBSTONE, LocalRun, RunWriter
 
 _BATCH_ENTRIES = 50_000
 
-_Entries = tuple[Sequence[bytes], Sequence[bytes | None]]  # keys, and their values, None for a deleted one; not empty
+_Entries = tuple[Sequence[bytes], Sequence[bytes | None]]  # keys, and their values, None for a deleted key; not empty
 
 
 def merge_runs(
@@ -36,9 +36,10 @@ def merge_runs(
     keeps_tombstones: bool,
     writer: RunWriter,
 ) -> LocalRun | None:
-    """One run with the newest entry of each key of `runs` in `groups`; None if there is none. They are oldest first.
+    """Return one run with the newest entry of each key of `runs` in `groups`; None if there is no entry.
 
-    `folder` is scratch space on a local disk. Raises RetryableError when the disk does not take it.
+    `runs` are ordered oldest first. `folder` is scratch space on a local disk. Raises RetryableError if writing to the
+    disk fails.
     """
     with building(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ def merge_runs(
 def merge_columns(
     runs: Sequence[RunColumns], *, state_id: int, keeps_tombstones: bool, writer: RunWriter
 ) -> LocalRun | None:
-    """As `merge_runs`, of whole runs in columns, oldest first, with keys of one length."""
+    """As `merge_runs`, for whole runs in columns, oldest first, with keys of one length."""
     _write(newest_entries(runs), writer, state_id, keeps_tombstones=keeps_tombstones)
     return _finished(writer)
 
@@ -82,8 +83,8 @@ def _write(batches: Iterator[_Entries], writer: RunWriter, state_id: int, *, kee
             is_empty = is_empty and not kept
         last_key = keys[-1]
     if is_empty and last_key:
-        # Every key is deleted. One tombstone stays, so that there is a run which a replica may count as held: states
-        # that are emptied again and again (timers) would otherwise have all of it built anew each time.
+        # Every key is deleted. One tombstone stays, so that the merged run exists and a replica can count it as held.
+        # Otherwise a state that is emptied again and again (timers) would force a rebuild of the replica each time.
         writer.write(state_id, [last_key], [None])
 
 

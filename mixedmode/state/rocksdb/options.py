@@ -1,4 +1,4 @@
-"""RocksDB options, in one place. Writers of runs and the databases that ingest them use the same table format."""
+"""All RocksDB options. Writers of runs and the databases that ingest the runs use the same table format."""
 
 from rocksdict import BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options
 
@@ -8,7 +8,7 @@ COMPACTION_AFTER_RUNS = 8  # reads look into at most about this many overlapping
 
 
 def run_options(cache_bytes: int = BLOCK_BYTES) -> Options:
-    """For SST writers, which keep no block."""
+    """Return the options for SST writers, which cache no blocks."""
     options = Options(raw_mode=True)
     table = BlockBasedOptions()
     table.set_bloom_filter(BLOOM_BITS_PER_KEY, block_based=False)
@@ -20,9 +20,10 @@ def run_options(cache_bytes: int = BLOCK_BYTES) -> Options:
 
 
 def replica_options(cache_bytes: int = BLOCK_BYTES) -> Options:
-    """For replicas: universal compaction merges small runs first, so each byte is rewritten O(log n) times.
+    """Return the options for replicas: universal compaction merges small runs first.
 
-    `cache_bytes` of blocks are kept in memory, uncompressed; the page cache may hold more.
+    So each byte is rewritten O(log n) times. `cache_bytes` of uncompressed blocks are kept in memory; the page cache of
+    the operating system may hold more.
     """
     options = run_options(cache_bytes)
     options.create_if_missing(True)
@@ -41,7 +42,7 @@ def replica_options(cache_bytes: int = BLOCK_BYTES) -> Options:
 
 
 def merge_options() -> Options:
-    """For the databases in which runs are merged: they are read once, from the first entry to the last."""
+    """Return the options for databases in which runs are merged: all entries are read once, in order."""
     options = replica_options()
     options.set_disable_auto_compactions(True)
     return options

@@ -1,18 +1,21 @@
-"""A subtask's local copy of committed runs: ingests what it lacks, is read, and is never written to.
+"""A subtask's local copy of committed runs: it ingests missing runs, answers reads, and is never written to otherwise.
 
-The one idea: there is nothing to roll back. A replica holds a list of ingested runs in `ingested.json`. When the runs
-that an epoch wants begin with that list, the rest is ingested; otherwise the replica is thrown away and built anew. A
-run that was merged from runs that the replica holds counts as held. Only runs of one state lie over each other, so the
-list is judged state by state: each has merges of its own.
+The one idea: a replica holds only committed runs, so nothing has to be rolled back. `ingested.json` lists the runs that
+it holds. If the runs that an epoch wants begin with this list, the remaining runs are ingested. Otherwise the replica
+is deleted and rebuilt. A run counts as held if the replica holds all the runs that it was merged from. The lists are
+compared per state, because each state has its own merges and keys.
+
+    Example: a replica that holds a, b and wants a, b, c ingests c. If it wants m (merged from a and b) and c, it also
+    ingests only c. If it wants b and c, it is rebuilt.
 
 Invariants (tests/state/test_replica.py):
-  I1  the database of an open replica holds exactly the wanted runs, the later over the earlier
-  I2  a crash at any point leaves a replica that the next `open_replica` completes or rebuilds; so does damage or
-      loss of its files, once it has been met
+  I1  the database of an open replica holds exactly the wanted runs, and later runs override earlier ones
+  I2  after a crash at any point, the next `open_replica` completes or rebuilds the replica; the same holds after damage
+      or loss of its files, once a read has detected it
   I3  the committed files themselves are never changed: RocksDB gets hard links or copies, and opens them only to read
-      and to sync them; nobody else can write to them, since replicas lie in a folder of this user alone
-  I4  what nobody holds is removed when a replica is opened beside it: temporary replicas of the same name, and replicas
-      of the same operator whose key groups overlap, which are of a parallelism that is no longer used; no other one is
+      and to sync them; no other user can write to them, since replicas are in a folder of this user alone
+  I4  opening a replica removes unlocked replicas beside it: temporary replicas of the same name, and replicas of the
+      same operator with overlapping key groups, which belong to a former parallelism; it removes no others
 """
 
 import fcntl
@@ -46,11 +49,10 @@ _NAME = re.compile(r"(.+)-([0-9]+)-([0-9]+)")  # see replica_name
 
 @dataclass(frozen=True, slots=True)
 class WantedRun:
-    """A committed run by its unique name, and how to get a private local copy of it; `fetch` makes no file of a run
-    without entries.
+    """A committed run with its unique name, and a function that fetches a private local copy.
 
-    `merged_from` names the runs, oldest first, that this one holds the same entries as. Runs of different states
-    (`state_id`) have no key in common.
+    `fetch` creates no file for a run without entries. `merged_from` names the runs, oldest first, whose merge this run
+    is: it has the same entries. Runs of different states (`state_id`) have no key in common.
     """
 
     name: str
@@ -62,7 +64,7 @@ class WantedRun:
 class Replica:
     """An open replica. Close it, or use it as a context manager; no other process can open it meanwhile.
 
-    `columns`: of its newest runs, by state. `open_database` is called when something is asked of the database first.
+    `columns`: the columns of the newest runs, by state. `open_database` is called at the first access to the database.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class Replica:
 
     @property
     def database(self) -> Rdict:
-        """All runs. Raises RetryableError when the local disk cannot take them, and whatever `fetch` raises."""
+        """Return the database with all runs. Raises RetryableError if the local disk fails, and errors of `fetch`."""
         if self._database is None:
             with building(self._folder):
                 self._database = self._open_database()
@@ -96,7 +98,7 @@ class Replica:
         self.close()
 
     def close(self) -> None:
-        """Waits for compactions that are under way, since closing would throw their work away."""
+        """Close the replica. Wait for running compactions first, since closing would discard their work."""
         if self._database is not None:
             while _property(self._database, "rocksdb.num-running-compactions"):
                 time.sleep(_POLL_SECONDS)
@@ -109,12 +111,12 @@ class Replica:
 def open_replica(
     folder: Path, wanted: Sequence[WantedRun], *, attempt: str, cache_bytes: int = DEFAULT_CACHE_BYTES
 ) -> Replica:
-    """The replica in `folder` of exactly the runs `wanted`, oldest first.
+    """Open the replica in `folder` with exactly the runs `wanted`, oldest first.
 
-    A second attempt of the same subtask on one machine (speculation) finds the folder locked, and gets a temporary
-    replica of its own, named after `attempt`. `cache_bytes` are for columns, and what they leave for blocks that were
-    read. Where columns have all that is stored, the database is not opened before somebody asks for it: it may then
-    lack the runs of many epochs, which it takes over at once. Raises what `Replica.database` raises.
+    A second attempt of the same subtask on one machine (speculation) finds the folder locked, and gets a separate
+    temporary replica, named after `attempt`. `cache_bytes` is the memory for columns; the rest of it caches blocks of
+    the database. If the columns hold all stored entries, the database is opened only at its first access. It may then
+    lack the runs of many epochs, and ingests all of them at once. Raises the errors of `Replica.database`.
     """
     with building(folder):
         lock = _hold(folder, waits=False)
@@ -133,7 +135,7 @@ def open_replica(
         opened = partial(_opened, folder, wanted, max(BLOCK_BYTES, cache_bytes - taken_bytes))
         replica = Replica(folder, opened, columns, lock, is_temporary=is_temporary)
         if not (columns and all(of_state.is_all for of_state in columns.values())):
-            _ = replica.database  # it will be asked, so whatever is wrong with it is said here
+            _ = replica.database  # it will be read anyway, so its errors are raised here
     except BaseException:
         if is_temporary:
             shutil.rmtree(folder, ignore_errors=True)
@@ -143,13 +145,13 @@ def open_replica(
 
 
 def columns_of(folder: Path) -> ColumnsFolder:
-    """The columns of the runs in the replica of this folder, which need not be there yet."""
+    """Return the columns of the runs in the replica of this folder, which need not exist yet."""
     return ColumnsFolder(folder / "columns")
 
 
 @contextmanager
 def reading(database: Rdict) -> Iterator[None]:
-    """Around reads of a replica. One that cannot be read raises RetryableError, and is built anew when next opened."""
+    """Wrap reads of a replica: if it cannot be read, raise RetryableError, and have it rebuilt at the next open."""
     try:
         yield
     except Exception as error:  # rocksdict raises plain Exception
@@ -165,7 +167,7 @@ def reading(database: Rdict) -> Iterator[None]:
 
 @contextmanager
 def building(folder: Path) -> Iterator[None]:
-    """Around writes of local files made from committed runs: what goes wrong there is a RetryableError."""
+    """Wrap writes of local files made from committed runs: turn every failure into a RetryableError."""
     try:
         yield
     except MixedmodeError:
@@ -197,10 +199,10 @@ def _opened(folder: Path, wanted: Sequence[WantedRun], cache_bytes: int) -> Rdic
 
 
 def missing_runs(held: Sequence[str], wanted: Sequence[WantedRun]) -> list[WantedRun] | None:
-    """The runs of `wanted` that a replica lacks which ingested `held`, in the order of `wanted`. Pure.
+    """Return the runs of `wanted` that a replica with the runs `held` lacks, in the order of `wanted`. Pure.
 
-    Per state, they come after all that it holds, so they may be ingested on top of it. None when it holds something
-    that is not wanted, or not in that order, or not whole, so that it has to be built anew.
+    Per state, all of them are newer than the held runs, so they can be ingested on top. Return None if the replica has
+    to be rebuilt: it holds an unwanted run, or another order of runs, or only some of the runs that were merged.
     """
     state_of = {name: run.state_id for run in wanted for name in (run.name, *run.merged_from)}
     held_of: dict[int, list[str]] = {}
@@ -219,7 +221,10 @@ def missing_runs(held: Sequence[str], wanted: Sequence[WantedRun]) -> list[Wante
 
 
 def _count_held(held: Sequence[str], wanted: Sequence[WantedRun]) -> int | None:
-    """How many of the runs `wanted` of one state are held, from the oldest on, by themselves or in parts; or None."""
+    """Return how many of the oldest runs `wanted` of one state are held, as such or as the runs merged into them.
+
+    Return None if `held` does not match the beginning of `wanted`.
+    """
     at = 0
     for count, run in enumerate(wanted):
         if at == len(held):
@@ -234,15 +239,15 @@ def _count_held(held: Sequence[str], wanted: Sequence[WantedRun]) -> int | None:
 
 
 def _open(folder: Path, cache_bytes: int) -> Rdict:
-    """The database there, or a new one."""
+    """Open the database in the folder, or create it."""
     options = replica_options(cache_bytes)
-    # A family that is not named here is opened with the options in the database's own file, which have neither the
-    # block cache nor the filter policy: reads would look into every block in place of its run's bloom filter.
+    # A column family that is not named here is opened with the options in the database's own file. These have neither
+    # the block cache nor the filter policy: reads would search blocks instead of asking the run's bloom filter first.
     return Rdict(str(folder / "db"), options=options, column_families={"default": options})
 
 
 def _open_or_none(folder: Path, cache_bytes: int) -> Rdict | None:
-    """None if it cannot be opened, whatever the cause: it is only a copy, and is built anew."""
+    """Open the database; return None if that fails for any reason: it is only a copy, and is rebuilt."""
     try:
         return _open(folder, cache_bytes)
     except Exception:  # noqa: BLE001 - rocksdict raises plain Exception
@@ -252,10 +257,10 @@ def _open_or_none(folder: Path, cache_bytes: int) -> Rdict | None:
 def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], missing: Sequence[WantedRun]) -> None:
     names, lacking = [run.name for run in wanted], {run.name for run in missing}
     if not missing:
-        if _ingested(folder) != names:  # runs that it holds were merged since
+        if _ingested(folder) != names:  # some held runs have been merged meanwhile
             _note(folder, names, is_pending=False)
         return
-    # Between these two notes a crash leaves an unknown part of the runs ingested; the first note says so.
+    # After a crash between these two notes, it is unknown which runs were ingested; the first note records that.
     _note(folder, [name for name in names if name not in lacking], is_pending=True)
     options = IngestExternalFileOptions()
     options.set_move_files(True)  # takes over the private copy instead of copying it again
@@ -270,13 +275,13 @@ def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], missing:
 
 
 def _hold(folder: Path, *, waits: bool) -> IO[str] | None:
-    """The lock of a folder, which is made if it is not there; None if another one holds it and `waits` is False."""
+    """Lock a folder, which is created if it is missing; return None if it is locked and `waits` is False."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             lock = (folder / "lock").open("w")
         except FileNotFoundError:
-            continue  # removed in between as abandoned: nobody held it yet
+            continue  # another process has just removed the folder as abandoned
         if not _try_lock(lock):
             if not waits:
                 lock.close()
@@ -288,17 +293,19 @@ def _hold(folder: Path, *, waits: bool) -> IO[str] | None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Removes the temporary replicas beside `folder` that nobody holds. Their lock is held until they are gone."""
+    """Remove the unlocked temporary replicas beside `folder`. Their lock is held until they are removed."""
     for found in folder.parent.glob(f"{glob.escape(folder.name)}{_TEMPORARY}*"):
         _remove_unheld(found)
 
 
 def _remove_former_ranges(folder: Path) -> None:
-    """Removes the replicas beside `folder` that nobody holds and whose key groups are neither these nor all others.
+    """Remove the unlocked replicas of the same operator whose key groups overlap, but do not equal, those of `folder`.
 
-    The ranges of one parallelism are disjoint, so they belong to another one. Each range of it overlaps one of those
-    in use, so whatever is here goes once all subtasks have been here. Should that parallelism come back, they are
-    built anew.
+    The ranges of one parallelism are disjoint, so an overlapping range belongs to a former parallelism. Each such range
+    overlaps a range in use, so all of these replicas are removed once every subtask has been opened here. If that
+    parallelism comes back, they are rebuilt.
+
+    Example: opening the replica of [0, 8) removes the one of [4, 6), and keeps the one of [8, 16).
     """
     own = _parsed_name(folder)
     if own is None:
@@ -312,7 +319,7 @@ def _remove_former_ranges(folder: Path) -> None:
 
 
 def replica_name(operator_id: str, groups: KeyGroupRange) -> str:
-    """The name of a replica's folder, beside those of the job's other operators and key groups."""
+    """Return the name of a replica's folder, which lies beside those of the job's other operators and key groups."""
     return f"{operator_id}-{groups.start}-{groups.end}"
 
 
@@ -336,7 +343,7 @@ def _try_lock(lock: IO[str]) -> bool:
 
 
 def _is_in(folder: Path, lock: IO[str]) -> bool:
-    """Whether `lock` is the one that others find in the folder. One that was removed since keeps nobody out."""
+    """Return whether `lock` is still the lock file in the folder. A lock on a removed file excludes nobody."""
     try:
         return os.path.samestat(os.fstat(lock.fileno()), (folder / "lock").stat())
     except FileNotFoundError:
@@ -358,7 +365,7 @@ def _ingested(folder: Path) -> list[str]:
 
 
 def _is_doubtful(folder: Path) -> bool:
-    """Whether the database may hold something else than the note says. RocksDB takes one without CURRENT for new."""
+    """Return whether the database may differ from the note. RocksDB treats a database without CURRENT as new."""
     is_gone = bool(_ingested(folder)) and not (folder / "db" / "CURRENT").exists()
     return is_gone or bool(_read_note(folder)["pending"])
 

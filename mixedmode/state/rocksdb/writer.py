@@ -1,7 +1,7 @@
-"""Writes the new state of one epoch and subtask: one SST file per state, in key order, at bulk-load speed.
+"""Write the new state of one epoch and subtask: one SST file per state, in key order, at bulk-load speed.
 
-A run is written to a local folder, and then belongs to whoever asked for it. Until a manifest names it, it does not
-exist. Its columns (columns.py) are written beside it, for the next epoch on the same machine.
+A run is written to a local folder; then its caller owns the file. A run counts only once a manifest names it. Its
+columns (columns.py) are written beside it, for the next epoch on the same machine.
 """
 
 import time
@@ -18,7 +18,7 @@ from mixedmode.errors import InternalError, MixedmodeError, RetryableError
 from mixedmode.state.rocksdb.columns import ColumnsWriter
 from mixedmode.state.rocksdb.options import run_options
 
-#: what a run holds for a deleted key; no state value is empty. RocksDB's own tombstones would not survive a merge
+#: the value of a deleted key in a run; no state value is empty. RocksDB's own tombstones would not survive a merge
 TOMBSTONE = b""
 
 
@@ -37,7 +37,7 @@ class LocalRun:
 
 
 class _Files:
-    """What is being written of one state."""
+    """The unfinished files of one state."""
 
     def __init__(self, path: Path, columns: ColumnsWriter) -> None:
         self.path = path
@@ -69,15 +69,15 @@ class _Files:
 
 
 class RunWriter:
-    """Context manager over the files of one (epoch, operator, subtask) attempt; leaving it early removes them.
+    """Context manager for the files of one (epoch, operator, subtask) attempt; leaving it before `finish` removes them.
 
-    Runs of at most `columns_bytes` are written in columns, too.
+    Runs of at most `columns_bytes` are also written as columns.
     """
 
     def __init__(self, folder: Path, *, columns_bytes: int = 0) -> None:
         self._folder = folder
         self._columns_bytes = columns_bytes
-        self._open: dict[int, _Files] = {}  #: by state id; there are only those of states with entries
+        self._open: dict[int, _Files] = {}  #: by state id; only for states with entries
         self._last_key: dict[int, bytes] = {}
         self.seconds = 0.0  # spent in `write`
 
@@ -90,10 +90,10 @@ class RunWriter:
         self._open.clear()
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Appends entries; None stands for a deleted key.
+        """Append entries; the value None marks a deleted key.
 
-        Raises InternalError unless keys are strictly increasing per state, and RetryableError when the disk does not
-        take them.
+        Raises InternalError unless keys are strictly increasing per state, and RetryableError if writing to the disk
+        fails.
         """
         assert len(keys) == len(values), (len(keys), len(values))
         if not keys:
@@ -107,9 +107,9 @@ class RunWriter:
         self.seconds += time.perf_counter() - started
 
     def finish(self) -> list[LocalRun]:
-        """Closes the files and hands them over, ordered by state id; no file for a state without entries.
+        """Close the files and return them, ordered by state id; a state without entries has no file.
 
-        Raises RetryableError when the disk does not take them.
+        Raises RetryableError if writing to the disk fails.
         """
         runs = []
         for state_id in sorted(self._open):
@@ -128,7 +128,7 @@ class RunWriter:
         return self._open[state_id]
 
     def _refusal(self, state_id: int, keys: Sequence[bytes]) -> MixedmodeError:
-        """Why `keys` were not taken: they are not in order, or else the disk."""
+        """Return the error for a failed write of `keys`: they are not in order, or else the disk failed."""
         last = self._last_key.get(state_id)
         in_order = [*([] if last is None else [last]), *keys]
         for before, key in pairwise(in_order):

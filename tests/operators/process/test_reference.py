@@ -88,10 +88,10 @@ def test_two_jobs_may_have_modules_of_one_name_beside_those_that_they_name(tmp_p
 
 def test_a_module_that_is_no_jobs_stays_though_a_folder_has_one_of_its_name(tmp_path: Path) -> None:
     folder = write(tmp_path)
-    (tmp_path / "operators.py").write_text("raise AssertionError")
-    ours = sys.modules["operators"]
+    (tmp_path / "mixedmode.py").write_text("raise AssertionError")
+    ours = sys.modules["mixedmode"]
     FunctionReference.parse("user_functions:Limit", {"most": 1}, folder).create()
-    assert sys.modules["operators"] is ours
+    assert sys.modules["mixedmode"] is ours
 
 
 @pytest.mark.parametrize(
