@@ -486,7 +486,7 @@ def jobs(draw: st.DrawFn) -> Job:
 def overlap_findings_of(job: Job) -> str:
     """Why the places of a job may not be what they are; empty if they may."""
     try:
-        assert job.spec
+        assert job.spec is not None
     except InvalidJobError as error:
         if "Choose another" not in str(error):
             raise
