@@ -214,7 +214,7 @@ def test_a_step_with_a_list_is_part_of_the_job(spark: SparkSession, folder: JobF
     folder.add(record("a"))
     folder.run(packets(folder.job()).sql("SELECT packet AS k FROM packets"), spark)
     identity = json.loads((folder.checkpoints / "job.json").read_text())["content"]
-    assert identity["operators"] == {"packets": "map keeping a list"}
+    assert identity["operators"] == {"packets": {"step": "map", "version": 1}}
     with pytest.raises(InvalidJobError, match="step 'packets' was removed"):
         folder.run(folder.job().sql("SELECT k FROM t"), spark)
     upper = folder.job().map(f"{HERE}:Upper", output="k string, v bigint, at timestamp")
