@@ -1,6 +1,6 @@
 """A keyed step epoch by epoch, without Spark: what a job does to its state, its manifests and its disk over its life.
 
-The one idea: everything that could grow is the real thing (runs, merging, replicas, manifests, retention, in real
+Everything that could grow is the real thing (runs, merging, replicas, manifests, retention, in real
 files), and all that Spark does is left out, so that ten thousand epochs take minutes. Subtasks run one after the other.
 """
 

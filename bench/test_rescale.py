@@ -1,6 +1,6 @@
 """Rescaling a running job: how much longer the first epoch takes after the number of subtasks has changed.
 
-The one idea: the pause is that epoch less a usual one of the same size. In it the new subtasks fetch the state of their
+The pause is that epoch less a usual one of the same size. In it the new subtasks fetch the state of their
 key groups; nothing is restarted, so there is nothing else to wait for.
 """
 

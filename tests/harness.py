@@ -1,6 +1,6 @@
 """Jobs in a test: a folder of inputs that grows, a run with a recording observer, and the answer as plain Python.
 
-The one idea: `feed` holds the files of the live part. The recording lets one in when the job goes live and one more
+`feed` holds the files of the live part. The recording lets one in when the job goes live and one more
 after each live epoch, so a whole history-flip-live story is one run without threads and without waiting.
 """
 

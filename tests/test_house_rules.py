@@ -1,6 +1,6 @@
 """The house rules, as tests: what a layer may import, how large a file may grow, what must be documented.
 
-The one idea: a rule is a pure function from files to complaints, so that each rule is itself shown to complain about a
+A rule is a pure function from files to complaints, so that each rule is itself shown to complain about a
 small bad file below. A complaint starts with `path:line`, and says what to do.
 """
 

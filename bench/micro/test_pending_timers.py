@@ -1,6 +1,6 @@
 """A million pending timers, and an epoch in which none of them is due: what they cost it.
 
-The one idea: the same epoch runs over the same state with and without the timers, by turns, so that the difference is
+The same epoch runs over the same state with and without the timers, by turns, so that the difference is
 what the timers cost.
 """
 

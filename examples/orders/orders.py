@@ -5,7 +5,7 @@
     python examples/orders/orders.py feed        live orders into the topic, for a while
     python examples/orders/orders.py check       the table in PostgreSQL, compared with plain Python
 
-The one idea: orders are one sequence by number, made by `mixedmode.demo.orders`. The history is its beginning, the
+Orders are one sequence by number, made by `mixedmode.demo.orders`. The history is its beginning, the
 topic all the rest, and both have the two days between: as in life, one does not end exactly where the other begins.
 
 KAFKA_SERVERS and POSTGRES_URL in the environment say where the servers are.

@@ -1,6 +1,6 @@
 """Finds out from Spark's analysed plan if each row of some SQL over a source is exactly one record of the source.
 
-The one idea: a plan that has only projections over the source's view drops no row and adds none. Spark gives each
+A plan that has only projections over the source's view drops no row and adds none. Spark gives each
 column an id, and the column keeps the id as long as it is unchanged.
 """
 

@@ -1,6 +1,6 @@
 """Decide whether a job may go on from a savepoint, perhaps with a changed program: facts in, a small value out.
 
-The one idea: a step's state depends on all of its input since the job began. So a step may be added only where all of
+A step's state depends on all of its input since the job began. So a step may be added only where all of
 that input can be produced again. This is possible only downstream of the savepoint's steps: the last step that is kept
 emits its whole stored table once (JobPlan.with_full_snapshot). Hence the kept steps must be the first steps of the old
 program and of the new one, in the same order.

@@ -2,7 +2,7 @@ r"""Documents: the small JSON objects of a checkpoint. Each document states its 
 
     {"kind":"mixedmode-<what>","format_version":<n>,"checksum":"<16 hex>","content":{...}}\n
 
-The one idea: each content has exactly one encoding, so a reader encodes the decoded content again and compares the
+Each content has exactly one encoding, so a reader encodes the decoded content again and compares the
 bytes. A document that differs in a single bit (cut short, flipped, edited by hand, duplicate keys) is damaged.
 `checksum` is xxh3_64 over the encoded content. Keys keep their insertion order; text is UTF-8, not escaped; NaN is not
 allowed.

@@ -1,6 +1,6 @@
 """Garbage collection: delete files that attempts left behind and that no manifest, present or future, can name.
 
-The one idea: a file's name holds the epoch of the first manifest that can name it (types.py I3), and that manifest is
+A file's name holds the epoch of the first manifest that can name it (types.py I3), and that manifest is
 create-once. So once epoch N has a manifest, an unnamed file of an epoch <= N can never be named any more: it is an
 orphan, no matter which starts still run. A file of a later epoch is kept, because a manifest may still name it. That
 manifest may come from this start. It may also come from an *older* start that was paused after its last check of the

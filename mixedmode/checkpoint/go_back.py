@@ -1,6 +1,6 @@
 """Go back to an older checkpoint, and repair Spark's log before the first epoch of a start.
 
-The one idea: the evidence that a job has to go back (a damaged or missing manifest, an output that is ahead) is removed
+The evidence that a job has to go back (a damaged or missing manifest, an output that is ahead) is removed
 last. If a start is killed in the middle, the next start sees the same evidence, makes the same decision, and completes
 the work. The steps, each of which may be repeated:
 

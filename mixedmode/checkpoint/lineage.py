@@ -1,6 +1,6 @@
 """Tell the valid manifests of a job that has gone back from manifests that it has abandoned.
 
-The one idea: a start that goes back to an epoch records this before it changes anything. From then on, a manifest of a
+A start that goes back to an epoch records this before it changes anything. From then on, a manifest of a
 later epoch by an older start does not count. Such an older start may be paused right before its commit, and continue
 much later. Its manifest would then be the first one of its epoch, although files that it depends on are gone. Thanks to
 the record, this manifest is recognised as abandoned whenever it appears. Going back again adds another record; a

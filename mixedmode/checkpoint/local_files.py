@@ -1,6 +1,6 @@
 """Objects in a local (or mounted) folder, written so that they survive a power cut.
 
-The one idea: a file gets its final name only when it is complete and on the disk. The bytes are written to a new file
+A file gets its final name only when it is complete and on the disk. The bytes are written to a new file
 under `_tmp/`, and that file is synced. Then it gets its name in one atomic step: `link` for create-once, `rename` to
 replace. Then the folder is synced. obstore's LocalStore also names files atomically, but its Python interface has no
 option for syncing (0.12). So a manifest that it wrote may be empty after a power cut. Hence this module handles local

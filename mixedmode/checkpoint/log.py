@@ -1,6 +1,6 @@
 """The checkpoint log: generations, the job's identity, and the manifests, over one object store.
 
-The one idea: every object here is create-once. So each step either happens now, or finds that it has happened before.
+Every object here is create-once. So each step either happens now, or finds that it has happened before.
 
 Invariants (tests/checkpoint/test_log.py):
   I1  the first manifest of an epoch is never replaced; a second commit of the epoch returns the first manifest

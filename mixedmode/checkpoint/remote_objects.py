@@ -3,7 +3,7 @@
 A request may fail, be throttled, or get no answer although the store has executed it. obstore repeats most of these
 requests; `_patiently` repeats the rest (measured: writes without an answer, and answers cut short).
 
-The one idea: every request except creation is idempotent. So a creator writes a unique mark into the object's metadata.
+Every request except creation is idempotent. So a creator writes a unique mark into the object's metadata.
 If its first answer is lost and the repeated request reports that the name is taken, the mark shows that the object is
 its own.
 

@@ -1,6 +1,6 @@
 """Requests to rescale: the number of subtasks that a running job's steps should have, and which request counts.
 
-The one idea: a request records the requested parallelism and the parallelism in the job file at that time. As long as
+A request records the requested parallelism and the parallelism in the job file at that time. As long as
 the job file still says the same, the request counts, even after a restart; a changed job file overrides the request.
 So no clock has to decide which of the two is newer. Pure: rescale_log.py stores the requests.
 

@@ -1,6 +1,6 @@
 """Restore a savepoint into the empty checkpoint folder of a job, which goes on from it as from its own checkpoint.
 
-The one idea: the manifest is the commit here, too. It is created last, so an interrupted restore has no effect and is
+The manifest is the commit here, too. It is created last, so an interrupted restore has no effect and is
 simply repeated; every earlier step is repeatable. Spark's offset entry is written first. If somebody starts the job
 after half of a restore, the start finds Spark's log ahead of the manifests, and stops.
 

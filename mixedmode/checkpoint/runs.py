@@ -1,6 +1,6 @@
 """Runs are views of files: the valid key groups of a run's file, and how merges change the list of runs. Pure.
 
-The one idea: a run in a manifest is a file and the range of key groups that are valid in it. So a subtask of any range
+A run in a manifest is a file and the range of key groups that are valid in it. So a subtask of any range
 may merge the runs that overlap its key groups, each cut to these key groups. Other subtasks keep the rest of the old
 runs, and no file is rewritten for them. Decision: docs/design/0011-runs-are-views.md
 

@@ -1,6 +1,6 @@
 """Savepoints: a copy of one checkpoint in a separate folder, which may be moved, copied and kept for ever.
 
-The one idea: a checkpoint is a set of immutable files and a list of them. A savepoint is the same files under the same
+A checkpoint is a set of immutable files and a list of them. A savepoint is the same files under the same
 names, and savepoint.json, which is written last and lists each file with its checksum. So a savepoint can be taken
 while the job runs, without its help. If the job drops the checkpoint during the copy, the next checkpoint is copied.
 

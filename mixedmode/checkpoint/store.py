@@ -1,6 +1,6 @@
 """All object I/O: a folder on disk, or a prefix in S3, GCS or Azure, behind one class.
 
-The one idea: all callers see named, immutable byte strings with one strong operation, `put_new`, which creates an
+All callers see named, immutable byte strings with one strong operation, `put_new`, which creates an
 object exactly once. Object stores implement it by conditional puts (remote_objects.py), folders by `link`
 (local_files.py, which also explains why folders do not use obstore).
 

@@ -1,6 +1,6 @@
 """The values of a checkpoint: the input that an epoch read, its state and its outputs.
 
-The one idea: state is a list of immutable files, and the manifest is this list. All values are frozen and survive JSON
+State is a list of immutable files, and the manifest is this list. All values are frozen and survive JSON
 and pickling. Nothing here opens a file.
 
 Invariants (kept by the code that builds the values; tests/checkpoint/test_manifest.py):

@@ -1,6 +1,6 @@
 """Verify checkpoints: the manifest, the runs and outputs that it names, and Spark's log up to it.
 
-The one idea: a checkpoint is whole if and only if a start can go on from it. So every file that the start would read is
+A checkpoint is whole if and only if a start can go on from it. So every file that the start would read is
 verified before anything is changed. A file that several checkpoints name is read once. A failure of the store is not
 damage: it is raised, and the next start verifies again.
 

@@ -1,6 +1,6 @@
 """Decides the number of subtasks of a live job from its last epochs. Pure: no clock, no state, no files.
 
-The one idea: the work of an epoch grows with the time in which its input arrived. This time is the *period* of the
+The work of an epoch grows with the time in which its input arrived. This time is the *period* of the
 epoch; it is at least the interval. The duration of an epoch is compared with its period, not with the interval, so a
 long epoch after a pause is no overload.
 

@@ -1,6 +1,6 @@
 """Canonical key bytes: encode key columns as one binary column whose byte order is the order of the columns.
 
-The one idea: each column becomes a marker byte (0x00 NULL, 0x01 value) and a payload that sorts as the value does. So
+Each column becomes a marker byte (0x00 NULL, 0x01 value) and a payload that sorts as the value does. So
 code that hashes, sorts, merges or stores a key does not depend on its types.
 
     int8..64, date32, timestamp   big-endian, sign bit flipped, at the type's own width

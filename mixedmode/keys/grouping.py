@@ -1,6 +1,6 @@
 """Dense group numbers for rows that share the same key, in order of first appearance.
 
-The one idea: number the values of each column, then number the pairs (group so far, number in the next column) as one
+Number the values of each column, then number the pairs (group so far, number in the next column) as one
 integer. After each column the numbers are dense again, and so below 2**31. So no product of two numbers overflows.
 
     Example: the columns (x, y, x) and (1, 1, 2) have the numbers 0, 1, 0 and 0, 0, 1. With 2 numbers in the second

@@ -1,6 +1,6 @@
 """xxHash64 of many byte strings at once, bit-equal to Spark's `xxhash64(binary)`, and the key group of each hash.
 
-The one idea: the algorithm reads 32-byte stripes, then a tail of length % 32. All rows process stripe i together; rows
+The algorithm reads 32-byte stripes, then a tail of length % 32. All rows process stripe i together; rows
 are sorted by length, so the rows that still have a stripe are a prefix. All rows with the same tail length take the
 same steps. So the number of numpy calls depends on the longest row, and never on the number of rows.
 

@@ -1,6 +1,6 @@
 """The bytes of a binary Arrow array, seen by numpy without a copy.
 
-The one idea: row i of any binary array is data[starts[i]:ends[i]]. So the same code serves fixed and variable width,
+Row i of any binary array is data[starts[i]:ends[i]]. So the same code serves fixed and variable width,
 including sliced arrays. A word is read at any byte offset through a view whose stride is one byte.
 """
 

@@ -1,6 +1,6 @@
 """A sample of rows by key: it has all rows of a key or none, so it shows how often keys repeat.
 
-The one idea: a key is in the sample if its hash begins with zeros. A random sample of rows is not enough: keys that
+A key is in the sample if its hash begins with zeros. A random sample of rows is not enough: keys that
 occur ten times in the input may hardly repeat in such a sample.
 """
 

@@ -1,6 +1,6 @@
 """Number rows by the value of their key, if the values of one column nearly fill a range.
 
-The one idea: the value minus the least value is already the number of the row's group. Numbers without gaps would need
+The value minus the least value is already the number of the row's group. Numbers without gaps would need
 several more passes over all rows, with random access.
 
     Example: the values 7, 5, 8, 7 have the slots 2, 0, 3, 2. The slot 1, of the value 6, is not taken.

@@ -1,6 +1,6 @@
 """Convert values of fixed width to unsigned words whose numeric order is the order of the values, and back.
 
-The one idea: each type becomes one or two unsigned words. In big-endian order they are the payload of an encoded key;
+Each type becomes one or two unsigned words. In big-endian order they are the payload of an encoded key;
 as numbers they are compared by grouping and sorting. NULL slots hold arbitrary words, which the caller masks.
 
     Example: int8 -1 is 0x7f and int8 1 is 0x81, so -1 sorts before 1.

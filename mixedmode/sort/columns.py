@@ -3,7 +3,7 @@
 A sorted table has the columns `_key_group` (uint16), `_key` (fixed_size_binary or large_binary), optionally `_time`
 (int64, event time in microseconds), then payload columns of any type. None of the three holds NULL.
 
-The one idea: (key group, key, time) is a sequence of words, which are compared one after the other. A word is computed
+(key group, key, time) is a sequence of words, which are compared one after the other. A word is computed
 only for the rows whose order still depends on it, so most words are never read.
 
     Example: the key b"abcdefghij" has the words b"abcdefgh" and b"ij" + six zero bytes, then its length 10.

@@ -1,6 +1,6 @@
 """The external sorter: it reads rows in any order and emits sorted tables, within a memory budget.
 
-The one idea: rows are collected until sorting them would exceed the budget. Then they are sorted and spilled as one
+Rows are collected until sorting them would exceed the budget. Then they are sorted and spilled as one
 run; with a combiner they stay in memory if combining reduces them enough. At the end the runs are merged.
 
 The budget B is divided as follows:

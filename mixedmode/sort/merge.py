@@ -1,6 +1,6 @@
 """Merge sorted runs in bounded memory, many rows at a time.
 
-The one idea: one chunk per run is in memory. Choose the chunk whose last row sorts first; this row is the border. No
+One chunk per run is in memory. Choose the chunk whose last row sorts first; this row is the border. No
 unread row sorts before the border, so all rows up to the border, of all chunks, can be emitted. They are cut off by
 binary search and sorted together. Then the run of the border reads its next chunk. So each round finishes at least one
 chunk, even if all keys are equal.

@@ -1,6 +1,6 @@
 """The order of keyed rows: (key group, key bytes, time), stable. Sorting a table, and checking that one is sorted.
 
-The one idea of the sort: pack as many leading bits of (group, key, time) as fit beside the row number into one uint64,
+Pack as many leading bits of (group, key, time) as fit beside the row number into one uint64,
 and sort these numbers, which numpy does with SIMD. The row number makes the sort stable. Only rows that are still tied
 are sorted again, by their next bits. A word is stored as its difference from the least word of its tied rows. So common
 prefixes and repeated keys take no bits, and small ranges take few.

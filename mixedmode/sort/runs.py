@@ -4,7 +4,7 @@
     block = payload bytes u64 | xxh3_64 of the payload u64 | payload: an Arrow IPC stream of one compressed record batch
     end   = 0 u64 | rows in the file u64
 
-The one idea: each block can be read alone. So a reader holds one block at a time, and a block that is cut off or
+Each block can be read alone. So a reader holds one block at a time, and a block that is cut off or
 changed is detected before Arrow reads it. Numbers are big-endian. One sorter writes a run once, and the same process
 reads it. A run is scratch data: no manifest names it, and no restore reads it.
 

@@ -1,6 +1,6 @@
 """Streams of sorted tables: cut to a size, joined to a size, cut only between keys, combined to one row per key.
 
-The one idea: a sorted stream is a sequence of tables whose concatenation is sorted. Each function here turns one stream
+A sorted stream is a sequence of tables whose concatenation is sorted. Each function here turns one stream
 into another, holds about one table, and works for any cut of its input into tables. `slices` and `joined` also work for
 unsorted rows.
 

@@ -1,6 +1,6 @@
 """Spark's own checkpoint of a job: a local folder, and its copy in the object store of the job's checkpoints.
 
-The one idea: Spark writes to a local folder of this start, and the driver copies it to the store before each epoch. An
+Spark writes to a local folder of this start, and the driver copies it to the store before each epoch. An
 epoch runs only when the store has the epoch's offsets. So a start on another machine repeats the epoch over the same
 range, and Spark itself needs no access to the store. If the checkpoint folder is local, Spark writes into it directly,
 and nothing is copied.

@@ -1,6 +1,6 @@
 """Values of equal length in one array: vectorised code writes them as an array, and RocksDB reads them one by one.
 
-The one idea: FixedBytes is both a sequence of bytes objects and a numpy array, so vectorised code never creates an
+FixedBytes is both a sequence of bytes objects and a numpy array, so vectorised code never creates an
 object per value.
 
 Invariant (tests/state/test_fixed_bytes.py): sequence, slices and Arrow columns equal those of a list of these values.

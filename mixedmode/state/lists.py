@@ -1,6 +1,6 @@
 """List state: redistribute the lists of a step's subtasks at the start of an epoch, maybe to more or fewer subtasks.
 
-The one idea: an item is indivisible. Lists are passed on as a whole or item by item:
+An item is indivisible. Lists are passed on as a whole or item by item:
 
     split   the same lists if the number of subtasks is unchanged; otherwise all items are dealt out round robin
     union   every subtask receives all items, in every epoch

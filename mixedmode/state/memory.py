@@ -1,6 +1,6 @@
 """State in a sorted dictionary: an in-memory backend for tests of operators without a disk.
 
-The one idea: it is strict. Every call checks the protocol's rules for the caller: the order of keys, whole batches, and
+It is strict. Every call checks the protocol's rules for the caller: the order of keys, whole batches, and
 keys of the named state. So an operator that works with this backend works with any backend.
 
 Invariants (tests/state/test_memory.py):

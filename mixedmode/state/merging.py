@@ -1,6 +1,6 @@
 """Decide which runs of a subtask to merge: size-tiered, from entry counts alone. Pure.
 
-The one idea: starting at the newest run, select older runs as long as the next older run is no larger than all selected
+Starting at the newest run, select older runs as long as the next older run is no larger than all selected
 runs together. If at least FAN_IN runs are selected, merge them. So a large old run is rewritten only after as many new
 entries have arrived. This also limits the space of overwritten and deleted entries.
 

@@ -1,6 +1,6 @@
 """Measures the progress of the sources in tasks: event times of an epoch's records, by source and partition.
 
-The one idea: the watermark follows the records of the sources, not the rows that SQL and functions make of them. If
+The watermark follows the records of the sources, not the rows that SQL and functions make of them. If
 each row of the first step is one record, with its event time and partition unchanged, the rows show the progress.
 Otherwise the same Spark job reads the sources once more, only for these columns. Those rows have the number of their
 source in SOURCE_COLUMN, and the rows of the step have NULL there.

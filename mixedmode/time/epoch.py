@@ -3,7 +3,7 @@
 Times are microseconds since 1970, UTC; clocks are milliseconds. `MIN_TIME_US` is the watermark before any record,
 `MAX_TIME_US` the watermark after the last record of the job.
 
-The one idea: an epoch has two watermarks. The watermark at its start decides which records are late. It depends on
+An epoch has two watermarks. The watermark at its start decides which records are late. It depends on
 nothing in the epoch, so a repeated epoch makes the same decisions. The watermark that includes the epoch's own records
 decides what fires at its end. So no additional empty epoch is needed to close a window.
 

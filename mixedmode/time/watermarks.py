@@ -3,7 +3,7 @@
 A watermark W says that no record with a time before W is expected any more: a record at t is late if t < W, a timer
 at t is due if t <= W, a window [start, end) is done if end <= W.
 
-The one idea: a split is a source or one of its partitions. The watermark of a split is its greatest event time minus
+A split is a source or one of its partitions. The watermark of a split is its greatest event time minus
 the out-of-orderness. The watermark of the job is the least watermark of its splits that are not idle. It never
 decreases.
 

@@ -1,6 +1,6 @@
 """Assign records to windows of event time. Pure; every window is [start, end), and times are microseconds UTC.
 
-The one idea: the end of a window identifies it, and time is cut into panes. A pane is the longest interval that every
+The end of a window identifies it, and time is cut into panes. A pane is the longest interval that every
 window contains completely or not at all. So records are folded once per pane, no matter how many windows overlap there,
 and only the panes are copied to their windows.
 

@@ -1,6 +1,6 @@
 """One job over each connector: how records get in, and what a reader finds outside.
 
-The one idea: a rig hides the connector, so that one contract (test_contract.py) holds for all of them. A rig with a
+A rig hides the connector, so that one contract (test_contract.py) holds for all of them. A rig with a
 source of some kind writes JSON files, one with a sink of some kind reads them: whatever fails is that connector.
 """
 

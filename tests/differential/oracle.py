@@ -1,6 +1,6 @@
 """Keyed aggregates recomputed in plain Python: no numpy, no Arrow, no Spark, nothing shared with the engine.
 
-The one idea: keep every value of a key in a list, and compute each answer from the list in the most direct way there
+Keep every value of a key in a list, and compute each answer from the list in the most direct way there
 is, with Python's own integers, decimals and exact sums of doubles. Where doubles leave room in the last bits, the
 answer is an `Approx` that says how much.
 

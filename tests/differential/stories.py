@@ -1,6 +1,6 @@
 """One input, told to a job in every mode: pieces arrive in order, and the job starts once the first `flip` are there.
 
-The one idea: what comes out is checked epoch by epoch. `fold` replays the rows of an output the way a reader would, in
+What comes out is checked epoch by epoch. `fold` replays the rows of an output the way a reader would, in
 plain Python, and refuses an insert of a key that is there or an update of one that is not.
 """
 

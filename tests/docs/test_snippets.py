@@ -1,6 +1,6 @@
 """The documents, held against the code: job files in them are valid, Python runs, tables list what there is.
 
-The one idea: a document is text with fenced blocks and tables, so each check compares one kind of them with the code.
+A document is text with fenced blocks and tables, so each check compares one kind of them with the code.
 A YAML block is a whole job, or a part of one, which is laid over a small whole one. Python runs up to where Spark
 would start.
 """

@@ -1,6 +1,6 @@
 """The tables of docs/time.md, held against the operators: what falls into which window, what is late, given, left out.
 
-The one idea: a table stands behind the job file that it is about, so each row is fed to the step of that file.
+A table stands behind the job file that it is about, so each row is fed to the step of that file.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Rescaling on Spark: between two live epochs of one run, per step, in backlog, over a restart and a kill.
 
-The one idea: the parallelism is asked for by an observer between two epochs, so it is known which epoch has which. What
+The parallelism is asked for by an observer between two epochs, so it is known which epoch has which. What
 must hold of each epoch is in its manifest (who owned which key groups) and in its rows (every key's state and timers
 against plain Python).
 """

@@ -1,6 +1,6 @@
 """A small HTTP proxy that delays, fails, throttles and cuts requests by a plan, in front of a local S3 server.
 
-The one idea: a plan is a function from what the proxy knows of a request to one fault, so a test can say both "the
+A plan is a function from what the proxy knows of a request to one fault, so a test can say both "the
 answer to the first manifest gets lost" and "a fifth of everything fails, by this seed".
 """
 

@@ -1,6 +1,6 @@
 """The bank of the soak: accounts, a feed of transfers that never stops, and a reader that watches the published output.
 
-The one idea: an epoch is a published state once a later one is committed, since a job publishes an epoch before it runs
+An epoch is a published state once a later one is committed, since a job publishes an epoch before it runs
 the next. So the reader folds the output epoch by epoch behind the newest manifest, and the sum over all accounts has to
 be 0 after each of them. When the job has gone back, the reader finds files changed or gone, and begins anew.
 """

@@ -1,6 +1,6 @@
 """Rigs of the contract (tests/connectors) over tables of Delta Lake and Iceberg.
 
-The one idea: the test writes and reads the tables with the session that the job runs in, as any other program would;
+The test writes and reads the tables with the session that the job runs in, as any other program would;
 in a process of its own, the job gets the same jars.
 """
 

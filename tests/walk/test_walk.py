@@ -1,6 +1,6 @@
 """A random walk through the life of a job: a machine that adds data, runs, kills, damages, restores, and a plain model.
 
-The one idea: the model knows only which files were there. Whatever happened before, what is published is the
+The model knows only which files were there. Whatever happened before, what is published is the
 answer over the files of the epochs that are committed, these are the first files that came, each once; and a start or
 an epoch that nothing disturbed leaves none out. The sum over the accounts of the bank is 0 for every reader at any
 time.

@@ -1,6 +1,6 @@
 """Whether a contestant gave the answer: its table against that of the workload's SQL, run by DuckDB on the same data.
 
-The one idea: a benchmark of wrong answers measures nothing, so one ends it, and says which rows differ.
+A benchmark of wrong answers measures nothing, so one ends it, and says which rows differ.
 
 Rows are told apart by the workload's key. Without one they are compared as a bag: rows that have no equal are put in
 order on both sides, by all but their doubles first, and each is compared with its neighbour.

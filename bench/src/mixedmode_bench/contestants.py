@@ -1,6 +1,6 @@
 """Who can take part, by name.
 
-The one idea: a class is imported only when it is asked for, so that nothing has to be installed that is not used.
+A class is imported only when it is asked for, so that nothing has to be installed that is not used.
 """
 
 import difflib

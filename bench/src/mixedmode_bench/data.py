@@ -6,7 +6,7 @@
     <root>/<name>-<events>-<keys>-v<version>.lock                       held by the one that writes
 
 The name is the workload's, or that of the data which it shares with others.
-The one idea: a folder appears under its name when it is whole, by a rename, so what is there can be read.
+A folder appears under its name when it is whole, by a rename, so what is there can be read.
 """
 
 import fcntl

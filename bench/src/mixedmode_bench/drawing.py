@@ -1,6 +1,6 @@
 """How a chart becomes a picture: a PNG for light paper, or SVG that takes its colours from the page it stands in.
 
-The one idea: a chart is drawn with the colours of a palette. In one palette each colour is a mark that stands for a
+A chart is drawn with the colours of a palette. In one palette each colour is a mark that stands for a
 variable of CSS, so one SVG is right on a light page and on a dark one. Text stays text.
 """
 

@@ -1,6 +1,6 @@
 """DuckDB, the practical floor: how fast the same answer comes off the same files, if nothing has to be kept.
 
-The one idea: it runs the SQL that defines the answer, so it needs no program of its own. It has no state to begin with
+It runs the SQL that defines the answer, so it needs no program of its own. It has no state to begin with
 and leaves none: with the next record it would begin again. So it takes no part where a feed follows.
 """
 

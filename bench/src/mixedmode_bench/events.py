@@ -1,6 +1,6 @@
 """The data of the workloads that are not Nexmark's: Parquet files, the same in every run.
 
-The one idea: a file is a function of (seed, its number) and the size. Nothing of it is kept in the repository, and
+A file is a function of (seed, its number) and the size. Nothing of it is kept in the repository, and
 every figure of one run is taken on the same bytes. A table is a folder of FILES files, `events` or `flights`.
 
 Timed events are spread evenly over SPAN_US and come in order but for DISORDER_US: an event is never that much older

@@ -1,6 +1,6 @@
 """Live epochs: files are let in one by one, and each is timed from Spark's trigger to its published result.
 
-The one idea: the next file is let in when the result of the last one is published, so each micro-batch is exactly one
+The next file is let in when the result of the last one is published, so each micro-batch is exactly one
 file, whoever processes it. A query's progress says when a micro-batch was triggered; whoever publishes says when it was
 done.
 """

@@ -1,6 +1,6 @@
 """Apache Flink, in batch mode and as a stream with RocksDB: Java programs on a cluster of one JVM that stays warm.
 
-The one idea: Flink's Python package brings all of its Java libraries, so a JDK and that package are enough. The
+Flink's Python package brings all of its Java libraries, so a JDK and that package are enough. The
 programs in `flink_programs/` are compiled against them at the start; then one JVM with a local cluster takes runs from
 its standard input. Python moves no record.
 

@@ -1,6 +1,6 @@
 """The flat binary files between Python and the Flink programs: records in, rows out.
 
-The one idea: records are laid out by numpy, whole batches at a time, because Flink's Python package has no reader of
+Records are laid out by numpy, whole batches at a time, because Flink's Python package has no reader of
 Parquet. Reading them costs Flink next to nothing, so this is in its favour.
 
     record of count-sum    int64 key | float64 value

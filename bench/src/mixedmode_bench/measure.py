@@ -1,6 +1,6 @@
 """What a run costs besides time: the memory of its processes at their worst, and the bytes that they write to disks.
 
-The one idea: where the kernel keeps the peak of each process, it is told to forget it before the run and asked after
+Where the kernel keeps the peak of each process, it is told to forget it before the run and asked after
 it, so nothing between two looks is lost; looks in between are for processes that come and go. Elsewhere the largest
 of what is seen has to do.
 """

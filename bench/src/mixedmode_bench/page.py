@@ -1,6 +1,6 @@
 """The page of a result: one HTML file that needs nothing else, and the charts as PNG files beside it.
 
-The one idea: whoever gets the file sees what was measured, on what, by which command, and every number behind each
+Whoever gets the file sees what was measured, on what, by which command, and every number behind each
 picture. Nothing is fetched, nothing is a script; it follows the light or dark setting of the reader.
 """
 

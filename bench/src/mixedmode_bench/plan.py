@@ -1,6 +1,6 @@
 """What a run of the benchmark is to measure: which workloads at which sizes, by whom. Nothing is opened here.
 
-The one idea: contestants are started anew for each workload, so that the first round of each of them is a cold one.
+Contestants are started anew for each workload, so that the first round of each of them is a cold one.
 Only the sizes of `scaling` share their processes, since all that counts there is how the warm ones grow.
 """
 

@@ -1,6 +1,6 @@
 """The tables on the terminal: per workload who was how fast, with what memory, and which targets were met.
 
-The one idea: the fastest stands on top, and each figure has its spread beside it. Where the terminal is too narrow,
+The fastest stands on top, and each figure has its spread beside it. Where the terminal is too narrow,
 memory and disk are a table of their own; where there is no terminal, it is plain text.
 """
 

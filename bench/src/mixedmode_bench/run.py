@@ -1,6 +1,6 @@
 """A run of the benchmark: starts who takes part, lets them take turns, checks what they give, collects what it took.
 
-The one idea: everything that must not outlive the run stands on one stack (processes, folders), so that the end, an
+Everything that must not outlive the run stands on one stack (processes, folders), so that the end, an
 error and Ctrl-C all leave the machine as it was, but for the data, which are kept, and the result.
 """
 

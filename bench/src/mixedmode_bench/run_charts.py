@@ -1,6 +1,6 @@
 """Charts of what happens within a run: its epochs one after the other, its stages, and the memory of its processes.
 
-The one idea: time and memory are lengths, so every axis here begins at 0, and what is drawn is one run, or the worst
+Time and memory are lengths, so every axis here begins at 0, and what is drawn is one run, or the worst
 one, never an average that no run ever was.
 """
 

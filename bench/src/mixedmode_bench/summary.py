@@ -1,6 +1,6 @@
 """What is shown of a workload: a line per contestant, the fastest first, and the targets.
 
-The one idea: the table on the terminal, the charts and the page are made of these, so they cannot disagree. Every
+The table on the terminal, the charts and the page are made of these, so they cannot disagree. Every
 value is the median over the warm rounds, or over the cold one if there is no other.
 """
 

@@ -1,6 +1,6 @@
 """How figures are written, the same on the terminal, in charts and on the page: three digits, and the unit.
 
-The one idea: three digits are all that a noisy machine can tell, and a unit that fits keeps them readable.
+Three digits are all that a noisy machine can tell, and a unit that fits keeps them readable.
 """
 
 from mixedmode_bench.summary import Goal, Spread

@@ -1,6 +1,6 @@
 """The process of one contestant: `python -m mixedmode_bench.worker NAME CORES REPLY_FD`.
 
-The one idea: commands come as lines of JSON on stdin, and each is answered by one line on a descriptor of its own,
+Commands come as lines of JSON on stdin, and each is answered by one line on a descriptor of its own,
 since whoever takes part may print on stdout what it likes. The process ends when there are no more commands, so also
 when the one that measures is gone.
 """

@@ -1,6 +1,6 @@
 """What is measured: data, and what has to be computed of them, for each engine that can.
 
-The one idea: the answer is stated once, as SQL that DuckDB runs; whoever takes part is told what to do in its own way,
+The answer is stated once, as SQL that DuckDB runs; whoever takes part is told what to do in its own way,
 and has to give that answer.
 """
 

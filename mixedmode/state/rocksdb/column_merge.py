@@ -1,6 +1,6 @@
 """Merge runs from their columns: the newest entry of each key, in key order.
 
-The one idea: concatenate the keys of a range, those of the newest run first, and sort them stably. Then the newest
+Concatenate the keys of a range, those of the newest run first, and sort them stably. Then the newest
 entry of each key comes first. The ranges are those of the batches of the largest run, which limits the memory.
 
 Invariant (tests/state/test_merge.py): the result equals reading the runs through RocksDB.

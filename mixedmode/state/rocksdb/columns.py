@@ -1,6 +1,6 @@
 """Runs as columns, beside the database: one vectorised search finds a batch of keys, where RocksDB looks up each key.
 
-The one idea: a run never changes, so a second copy of it needs no maintenance. The writer of a run also writes its
+A run never changes, so a second copy of it needs no maintenance. The writer of a run also writes its
 columns. The next epoch reads the newest runs from their columns, as far back as columns exist, and merges runs from
 columns if all of them have columns. All other keys are read from RocksDB, which holds all entries.
 

@@ -1,6 +1,6 @@
 """A subtask's local copy of committed runs: it ingests missing runs, answers reads, and is never written to otherwise.
 
-The one idea: a replica holds only committed runs, so nothing has to be rolled back. `ingested.json` lists the runs that
+A replica holds only committed runs, so nothing has to be rolled back. `ingested.json` lists the runs that
 it holds. If the runs that an epoch wants begin with this list, the remaining runs are ingested. Otherwise the replica
 is deleted and rebuilt. A run counts as held if the replica holds all the runs that it was merged from. The lists are
 compared per state, because each state has its own merges and keys.

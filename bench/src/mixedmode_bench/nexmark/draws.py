@@ -1,6 +1,6 @@
 """Randomness that is a function of the event's number: any event can be drawn without those before it.
 
-The one idea: a draw is SplitMix64's output function over a counter, which is made of the event's number and of what the
+A draw is SplitMix64's output function over a counter, which is made of the event's number and of what the
 draw is for. So a slice of the stream, made anywhere and in any order, is the same as when the whole is made.
 
 Source: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, section 4.

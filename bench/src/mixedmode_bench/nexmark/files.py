@@ -1,6 +1,6 @@
 """Nexmark's events as Parquet files: a folder per table, several files in each, one after the other in time.
 
-The one idea: a file is a slice of the stream, so the files of a table do not overlap in time, nor in new ids.
+A file is a slice of the stream, so the files of a table do not overlap in time, nor in new ids.
 Nobody sees a part of them: they are written beside the folder, which then takes its name.
 """
 

@@ -1,6 +1,6 @@
 """Nexmark's auction site as a stream of events: people who join, auctions that they open, bids.
 
-The one idea: an event is a function of its number. Of every fifty events the first is a person, the next three are
+An event is a function of its number. Of every fifty events the first is a person, the next three are
 auctions, the others bids; so ids, and which ids are the newest, follow from the number, and all else is drawn from it
 (draws.py). Any slice of the stream can be made alone, with numpy and Arrow, without a loop over records.
 

@@ -1,6 +1,6 @@
 """Random text as Arrow arrays, at the speed of copying it.
 
-The one idea: all text is cut out of a pool of random characters. Where to cut is drawn per string, so the strings of
+All text is cut out of a pool of random characters. Where to cut is drawn per string, so the strings of
 two events differ; Arrow's string views name such cuts without copying, and turn into strings in one pass.
 """
 
