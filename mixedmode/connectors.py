@@ -134,7 +134,7 @@ class CustomSink(ABC):
         """Return the newest epoch whose rows are all stored, or None if there is none or it is not known."""
         return None
 
-    def take_back(self, after: int) -> None:  # noqa: ARG002 - the default has no use for it
+    def roll_back(self, after: int) -> None:  # noqa: ARG002 - the default has no use for it
         """Delete the rows of all epochs later than `after`. The default keeps them.
 
         Called when a job goes back to an older checkpoint; the call may be repeated. The rows will be published again,

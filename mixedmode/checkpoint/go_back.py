@@ -34,24 +34,24 @@ from mixedmode.crash_points import reach
 __all__ = ["go_back", "repair_spark_log", "spark_listing"]
 
 
-def go_back(log: CheckpointLog, to: Manifest, back: GoingBack, *, take_back: Callable[[Epoch], int]) -> int:
+def go_back(log: CheckpointLog, to: Manifest, back: GoingBack, *, roll_back: Callable[[Epoch], int]) -> int:
     """Make `to` the newest checkpoint; return the number of output files that were rolled back.
 
-    to: a manifest that was verified to be whole. back: the record of this start. take_back: rolls back the outputs of
+    to: a manifest that was verified to be whole. back: the record of this start. roll_back: rolls back the outputs of
     all epochs after the given one, and returns the number of files. Raises FencedError if a newer start of the job
     exists.
     """
     assert back.to == to.epoch, (back, to.epoch)
     log.check_newest(to.epoch, own=back.generation)
     log.record_going_back(back)
-    taken_back = take_back(to.epoch)
+    rolled_back = roll_back(to.epoch)
     reach("go-back", to.epoch)
     log.check_newest(to.epoch, own=back.generation)
     log.store.delete(files_after(spark_listing(log), to.epoch, ends_of(to.source_logs)))
     log.check_newest(to.epoch, own=back.generation)
     later = [epoch for epoch in reversed(log.epochs()) if epoch > to.epoch]
     log.store.delete([paths.manifest_path(epoch) for epoch in later])
-    return taken_back
+    return rolled_back
 
 
 def spark_listing(log: CheckpointLog) -> tuple[str, ...]:

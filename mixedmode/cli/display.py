@@ -163,7 +163,7 @@ class Display:
             more = len(checkpoint.damages) - _DAMAGES_SHOWN
             if more > 0:
                 self._say(f"[bold]damaged[/]  checkpoint {checkpoint.epoch}: ", f"and {more} more files")
-        taken = f"{event.files_taken_back:,} output files or rows of later epochs are rolled back"
+        taken = f"{event.files_rolled_back:,} output files or rows of later epochs are rolled back"
         self._say(
             "[bold]back[/]     ", f"going on from checkpoint {event.to}: what came after it is read again; {taken}"
         )

@@ -110,7 +110,7 @@ def _steps(restored: "RestoredJob") -> Iterator[str]:
 def _outputs(restored: "RestoredJob") -> Iterator[str]:
     if restored.outputs:
         rolled_back = (
-            f"; {restored.files_taken_back} later files or rows rolled back" if restored.files_taken_back else ""
+            f"; {restored.files_rolled_back} later files or rows rolled back" if restored.files_rolled_back else ""
         )
         yield f"  outputs that go on    {_names(restored.outputs)}{rolled_back}"
     if restored.lasting:

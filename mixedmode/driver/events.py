@@ -90,13 +90,13 @@ class Rescaled:
 class WentBack:
     """The newest checkpoints are damaged, so the job goes on from the older one `to`, and reads later input again.
 
-    `damaged`: the abandoned checkpoints, newest first. `files_taken_back`: how many files or rows of outputs were
+    `damaged`: the abandoned checkpoints, newest first. `files_rolled_back`: how many files or rows of outputs were
     rolled back. `lasting`: names of outputs that cannot be rolled back ("" is the main one); they keep later rows.
     """
 
     to: Epoch
     damaged: tuple[CheckedCheckpoint, ...]
-    files_taken_back: int
+    files_rolled_back: int
     lasting: tuple[str, ...]
 
 

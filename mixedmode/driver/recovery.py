@@ -116,7 +116,7 @@ def leave_damaged(
     if found.damaged:
         reasons = tuple(f"checkpoint {one.epoch}: {damage}" for one in found.damaged for damage in one.damages)
         back = GoingBack(generation, whole.epoch, reasons)
-        files = go_back(log, whole, back, take_back=sinks.take_back)
+        files = go_back(log, whole, back, roll_back=sinks.roll_back)
         observer.on_went_back(WentBack(whole.epoch, found.damaged, files, sinks.lasting))
     goings_back = log.goings_back()
     older, _ = readable_manifests(log, [epoch for epoch in log.epochs() if epoch < whole.epoch])

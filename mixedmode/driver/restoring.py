@@ -43,7 +43,7 @@ class RestoredJob:
 
     outputs: those that the job continues. dropped_outputs: outputs of the savepoint that the job does not have.
     with_full_snapshot: steps that emit their whole table in the first epoch, because a downstream step or output is
-    new. files_taken_back: how many files of continued outputs were rolled back, as they are newer than the savepoint.
+    new. files_rolled_back: how many files of continued outputs were rolled back, as they are newer than the savepoint.
     lasting: continued outputs that cannot be rolled back. was_done: the same restore had been done before.
     """
 
@@ -53,7 +53,7 @@ class RestoredJob:
     new_outputs: tuple[str, ...]
     dropped_outputs: tuple[str, ...]
     with_full_snapshot: frozenset[str]
-    files_taken_back: int
+    files_rolled_back: int
     lasting: tuple[str, ...]
     was_done: bool
 
@@ -96,12 +96,12 @@ def restore_savepoint(
     _check_outputs(sinks, plan, manifest)
     given = Restoration(source, savepoint, identity, manifest, dict(moved or {}))
     check_moved(given)
-    was_done, taken_back = is_restored(log, given), 0
+    was_done, rolled_back = is_restored(log, given), 0
     if not was_done:
         _check_can_go_back(sinks, manifest)
         _check_begin_anew(sinks, manifest)
         generation = copy_restored(log, given)
-        taken_back = sinks.take_back(savepoint.epoch)
+        rolled_back = sinks.roll_back(savepoint.epoch)
         commit_restored(log, given, generation)
     return RestoredJob(
         savepoint=savepoint,
@@ -110,7 +110,7 @@ def restore_savepoint(
         new_outputs=tuple(name for name in sinks.by_name if name not in outputs),
         dropped_outputs=tuple(name for name in stored.output_names if name not in sinks.by_name),
         with_full_snapshot=plan.with_full_snapshot([operator.operator_id for operator in manifest.operators], outputs),
-        files_taken_back=taken_back,
+        files_rolled_back=rolled_back,
         lasting=tuple(name for name in sinks.lasting if name in outputs),
         was_done=was_done,
     )
@@ -197,8 +197,8 @@ def _check_published(sinks: Sinks, manifest: Manifest, names: Collection[str]) -
             path, why = problems[0]
             msg = (
                 "an output folder holds the output of a job of this name, but not what it had written when the "
-                "savepoint was taken, so later files in it may not be this job's, and are not taken back. Set the path "
-                "of the output that the savepoint's job wrote to, or a new one. "
+                "savepoint was taken, so later files in it may not be this job's, and are not rolled back. Set the "
+                "path of the output that the savepoint's job wrote to, or a new one. "
                 f"folder={sink.store.url}, file={path}, problem={why}, epoch={manifest.epoch}"
             )
             raise InvalidJobError(msg)

@@ -98,7 +98,7 @@ def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[st
         computed = list(stage.operator.output_fields)
     yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in computed)}"
     if not stage.operator.states:
-        yield "  state       none: rows taken back and rows added become one upsert per key"
+        yield "  state       none: rows retracted and rows added become one upsert per key"
         return
     yield f"  state       {state_text(stage)}"
     yield from _paths(policy)

@@ -110,7 +110,7 @@ def lost(store: ObjectStore, merge: Merge) -> CorruptStateError:
     """Return the error for files of a plan that no longer exist although their merged file does not exist, either."""
     return CorruptStateError(
         "files of the output are gone that were about to be merged, and the merged one is not there: they were deleted "
-        "from outside, or taken back by a job that was restored while the compaction ran. If it was the latter, delete "
+        "from outside, or rolled back by a job that was restored during the compaction. If it was the latter, delete "
         f"the folder {paths.COMPACTIONS} of the output and compact again; else restore the files from a copy. "
         f"folder={store.url}, merged={merge.path}, first_input={merge.inputs[0]}"
     )

@@ -19,7 +19,7 @@ CONSOLE_ROWS = 20  # per epoch; more would not be read
 class ConsoleSink:
     """Prints the first rows of each epoch. A crash right after printing prints them once more."""
 
-    can_take_back = False
+    can_roll_back = False
     cannot_report_published = True
 
     def __init__(self, url: str, show: Show, name: str = "") -> None:
@@ -73,8 +73,8 @@ class ConsoleSink:
         """See Sink."""
         return None
 
-    def take_back(self, after: Epoch) -> int:
-        """See Sink. What was printed stays printed; what was not is taken back, and does not count."""
+    def roll_back(self, after: Epoch) -> int:
+        """See Sink. What was printed stays printed; what was not is rolled back, and does not count."""
         staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
         self.store.delete([path for file, path in staged if file is not None and file.epoch > after])
         return 0

@@ -45,9 +45,9 @@ class CustomSinkWriter:
         self._own: CustomSink | None = None  # set once the sink is open
 
     @property
-    def can_take_back(self) -> bool:
+    def can_roll_back(self) -> bool:
         """See Sink. It is for the class to do."""
-        return self._named.load().take_back is not CustomSink.take_back
+        return self._named.load().roll_back is not CustomSink.roll_back
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """See Sink. Opens it, once a start."""
@@ -112,10 +112,10 @@ class CustomSinkWriter:
         """See Sink."""
         return None
 
-    def take_back(self, after: Epoch) -> int:
+    def roll_back(self, after: Epoch) -> int:
         """See Sink. What waits is deleted, and counts; what the class does is not counted."""
         if self._own is not None:
-            call_user_method(self._named, self._own, self._own.take_back, int(after))
+            call_user_method(self._named, self._own, self._own.roll_back, int(after))
         staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
         later = [path for file, path in staged if file is not None and file.epoch > after]
         self.store.delete(later)

@@ -58,7 +58,7 @@ def columns_problem(task: SinkTask, fields: Sequence[pa.Field], key_columns: Seq
 class FileSink:
     """A folder of Parquet, JSON or CSV files that standard readers can read."""
 
-    can_take_back = True
+    can_roll_back = True
     cannot_report_published = False
 
     def __init__(
@@ -147,7 +147,7 @@ class FileSink:
         return min((file.first for file in parsed_files(self.store)), default=None)
 
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        """See Sink. A compacted file with later rows in it counts: they cannot be taken back."""
+        """See Sink. A compacted file with later rows in it counts: they cannot be rolled back."""
         across = [path for file, (path, _) in parsed_files(self.store).items() if file.first <= epoch < file.last]
         return sorted({*published_of(self.store, epoch), *across} - {file.final_path for file in files})
 
@@ -155,7 +155,7 @@ class FileSink:
         """See Sink."""
         return self._obstacle(manifest.epoch)
 
-    def take_back(self, after: Epoch) -> int:
+    def roll_back(self, after: Epoch) -> int:
         """See Sink. From the newest to the oldest, so that after a crash `newest_published` still tells of the rest.
 
         Raises InvalidJobError if a compaction has merged epochs up to `after` with later ones; nothing is deleted then.

@@ -54,7 +54,7 @@ class _Sent:
 class KafkaSink:
     """A topic that receives a record for every row."""
 
-    can_take_back = False
+    can_roll_back = False
     cannot_report_published = True  # only the note knows what was sent, and it is of this checkpoint folder
 
     def __init__(self, sink: KafkaSinkSpec, context: SinkContext) -> None:
@@ -125,8 +125,8 @@ class KafkaSink:
         """See Sink."""
         return None
 
-    def take_back(self, after: Epoch) -> int:
-        """See Sink. What was sent stays in the topic; what was not is taken back, and does not count."""
+    def roll_back(self, after: Epoch) -> int:
+        """See Sink. What was sent stays in the topic; what was not is rolled back, and does not count."""
         sent = self._sent()
         if sent is not None and sent.epoch > after:
             self._note(after)

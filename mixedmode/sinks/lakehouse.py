@@ -65,7 +65,7 @@ class _Prepared:
 class LakehouseSink:
     """An output in a table of Delta Lake or Iceberg."""
 
-    can_take_back = True
+    can_roll_back = True
     cannot_report_published = False
 
     def __init__(self, spec: TableSinkSpec, context: SinkContext) -> None:
@@ -156,10 +156,10 @@ class LakehouseSink:
             way = self._way_back(manifest.epoch)
         return way if isinstance(way, str) else None
 
-    def take_back(self, after: Epoch) -> int:
+    def roll_back(self, after: Epoch) -> int:
         """See Sink."""
         with self._outside("roll epochs back in"):
-            later = self._take_back(after)
+            later = self._roll_back(after)
         self._past, self._seen = None, _NO_EPOCH
         staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
         waiting = [path for file, path in staged if file is not None and file.epoch > after]
@@ -230,7 +230,7 @@ class LakehouseSink:
         files = [f"{folder}/{file.staged_path}" for file in staged]
         return self._table.session.read.schema(schema).parquet(*files)
 
-    def _take_back(self, after: Epoch) -> int:
+    def _roll_back(self, after: Epoch) -> int:
         way = self._way_back(after)
         if isinstance(way, str):
             raise InvalidJobError(way)

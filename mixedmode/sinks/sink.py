@@ -63,8 +63,8 @@ class Sink(Protocol):
         """The folder with the staged outputs."""
 
     @property
-    def can_take_back(self) -> bool:
-        """Return whether published outputs can be rolled back: `take_back` then removes everything of later epochs."""
+    def can_roll_back(self) -> bool:
+        """Return whether published outputs can be rolled back: `roll_back` then removes everything of later epochs."""
 
     @property
     def cannot_report_published(self) -> bool:
@@ -105,10 +105,10 @@ class Sink(Protocol):
         """Return the reason why the output cannot return to its contents as of a checkpoint that knows it, as an error
         text.
 
-        Return None if the output can, or if it cannot be rolled back at all (`can_take_back`). Changes nothing.
+        Return None if the output can, or if it cannot be rolled back at all (`can_roll_back`). Changes nothing.
         """
 
-    def take_back(self, after: Epoch) -> int:
+    def roll_back(self, after: Epoch) -> int:
         """Roll back the epochs after `after`: remove their published and staged outputs, and restore what they
         replaced.
 

@@ -82,7 +82,7 @@ class Sinks:
     @property
     def lasting(self) -> tuple[str, ...]:
         """Names of the outputs that cannot be rolled back."""
-        return tuple(name for name, sink in self.by_name.items() if not sink.can_take_back)
+        return tuple(name for name, sink in self.by_name.items() if not sink.can_roll_back)
 
     def newest_published(self) -> Epoch | None:
         """Return the newest epoch of which any output has published something; None if there is none."""
@@ -103,8 +103,8 @@ class Sinks:
         names = [name for name in self.by_name if name in manifest.output_names]
         return next((why for name in names if (why := self.by_name[name].obstacle(manifest)) is not None), None)
 
-    def take_back(self, after: Epoch) -> int:
+    def roll_back(self, after: Epoch) -> int:
         """Roll back the outputs of later epochs where the sink can; return the number of files.
         Repeating it is harmless.
         """
-        return sum(sink.take_back(after) for sink in self.by_name.values())
+        return sum(sink.roll_back(after) for sink in self.by_name.values())

@@ -239,7 +239,7 @@ def _after(before: _KeyRows, changes: _KeyRows) -> _KeyRows:
 def _check_not_negative(multiplicities: npt.NDArray[np.int64]) -> None:
     if (multiplicities < 0).any():
         msg = (
-            "a row was taken back that its key never had. This is a defect; report it. "
+            "a row was retracted that its key never had. This is a defect; report it. "
             f"rows_affected={int((multiplicities < 0).sum())}"
         )
         raise InternalError(msg)

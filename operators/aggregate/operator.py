@@ -207,7 +207,7 @@ class AggregateOperator:
         counts = self.aggregator.row_counts(columns)
         if (counts < 0).any():
             msg = (
-                "more rows were taken back than a key ever had. This is a defect; report it. "
+                "more rows were retracted than a key ever had. This is a defect; report it. "
                 f"keys_affected={int((counts < 0).sum())}"
             )
             raise InternalError(msg)

@@ -50,7 +50,7 @@ class SessionSettlement:
         stored = self.state.read(groups, keys)
         merged = self._merged(stored, self._arrived(table, key_of_row.codes.astype(np.int64)))
         gives = self._gives(merged)
-        if gives.any() or merged.is_taken_back.any():
+        if gives.any() or merged.is_retracted.any():
             yield self._changes(keys, merged, np.flatnonzero(gives))
         self._write(groups, keys, merged, gives)
 
@@ -115,28 +115,28 @@ class SessionSettlement:
         if self.firing.shows_open:
             gives |= is_open & has_changed
         if self.firing.may_show_open:  # a retracted session is replaced in the same epoch
-            gives[merged.became[merged.is_taken_back]] = True
+            gives[merged.became[merged.is_retracted]] = True
         return gives
 
     def _changes(self, keys: pa.Array, merged: "_Merged", rows: Rows) -> KeyedChanges:
-        taken_back = np.flatnonzero(merged.is_taken_back)
+        retracted = np.flatnonzero(merged.is_retracted)
         stays_as = merged.stays_as[rows]
         existed = (
             (stays_as >= 0) & merged.was_given[stays_as] if len(merged.was_given) else np.zeros(len(rows), np.bool_)
         )
         old, new = merged.stored, merged.sessions
-        key = pa.array(np.concatenate([old.key[taken_back], new.key[rows]]))
-        starts = np.concatenate([old.starts[taken_back], new.starts[rows]])
-        ends = np.concatenate([old.ends[taken_back], new.ends[rows]])
+        key = pa.array(np.concatenate([old.key[retracted], new.key[rows]]))
+        starts = np.concatenate([old.starts[retracted], new.starts[rows]])
+        ends = np.concatenate([old.ends[retracted], new.ends[rows]])
         results = self.layout.aggregator.results
-        previous = self._previous(old, np.concatenate([taken_back, stays_as[existed]]))
+        previous = self._previous(old, np.concatenate([retracted, stays_as[existed]]))
         given = results(take_all(new.windows.registers, rows))
         return KeyedChanges(
             names=self.names,
             keys=[instants(starts), instants(ends), *self._user_key(keys.take(key))],
-            existed=np.concatenate([np.ones(len(taken_back), np.bool_), existed]),
-            exists=np.arange(len(key)) >= len(taken_back),
-            results=[pa.concat_arrays([pa.nulls(len(taken_back), c.type), c]) for c in given],
+            existed=np.concatenate([np.ones(len(retracted), np.bool_), existed]),
+            exists=np.arange(len(key)) >= len(retracted),
+            results=[pa.concat_arrays([pa.nulls(len(retracted), c.type), c]) for c in given],
             previous=results(previous) if self.emits_retractions else None,
         )
 
@@ -178,7 +178,7 @@ class _Merged:
     stays_as: Int64s  #: (m,) index of the stored session with the same bounds, or -1
 
     @property
-    def is_taken_back(self) -> Bools:
+    def is_retracted(self) -> Bools:
         """(n,) True if the output has a row of the stored session that must be retracted."""
         return self.was_given & ~self.is_same
 

@@ -141,7 +141,7 @@ def test_what_is_damaged_is_told_and_left_behind_and_the_files_of_later_epochs_a
     retained, recording = recover(job)
     assert [manifest.epoch for manifest in retained] == list(range(NEWEST - 1))
     (told,) = recording.went_back
-    assert (told.to, told.files_taken_back, told.lasting) == (NEWEST - 2, 1, ())
+    assert (told.to, told.files_rolled_back, told.lasting) == (NEWEST - 2, 1, ())
     assert [(one.epoch, [found.where for found in one.damages]) for one in told.damaged] == [
         (NEWEST, [str(run), str(output)]),
         (NEWEST - 1, [str(run)]),
@@ -211,7 +211,7 @@ def test_a_manifest_that_is_gone_is_missed_because_spark_counts_its_epoch_as_don
         (NEWEST, "its manifest is missing"),
         (NEWEST - 1, "its manifest is missing"),
     ]
-    assert told.files_taken_back == 2
+    assert told.files_rolled_back == 2
 
 
 def test_a_manifest_that_is_gone_is_missed_because_its_output_is_there(job: FakeJob) -> None:
@@ -220,10 +220,10 @@ def test_a_manifest_that_is_gone_is_missed_because_its_output_is_there(job: Fake
     damage(job.path("manifest", NEWEST), "gone")
     _, recording = recover(job)
     assert [one.epoch for one in recording.went_back[0].damaged] == [NEWEST]
-    assert recording.went_back[0].files_taken_back == 1
+    assert recording.went_back[0].files_rolled_back == 1
 
 
-def test_an_output_that_is_ahead_of_all_that_the_folder_knows_is_not_taken_back(job: FakeJob, tmp_path: Path) -> None:
+def test_an_output_that_is_ahead_of_all_that_the_folder_knows_is_not_rolled_back(job: FakeJob, tmp_path: Path) -> None:
     ahead = job.folder / "out" / paths.final_path(Epoch(NEWEST + 1), 0, "parquet")
     ahead.write_bytes(b"of another job, or of a later time")
     with pytest.raises(CorruptStateError) as refused:

@@ -323,7 +323,7 @@ class Journal(CustomSink):
         rows = [row for batch in batches for row in batch.to_pylist()]
         (self.folder / f"{epoch:08}.json").write_text(json.dumps(rows))
 
-    def take_back(self, after):
+    def roll_back(self, after):
         for path in self.folder.iterdir():
             if int(path.stem) > after:
                 path.unlink()

@@ -48,7 +48,7 @@ class KnowingNotes(Notes):
     def published(self) -> int | None:
         return max((int(path.name.removeprefix("epoch-")) for path in self.folder.glob("epoch-*")), default=None)
 
-    def take_back(self, after: int) -> None:
+    def roll_back(self, after: int) -> None:
         for path in self.folder.glob("epoch-*"):
             if int(path.name.removeprefix("epoch-")) > after:
                 path.unlink()
@@ -166,17 +166,17 @@ def test_going_back_forgets_what_waits_and_asks_the_class_to(tmp_path: Path) -> 
     for epoch in range(3):
         place.sink.publish(Epoch(epoch), place.stage(epoch, [("a", epoch)]))
     place.stage(3, [("a", 3)])
-    assert place.sink.take_back(Epoch(1)) == 1
+    assert place.sink.roll_back(Epoch(1)) == 1
     assert (place.sink.newest_published(), place.staged()) == (1, [])
 
 
-def test_what_can_be_taken_back_is_told(tmp_path: Path) -> None:
+def test_what_can_be_rolled_back_is_told(tmp_path: Path) -> None:
     told = []
     for number, (kind, keys) in enumerate([(Notes, []), (Notes, ["shop"]), (KnowingNotes, [])]):
         (tmp_path / str(number)).mkdir()
         place = Place(tmp_path / str(number), kind)
         place.prepare(keys)
-        told.append(place.sink.can_take_back)
+        told.append(place.sink.can_roll_back)
     assert told == [False, False, True], "keys of the epochs that are left would stay, if the class does nothing"
 
 

@@ -127,7 +127,7 @@ def check(out: Path, answer: Table, key_by: list[str]) -> None:
     assert not differences(answer, fold(output_changes(out), key_by)), "as a reader of each change sees it"
 
 
-def test_elsewhere_with_other_parallelism_later_outputs_are_taken_back(
+def test_elsewhere_with_other_parallelism_later_outputs_are_rolled_back(
     spark: SparkSession, shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moved, out = shops.base / "moved" / "here", shops.base / "same" / "out"

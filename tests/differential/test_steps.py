@@ -1,6 +1,6 @@
-"""Several keyed steps, and sql between and after them: rows are taken back, move between groups, and disappear.
+"""Several keyed steps, and sql between and after them: rows are retracted, move between groups, and disappear.
 
-The oracle starts over from all rows each time, so it knows nothing of taking back. One row of the second step is one
+The oracle starts over from all rows each time, so it knows nothing of retraction. One row of the second step is one
 key of the first, and its group is computed from its changing sum, so keys move between groups as records arrive.
 """
 

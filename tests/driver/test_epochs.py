@@ -241,7 +241,7 @@ def test_a_job_whose_state_would_be_read_wrongly_is_refused(spark: SparkSession,
     assert refused(spark, named) == (f"{REFUSED}step 'aggregate-1' was removed; step 'other' was added{WAY_OUT}")
 
 
-def test_a_job_whose_rows_could_not_be_taken_back_is_refused(spark: SparkSession, folder: Folder) -> None:
+def test_a_job_whose_rows_could_not_be_rolled_back_is_refused(spark: SparkSession, folder: Folder) -> None:
     """Another WHERE over the rows of a keyed step would leave rows in the output that no later epoch could remove."""
 
     def filtered(condition: str) -> Job:

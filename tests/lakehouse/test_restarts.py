@@ -51,7 +51,7 @@ def test_a_savepoint_sets_the_table_back(spark: SparkSession, tmp_path: Path, ki
     lake.checkpoints = tmp_path / "restored"
     job = lake.counting()
     restored = restore_savepoint(str(tmp_path / "savepoint"), job.spec, job.where, session=spark)
-    assert (restored.outputs, restored.files_taken_back) == (("",), 1)
+    assert (restored.outputs, restored.files_rolled_back) == (("",), 1)
     assert shops(spark, lake) == totals(FIRST)
     add(spark, kind, lake.inputs, THIRD)
     lake.totals(spark)

@@ -116,8 +116,8 @@ def test_every_row_is_appended_once(spark: SparkSession, tmp_path: Path, kind: F
     assert output.rows() == [("a", 1), ("a", 1), ("a", 1), ("b", 2)]
     epochs = [row["_epoch"] for row in rows_of(spark, kind, output.path)]
     assert sorted(epochs) == [0, 0, 0, 1]
-    # all of an epoch's rows are taken back, and come again, with other rows than those of the past that was left
-    assert output.sink.take_back(Epoch(0)) == 1
+    # all of an epoch's rows are rolled back, and come again, with other rows than those of the past that was left
+    assert output.sink.roll_back(Epoch(0)) == 1
     assert output.rows() == [("a", 1), ("a", 1), ("b", 2)]
     assert output.sink.newest_published() == 0
     later = output.again()
@@ -135,8 +135,8 @@ def test_going_back_before_the_first_epoch_leaves_no_rows(spark: SparkSession, t
     output = Output(spark, kind, tmp_path, mode="append")
     output.publish(3, [("a", 1)])
     output.publish(4, [("a", 1)])
-    for taken_back in (2, 0):
-        assert output.sink.take_back(Epoch(2)) == taken_back
+    for rolled_back in (2, 0):
+        assert output.sink.roll_back(Epoch(2)) == rolled_back
         assert output.rows() == []
     output.publish(3, [("b", 1)])
     assert output.rows() == [("b", 1)]
@@ -149,7 +149,7 @@ def test_going_back_with_a_merge_removes_later_keys_and_brings_older_rows_back(
     output = Output(spark, kind, tmp_path)
     output.publish(0, [("a", 1)])
     output.publish(1, [("a", 2), ("b", 2)])
-    assert output.sink.take_back(Epoch(0)) == 1
+    assert output.sink.roll_back(Epoch(0)) == 1
     assert (output.rows(), output.sink.newest_published()) == ([("a", 1)], 0)
 
 
@@ -163,7 +163,7 @@ def test_a_table_that_others_have_written_to_cannot_be_rolled_back(
     output.write_beside(("z", 9))
     rows = output.rows()
     with pytest.raises(InvalidJobError, match=r"somebody else wrote commit \d+ to the table since.*checkpoint=0"):
-        output.sink.take_back(Epoch(0))
+        output.sink.roll_back(Epoch(0))
     assert (output.rows(), output.sink.newest_published()) == (rows, 1)
 
 

@@ -24,7 +24,7 @@ class LogEpoch:
 
 @st.composite
 def changelogs(draw: st.DrawFn, row: st.SearchStrategy[Row], max_epochs: int = 4) -> list[LogEpoch]:
-    """Epochs in which rows are added and rows that are there are taken back, often in the epoch that added them."""
+    """Epochs in which rows are added and rows that are there are retracted, often in the epoch that added them."""
     present, epochs = list[Row](), list[LogEpoch]()
     for actions in draw(st.lists(st.lists(st.none() | row, max_size=8), max_size=max_epochs)):
         changes = list[tuple[Row, int]]()
@@ -47,7 +47,7 @@ class Follower:
     """
 
     calls: Sequence[tuple[str, pa.DataType | None]]
-    #: {key: the row that was last given}; to the last bit what must be taken back
+    #: {key: the row that was last given}; to the last bit what must be retracted
     table: dict[Any, Row] = field(default_factory=dict)
 
     def follow(self, epoch: LogEpoch, changes: Sequence[KeyedChanges]) -> None:
@@ -65,7 +65,7 @@ class Follower:
     def _upsert(self, change: KeyedChanges) -> None:
         if change.previous is not None:
             log = change.changelog().to_pylist()
-            self._check_taken_back({row["k"]: tuple(row.values())[:-1] for row in log if row["_weight"] < 0}, change)
+            self._check_retracted({row["k"]: tuple(row.values())[:-1] for row in log if row["_weight"] < 0}, change)
         for row in change.upserts().to_pylist():
             key, results, operation = row["k"], tuple(row.values())[:-1], row["_op"]
             if operation == "delete":
@@ -75,10 +75,10 @@ class Follower:
                 assert operation == ("update" if key in self.table else "insert")
                 self.table[key] = results
 
-    def _check_taken_back(self, taken_back: dict[Any, Row], change: KeyedChanges) -> None:
+    def _check_retracted(self, retracted: dict[Any, Row], change: KeyedChanges) -> None:
         keys = set(change.keys[0].to_pylist())
-        assert taken_back.keys() == keys & self.table.keys(), "what was given is taken back, and nothing else"
-        for key, row in taken_back.items():
+        assert retracted.keys() == keys & self.table.keys(), "what was given is retracted, and nothing else"
+        for key, row in retracted.items():
             assert all(map(identical, row, self.table[key])), ("to the last bit", row, self.table[key])
 
     def _check(self, found: Row, rows: list[Row]) -> None:

@@ -125,7 +125,7 @@ def context_of(backend: KeyedStateBackend) -> SubtaskContext:
 
 
 def changelog_of(operator: Operator, changes: Sequence[KeyedChanges]) -> pa.Table:
-    """All rows taken back and added in an epoch."""
+    """All rows retracted and added in an epoch."""
     schema = pa.schema([*operator.output_fields, pa.field(WEIGHT_COLUMN, pa.int64())])
     tables = [change.changelog().cast(schema) for change in changes]
     return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()

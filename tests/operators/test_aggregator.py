@@ -46,7 +46,7 @@ def test_a_count_of_rows_that_the_job_asks_for_is_the_one_that_is_kept_anyway() 
     assert aggregator.registers == (Count(None),)
 
 
-def test_rows_can_be_taken_back_only_if_every_register_can() -> None:
+def test_rows_can_be_retracted_only_if_every_register_can() -> None:
     assert aggregator_of(("sum", pa.int64()), ("bool_or", pa.bool_())).is_invertible
     assert not aggregator_of(("sum", pa.int64()), ("max", pa.int64())).is_invertible
 

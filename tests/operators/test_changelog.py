@@ -1,4 +1,4 @@
-"""Keyed steps over changelogs: after every epoch they say what the rows that are there say, and take back exactly."""
+"""Keyed steps over changelogs: after every epoch they say what the rows that are there say, and retract exactly."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -108,7 +108,7 @@ def test_a_step_over_a_changelog_says_what_the_rows_that_are_there_say(
 @pytest.mark.parametrize("kind", ROWS)
 @settings(max_examples=30)
 @given(data=st.data())
-def test_when_every_row_was_taken_back_no_state_is_left(kind: str, data: st.DataObject) -> None:
+def test_when_every_row_was_retracted_no_state_is_left(kind: str, data: st.DataObject) -> None:
     calls, rows = ROWS[kind]
     operator, state = operator_of(calls), MemoryState()
     log = data.draw(changelogs(rows).filter(bool))
@@ -118,7 +118,7 @@ def test_when_every_row_was_taken_back_no_state_is_left(kind: str, data: st.Data
     assert state.entries == {}
 
 
-# --- a chain: what one step takes back is what the next one has ------------------------------------------------------
+# --- a chain: what one step retracts is what the next one has ------------------------------------------------------
 
 FIRST: Calls = (("avg", pa.float64()),)
 SECOND: Calls = (("sum", pa.float64()), ("max", pa.float64()))
@@ -156,7 +156,7 @@ def _step(operator: AggregateOperator | MultisetAggregateOperator, state: State,
     return changelog_of(operator, run_epoch(operator, state, table))
 
 
-def test_a_sum_of_doubles_is_taken_back_as_it_was_given_although_later_rows_sort_before_earlier_ones() -> None:
+def test_a_sum_of_doubles_is_retracted_as_it_was_given_although_later_rows_sort_before_earlier_ones() -> None:
     calls: Calls = (("sum", pa.float64()),)
     operator, state = operator_of(calls), MemoryState()
     follower = Follower(calls)
@@ -196,16 +196,16 @@ def test_zeros_of_both_signs_are_two_rows() -> None:
     state = MemoryState()
     run_epoch(_min_of_doubles(), state, _log([0.0, -0.0], [1, 1]))
     (change,) = run_epoch(_min_of_doubles(), state, _log([-0.0], [-1]))
-    assert str(change.results[0].to_pylist()) == "[0.0]", "what is taken back is the row that was given"
+    assert str(change.results[0].to_pylist()) == "[0.0]", "what is retracted is the row that was given"
 
 
-def test_a_row_that_was_never_there_cannot_be_taken_back() -> None:
+def test_a_row_that_was_never_there_cannot_be_retracted() -> None:
     state = MemoryState()
     run_epoch(_min_of_doubles(), state, _log([1.0], [1]))
     with pytest.raises(InternalError) as caught:
         run_epoch(_min_of_doubles(), state, _log([2.0, 1.0], [-1, 1]))
     assert (
-        str(caught.value) == "a row was taken back that its key never had. This is a defect; report it. rows_affected=1"
+        str(caught.value) == "a row was retracted that its key never had. This is a defect; report it. rows_affected=1"
     )
 
 

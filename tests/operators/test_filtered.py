@@ -74,7 +74,7 @@ def test_equal_filters_share_their_registers_and_others_do_not() -> None:
     assert len(aggregator.registers) == 4, "a sum and a count per condition"
 
 
-def test_rows_with_a_filter_can_be_taken_back_if_they_can_without_it() -> None:
+def test_rows_with_a_filter_can_be_retracted_if_they_can_without_it() -> None:
     assert all(register.is_invertible for register in CALLS["sum"].built.registers)
     assert not any(register.is_invertible for register in CALLS["max"].built.registers)
     count = aggregate_function("count", None, None, has_event_time=False, where="", condition=Column(0, BOOL))

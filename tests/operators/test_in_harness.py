@@ -1,4 +1,4 @@
-"""Aggregates over changelogs in the users' test harness: whatever is added and taken back, wherever the state lives.
+"""Aggregates over changelogs in the users' test harness: whatever is added and retracted, wherever the state lives.
 
 The sort is real here, and so are slices, subtasks and restores in between; the oracle remembers every row.
 """
@@ -20,7 +20,7 @@ KEPT = INVERTIBLE | {"low": "min(v)", "kinds": "count(distinct v)"}  # these nee
 
 @st.composite
 def changelogs(draw: st.DrawFn) -> list[Epoch]:
-    """Epochs of a changelog: a row is taken back only where it was added before, or in the same epoch."""
+    """Epochs of a changelog: a row is retracted only where it was added before, or in the same epoch."""
     pairs = st.tuples(st.sampled_from(["a", "b", "c\0", "d"]), st.none() | st.integers(-5, 5))
     rows, epochs = Counter[Pair](), list[Epoch]()
     for _ in range(draw(st.integers(1, 4))):

@@ -101,7 +101,7 @@ def test_after_every_epoch_of_a_changelog_what_is_kept_is_what_the_rows_that_are
 
 
 def follow(table: dict[str, dict[str, Any]], changes: Sequence[KeyedChanges]) -> None:
-    """Apply upserts to a table; what the changelog takes back must be what stood there, to the last bit."""
+    """Apply upserts to a table; what the changelog retracts must be what stood there, to the last bit."""
     for change in changes:
         for row in change.changelog().to_pylist():
             if row["_weight"] < 0:

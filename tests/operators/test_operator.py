@@ -78,9 +78,9 @@ def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
         expected = [(key, *now[key], "update" if key in before else "insert") for key in touched]
         assert sorted(upserts, key=repr) == sorted(expected, key=repr)
         log = [tuple(row.values()) for c in changes for row in c.changelog().to_pylist()]
-        taken_back = [(key, *before[key], -1) for key in touched if key in before]
+        retracted = [(key, *before[key], -1) for key in touched if key in before]
         added = [(key, *now[key], 1) for key in touched]
-        assert sorted(log, key=repr) == sorted([*taken_back, *added], key=repr)
+        assert sorted(log, key=repr) == sorted([*retracted, *added], key=repr)
         before = now
 
 
@@ -120,14 +120,14 @@ def test_the_state_of_an_operator_is_described_for_the_manifest() -> None:
     }
 
 
-def test_more_rows_taken_back_than_there_were_is_a_defect_and_said_so() -> None:
+def test_more_rows_retracted_than_there_were_is_a_defect_and_said_so() -> None:
     aggregator = aggregator_of(("sum", pa.int64()), counts_rows=True)
     operator = AggregateOperator(aggregator, KEYS, is_changelog=True, emits_retractions=False)
     table = map_side(operator, [pa.array(["a", "b"])], [pa.array([1, 2])], weights=[-1, 1])
     with pytest.raises(InternalError) as caught:
         run_epoch(operator, MemoryState(), table)
     assert str(caught.value) == (
-        "more rows were taken back than a key ever had. This is a defect; report it. keys_affected=1"
+        "more rows were retracted than a key ever had. This is a defect; report it. keys_affected=1"
     )
 
 

@@ -127,7 +127,7 @@ def test_a_row_that_comes_and_goes_leaves_no_trace_in_an_invertible_register(kin
 
 def test_which_registers_are_invertible_is_pinned() -> None:
     assert {kind for kind, registers in EXACT.items() if all(r.is_invertible for r, _ in registers)} == set(INVERTIBLE)
-    assert not any(register.is_invertible for register in ROUNDED), "a sum of doubles cannot be taken back exactly"
+    assert not any(register.is_invertible for register in ROUNDED), "a sum of doubles cannot be retracted exactly"
 
 
 def test_a_slice_without_a_value_has_doubles_in_its_columns() -> None:

@@ -21,15 +21,15 @@ WIDE_KEY = KeySchema((pa.field("k", pa.string()), pa.field("n", pa.int32()), pa.
 NAMES = st.sampled_from([None, "", "a", "b", "ab", "a\x00", "c", "d", "e"])
 ROW = st.tuples(NAMES, st.none() | st.integers(-3, 3))
 Kept = AggregateOperator | MultisetAggregateOperator
-KINDS = ["added only", "taken back", "rows kept"]
+KINDS = ["added only", "retracted", "rows kept"]
 
 
 def operator_of(kind: str, schema: KeySchema = TEXT_KEY) -> Kept:
     if kind == "rows kept":
         aggregator = aggregator_of(("max", pa.int64()), counts_rows=True)
         return MultisetAggregateOperator(aggregator, schema, (pa.int64(),), emits_retractions=True)
-    aggregator = aggregator_of(("sum", pa.int64()), counts_rows=kind == "taken back")
-    return AggregateOperator(aggregator, schema, is_changelog=kind == "taken back", emits_retractions=True)
+    aggregator = aggregator_of(("sum", pa.int64()), counts_rows=kind == "retracted")
+    return AggregateOperator(aggregator, schema, is_changelog=kind == "retracted", emits_retractions=True)
 
 
 def run(operator: Kept, state: State, epoch: LogEpoch) -> list[KeyedChanges]:
@@ -42,7 +42,7 @@ def run(operator: Kept, state: State, epoch: LogEpoch) -> list[KeyedChanges]:
 
 
 def only_added(epochs: Sequence[LogEpoch]) -> list[LogEpoch]:
-    """The same epochs without the rows that are taken back."""
+    """The same epochs without the rows that are retracted."""
     kept, present = [], list[Row]()
     for epoch in epochs:
         rows = [row for row, weight in zip(epoch.rows, epoch.weights, strict=True) if weight > 0]
@@ -85,7 +85,7 @@ def test_the_table_that_is_given_once_is_the_one_that_all_changes_make(
         assert len(upserts) == len(table), "each key once"
         assert table_after(given_once, {}) == table
         log = changelog_of(operator, given_once)
-        assert set(log.column("_weight").to_pylist()) <= {1}, "nothing is taken back that was never given"
+        assert set(log.column("_weight").to_pylist()) <= {1}, "nothing is retracted that was never given"
         assert log.num_rows == len(table)
 
 

@@ -268,7 +268,7 @@ def test_a_file_that_is_deleted_from_outside_is_told(tmp_path: Path, monkeypatch
         compacted(output, 6)
     assert str(caught.value) == (
         "files of the output are gone that were about to be merged, and the merged one is not there: they were deleted "
-        "from outside, or taken back by a job that was restored while the compaction ran. If it was the latter, delete "
+        "from outside, or rolled back by a job that was restored during the compaction. If it was the latter, delete "
         "the folder _compactions of the output and compact again; else restore the files from a copy. "
         f"folder={output.url}, merged=compacted-0000000000-0000000005.parquet, first_input={gone}"
     )
@@ -283,7 +283,7 @@ def test_going_back_behind_a_merged_file_is_refused_and_to_its_end_is_not(tmp_pa
     sink, before = output.sink(), names(output)
     assert (sink.oldest_published(), sink.newest_published()) == (0, 7)
     with pytest.raises(InvalidJobError) as caught:
-        sink.take_back(Epoch(2))
+        sink.roll_back(Epoch(2))
     assert str(caught.value) == (
         "the job goes back to an epoch that a compaction has merged with later ones, so their rows cannot be taken out "
         "of the output. Nothing was changed. Give this output a new path, or restore its folder from a copy. "
@@ -294,7 +294,7 @@ def test_going_back_behind_a_merged_file_is_refused_and_to_its_end_is_not(tmp_pa
     assert sink.published_otherwise(Epoch(4), output.staged[4]) == []
     assert all(sink.problem(file, reads=True) is None for file in output.staged[4]), "its rows are in the merged file"
     assert all(sink.problem(file, reads=True) is None for file in output.staged[6])
-    sink.take_back(Epoch(4))
+    sink.roll_back(Epoch(4))
     output.rows = {epoch: rows for epoch, rows in output.rows.items() if epoch <= 4}
     assert output.read() == output.expected()
     assert read_marker(output.store, Epoch(5)) is None
@@ -375,6 +375,6 @@ def test_partitions_markers_and_compaction_are_the_same_in_an_object_store(
     assert len(names(output)) == 2 * 5
     assert output.read() == output.expected()
     assert table_of(output) == output.table()
-    output.sink().take_back(Epoch(1))
+    output.sink().roll_back(Epoch(1))
     del output.rows[2]
     assert output.read() == output.expected()

@@ -189,7 +189,7 @@ def test_a_file_that_cannot_be_published_leaves_its_epoch_unmarked(tmp_path: Pat
     assert marked_epochs(sink.store) == ()
 
 
-def test_markers_of_later_epochs_are_taken_back_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markers_of_later_epochs_are_rolled_back_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, marks_epochs=True)
     for epoch in range(3):
         sink.publish(Epoch(epoch), [stage(sink, tmp_path, [epoch], epoch=epoch)])
@@ -201,7 +201,7 @@ def test_markers_of_later_epochs_are_taken_back_first(tmp_path: Path, monkeypatc
         delete(store, paths)
 
     monkeypatch.setattr(ObjectStore, "delete", told)
-    sink.take_back(Epoch(0))
+    sink.roll_back(Epoch(0))
     assert deleted == [
         "_epochs/0000000002",
         "_epochs/0000000001",

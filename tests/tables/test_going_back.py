@@ -102,7 +102,7 @@ class TableJob:
         self.sink = self.start()
         to = self.checkpoints[len(self.checkpoints) - 1 - count]
         assert self.sink.obstacle(to.manifest) is None
-        self.sink.take_back(to.manifest.epoch)
+        self.sink.roll_back(to.manifest.epoch)
         self.checkpoints = self.checkpoints[: len(self.checkpoints) - count]
 
     def restore(self, savepoint: Checkpoint) -> str | None:
@@ -114,7 +114,7 @@ class TableJob:
         obstacle = asking.obstacle(manifest)
         if obstacle is not None:
             return obstacle
-        asking.take_back(manifest.epoch)
+        asking.roll_back(manifest.epoch)
         self.base, self.generation = base, 0
         self.checkpoints = [one for one in self.checkpoints if one.manifest.epoch < manifest.epoch]
         self.checkpoints.append(savepoint)
@@ -224,7 +224,7 @@ def test_a_key_that_comes_several_times_in_an_epoch_gets_its_row_of_before_the_e
     rows = [*up(*((f"k{i % 3}", i) for i in range(20))), ("delete", "k0", None), *up(("rank", 5))]
     job.sink.publish(Epoch(1), [place.stage(job.sink, 1, rows)])
     assert place.rows() == [("k1", 19), ("k2", 17), ("rank", 5)]
-    job.sink.take_back(Epoch(0))
+    job.sink.roll_back(Epoch(0))
     assert place.rows() == [("k0", -1), ("rank", -1)]
 
 
@@ -240,7 +240,7 @@ def test_a_savepoint_that_is_older_than_the_history_is_refused_until_the_table_i
         f"epoch=2, newest_epoch_in_table=9, table={place.place()}"
     )
     with pytest.raises(CorruptStateError, match="no longer has the rows that later epochs replaced"):
-        job.sink.take_back(Epoch(2))
+        job.sink.roll_back(Epoch(2))
     assert (place.rows(), job.sink.newest_published()) == (rows, 9)
     place.sql("ALTER TABLE totals RENAME TO kept")
     anew = place.sink(base=place.folder / "anew")
@@ -249,7 +249,7 @@ def test_a_savepoint_that_is_older_than_the_history_is_refused_until_the_table_i
     anew.prepare(FIELDS, ["k"], is_fresh=True)
     anew.publish(Epoch(3), [place.stage(anew, 3, up(("a", 3)))])
     anew.publish(Epoch(4), [place.stage(anew, 4, up(("a", 4)))])
-    anew.take_back(Epoch(3))
+    anew.roll_back(Epoch(3))
     assert (place.rows(), place.rows("kept")) == ([("a", 3)], rows)
 
 
@@ -313,10 +313,10 @@ def test_a_rollback_that_dies_in_the_middle_has_not_happened_and_is_repeated(
     with monkeypatch.context() as patch:
         patch.setattr(HistoryTable, "forget", die)
         with pytest.raises(KeyboardInterrupt):
-            job.sink.take_back(Epoch(0))
+            job.sink.roll_back(Epoch(0))
     assert (place.rows(), job.sink.newest_published()) == (rows, 2)
-    assert job.sink.take_back(Epoch(0)) == 2
-    assert (place.rows(), job.sink.newest_published(), job.sink.take_back(Epoch(0))) == ([("a", 1)], 0, 0)
+    assert job.sink.roll_back(Epoch(0)) == 2
+    assert (place.rows(), job.sink.newest_published(), job.sink.roll_back(Epoch(0))) == ([("a", 1)], 0, 0)
 
 
 def test_an_older_start_neither_rolls_back_nor_writes_after_a_rollback(place: Place) -> None:
@@ -324,7 +324,7 @@ def test_an_older_start_neither_rolls_back_nor_writes_after_a_rollback(place: Pl
     older = job.sink
     job.go_back(1)
     with pytest.raises(FencedError):
-        older.take_back(Epoch(-1))
+        older.roll_back(Epoch(-1))
     with pytest.raises(FencedError):
         older.publish(Epoch(1), [place.stage(older, 1, up(("a", 9)))])
     job.check()
@@ -339,10 +339,10 @@ def test_a_job_that_comes_to_have_another_column_keeps_a_history_from_then_on(pl
     for epoch in (2, 3):
         later.publish(Epoch(epoch), [place.stage(later, epoch, up(("a", epoch, epoch)), fields=fields)])
     with pytest.raises(CorruptStateError, match="no longer has the rows"):
-        later.take_back(Epoch(0))
-    later.take_back(Epoch(2))
+        later.roll_back(Epoch(0))
+    later.roll_back(Epoch(2))
     assert place.rows() == [("a", 2, 2)]
-    later.take_back(Epoch(1))
+    later.roll_back(Epoch(1))
     assert place.rows() == [("a", 2, None)]
 
 
@@ -358,7 +358,7 @@ def test_with_create_false_the_history_has_to_be_there(place: Place) -> None:
     for epoch in (0, 1):
         sink.publish(Epoch(epoch), [place.stage(sink, epoch, up(("a", epoch)))])
         place.sql("UPDATE totals SET more = 'of its owner'")
-    sink.take_back(Epoch(0))
+    sink.roll_back(Epoch(0))
     assert place.rows() == [("a", 0, "of its owner")]
 
 
@@ -366,10 +366,10 @@ def test_rows_that_a_later_constraint_forbids_are_told(place: Place) -> None:
     job = live(place, {"a": 1, "b": 1}, {"a": 2})
     place.sql("CREATE UNIQUE INDEX one_n ON totals (n)")
     with pytest.raises(InvalidJobError, match="the table refuses rows that it had before"):
-        job.sink.take_back(Epoch(0))
+        job.sink.roll_back(Epoch(0))
     assert place.rows() == [("a", 2), ("b", 1)]
     place.sql("DROP INDEX one_n")
-    assert job.sink.take_back(Epoch(0)) == 1
+    assert job.sink.roll_back(Epoch(0)) == 1
 
 
 def test_long_and_strange_names_have_a_history(place: Place) -> None:
@@ -378,6 +378,6 @@ def test_long_and_strange_names_have_a_history(place: Place) -> None:
     sink.prepare(fields, ["a b"], is_fresh=True)
     for epoch in range(3):
         sink.publish(Epoch(epoch), [place.stage(sink, epoch, up(("k", epoch), (f"k{epoch}", 0)), fields=fields)])
-    sink.take_back(Epoch(1))
+    sink.roll_back(Epoch(1))
     quoted = table.replace('"', '""')
     assert sorted(place.sql(f'SELECT * FROM "{quoted}"')) == [("k", 1), ("k0", 0), ("k1", 0)]

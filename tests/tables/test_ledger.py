@@ -24,7 +24,7 @@ def test_another_owner_and_a_newer_generation_are_fenced_and_an_older_one_is_not
 
 
 @given(st.lists(st.tuples(st.sampled_from(["publish", "back"]), st.integers(0, 9)), max_size=30))
-def test_exactly_the_epochs_published_and_not_taken_back_count(steps: list[tuple[str, int]]) -> None:
+def test_exactly_the_epochs_published_and_not_rolled_back_count(steps: list[tuple[str, int]]) -> None:
     """The oracle is the set of epochs; they are published in ascending order, with gaps where there were no rows."""
     entry, model = new_entry(WRITER, ("k",)), set[int]()
     for step, number in steps:

@@ -1,4 +1,4 @@
-"""Tables as outputs, over PostgreSQL and SQLite: each epoch once, by one writer, whatever is repeated or taken back."""
+"""Tables as outputs, over PostgreSQL and SQLite: each epoch once, by one writer, also with repeats and rollbacks."""
 
 import re
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_publishing_again_changes_nothing_more(place: Place) -> None:
     assert place.rows() == [("a", 99)]
 
 
-def test_rows_without_a_key_are_added_once_and_taken_back_by_epoch(place: Place) -> None:
+def test_rows_without_a_key_are_added_once_and_rolled_back_by_epoch(place: Place) -> None:
     sink = place.sink(name="late")
     sink.prepare(KEYLESS, (), is_fresh=True)
     files = [place.stage(sink, 0, [("x", 1), ("x", 1)], fields=KEYLESS)]
@@ -77,7 +77,7 @@ def test_rows_without_a_key_are_added_once_and_taken_back_by_epoch(place: Place)
     sink.publish(Epoch(3), [place.stage(sink, 3, [("z", 3)], fields=KEYLESS)])
     assert place.rows() == [("x", 1, 0), ("x", 1, 0), ("y", 2, 1), ("z", 3, 3)]
     assert (sink.oldest_published(), sink.newest_published()) == (0, 3)
-    assert sink.take_back(Epoch(1)) == 1
+    assert sink.roll_back(Epoch(1)) == 1
     assert place.rows() == [("x", 1, 0), ("x", 1, 0), ("y", 2, 1)]
     assert sink.newest_published() == 1
     sink.publish(Epoch(3), [place.stage(sink, 3, [("z", 4)], fields=KEYLESS)])
@@ -90,8 +90,8 @@ def test_after_going_back_the_rows_of_later_epochs_are_gone_and_come_again(place
         sink.publish(Epoch(epoch), [place.stage(sink, epoch, up(("a", epoch), (f"only {epoch}", 0)))])
     waiting = place.stage(sink, 3, up(("a", 3)))
     newer = prepared(place, is_fresh=False, generation=2)
-    assert newer.take_back(Epoch(0)) == 4, "three rows and the staged file"
-    assert newer.take_back(Epoch(0)) == 0, "a repeat"
+    assert newer.roll_back(Epoch(0)) == 4, "three rows and the staged file"
+    assert newer.roll_back(Epoch(0)) == 0, "a repeat"
     assert place.rows() == [("a", 0), ("only 0", 0)]
     assert newer.newest_published() == 0
     assert newer.problem(waiting, reads=True) == (waiting.staged_path, "is missing")
@@ -101,11 +101,11 @@ def test_after_going_back_the_rows_of_later_epochs_are_gone_and_come_again(place
         sink.publish(Epoch(2), [place.stage(sink, 2, up(("a", 2)))])
 
 
-def test_an_output_of_which_all_is_taken_back_is_empty_and_begins_anew(place: Place) -> None:
+def test_an_output_of_which_all_is_rolled_back_is_empty_and_begins_anew(place: Place) -> None:
     sink = prepared(place)
     sink.publish(Epoch(4), [place.stage(sink, 4, up(("a", 1), ("b", 2)))])
     assert sink.oldest_published() == 4
-    assert sink.take_back(Epoch(3)) == 2
+    assert sink.roll_back(Epoch(3)) == 2
     assert (sink.oldest_published(), sink.newest_published(), place.rows()) == (None, None, [])
     prepared(place, generation=2).publish(Epoch(4), [place.stage(sink, 4, up(("a", 5)))])
     assert place.rows() == [("a", 5)]
@@ -128,7 +128,7 @@ def test_an_older_start_of_the_job_is_fenced(place: Place) -> None:
     with pytest.raises(FencedError, match=f"^{re.escape(message)}$"):
         older.publish(Epoch(2), [late])
     with pytest.raises(FencedError):
-        older.take_back(Epoch(0))
+        older.roll_back(Epoch(0))
     with pytest.raises(FencedError):
         prepared(place, is_fresh=False, generation=1)
     assert place.rows() == [("a", 1)]
@@ -184,7 +184,7 @@ def test_a_restored_savepoint_takes_the_table_over(place: Place, tmp_path: Path)
     assert not restoring.is_new()
     restoring.prepare(FIELDS, ["k"], is_fresh=False)
     assert not elsewhere.exists(), "asking writes nothing"
-    assert restoring.take_back(Epoch(1)) == 1
+    assert restoring.roll_back(Epoch(1)) == 1
     assert place.rows() == [("a", 1)]
     after = prepared(place, base=elsewhere, generation=1, is_fresh=False)
     after.publish(Epoch(2), [place.stage(after, 2, up(("a", 20)))])
@@ -209,7 +209,7 @@ def test_what_is_published_needs_no_staged_file_any_more_and_what_is_not_does(pl
 def test_nothing_is_known_of_a_table_that_nobody_has_prepared(place: Place) -> None:
     sink = place.sink()
     assert sink.is_new()
-    assert (sink.oldest_published(), sink.newest_published(), sink.take_back(Epoch(0))) == (None, None, 0)
+    assert (sink.oldest_published(), sink.newest_published(), sink.roll_back(Epoch(0))) == (None, None, 0)
     assert sink.published_otherwise(Epoch(0), []) == ()
 
 

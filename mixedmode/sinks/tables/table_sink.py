@@ -75,7 +75,7 @@ class _Owner:
 class TableSink:
     """A table that is written by this output only."""
 
-    can_take_back = True
+    can_roll_back = True
     cannot_report_published = False
 
     def __init__(
@@ -193,11 +193,11 @@ class TableSink:
         mark = self._patiently(lambda transaction: mark_at(transaction, manifest.epoch))
         return obstacle(entry, manifest.epoch, wanted, mark, waits=waits, place=self._database.place)
 
-    def take_back(self, after: Epoch) -> int:
+    def roll_back(self, after: Epoch) -> int:
         """See Sink. A savepoint's restore takes the table over (generation 0)."""
         entry = self._entry()
         try:
-            rows = 0 if entry is None else self._patiently(lambda transaction: self._take_back(transaction, after))
+            rows = 0 if entry is None else self._patiently(lambda transaction: self._roll_back(transaction, after))
         except RefusedError as error:
             msg = (
                 "the table refuses rows that it had before, so the job cannot go back. Nothing was changed in it. "
@@ -209,7 +209,7 @@ class TableSink:
         self.store.delete(later)
         return rows + len(later)
 
-    def _take_back(self, transaction: Transaction, after: Epoch) -> int:
+    def _roll_back(self, transaction: Transaction, after: Epoch) -> int:
         entry, writer = transaction.entry(), self._identified()
         if entry is None:
             return 0

@@ -65,14 +65,14 @@ class Oracle:
                 self.late.append(event)
             else:
                 changed.setdefault(event.key, []).append(Session(event.time_us, event.time_us + gap, [event]))
-        taken_back = [self._merge(key, new) for key, new in changed.items()]
-        self._show(time, [session for found in taken_back for session in found], changed)
+        retracted = [self._merge(key, new) for key, new in changed.items()]
+        self._show(time, [session for found in retracted for session in found], changed)
         for key, sessions in self.sessions.items():
             final = time.firing_us == MAX_TIME_US
             self.sessions[key] = [s for s in sessions if not final and s.end + lateness >= time.firing_us]
 
     def _merge(self, key: int, new: list[Session]) -> list[Session]:
-        """Merges until nothing touches; the sessions whose row was taken back by it."""
+        """Merges until nothing touches; the sessions whose row was retracted by it."""
         replaced = []
         for arrived in new:
             joined = arrived
@@ -194,7 +194,7 @@ def test_a_late_record_joins_two_sessions_that_have_fired() -> None:
     run.epoch([Event(0, 0, 1), Event(0, 9, 2)], epoch_time(MIN_TIME_US, 40))
     assert run.output.rows == {(0, 5): (1, 1, "a", 1), (9, 14): (1, 2, "a", 2)}
     run.epoch([Event(0, 4, 4)], epoch_time(40, 40))
-    assert run.output.rows == {(0, 14): (3, 7, "a", 2)}, "two rows taken back, one given"
+    assert run.output.rows == {(0, 14): (3, 7, "a", 2)}, "two rows retracted, one given"
     assert run.output.given == 5
 
 
@@ -232,7 +232,7 @@ def test_sessions_that_have_grown_are_given_early_by_the_clock() -> None:
     run.epoch([], epoch_time(0, 0, clock_ms=1_500))
     assert list(run.output.rows) == [(0, 5)]
     run.epoch([Event(0, 3)], epoch_time(0, 0, clock_ms=1_600, clock_before_ms=1_500))
-    assert list(run.output.rows) == [(0, 8)], "a row that is taken back has its successor in the same epoch"
+    assert list(run.output.rows) == [(0, 8)], "a row that is retracted has its successor in the same epoch"
     run.epoch([Event(0, 1, 9)], epoch_time(0, 0, clock_ms=1_700, clock_before_ms=1_600))
     assert run.output.rows == {(0, 8): (2, 2, "a", 1)}, "within its bounds it waits for the next second"
     run.epoch([], epoch_time(0, 0, clock_ms=2_000, clock_before_ms=1_700))
