@@ -81,7 +81,9 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     text = str(error)
     if has_ended(error):
         return ended_message(log_file)
-    if isinstance(error, IllegalArgumentException) or _SETTING.search(text):
+    # the failed cast of a value is an IllegalArgumentException too, where Spark passes it on as it was raised
+    refused_setting = isinstance(error, IllegalArgumentException) and not _DATA_ERROR.search(text)
+    if refused_setting or _SETTING.search(text):
         msg = "Spark refuses a setting: one under `spark`, or an option of a source or sink. Correct or remove it."
         return InvalidJobError(f"{msg} cause={spark_text(error)[:400]}, log={log_file}")
     of_kafka = kafka_problem(text)

@@ -23,6 +23,7 @@ NAMES = [
     *("plain", "a b", "a%20b", "a+b", "a#b", "a?b", "ünï€", "new\nline", "a,b", "{a,b}", "run[12]", "br[ack]{ets}"),
     *("back\\slash", "star*", "^x", "[!a]", "a;b&c='\"", "$(x)|y"),
 ]
+FOLDERS = [name for name in NAMES if "\n" not in name]  # a path of a job holds no line break
 DDL = "k string, v bigint"
 
 
@@ -41,11 +42,11 @@ def test_batch_and_stream_read_each_file_of_a_folder_once_whatever_the_names_are
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """All streams are one query: a union, in one epoch. Folders that the names would match as patterns are there."""
-    expected = [row for number, name in enumerate(NAMES) for row in ids(tmp_path, name, 1000 * number)]
+    expected = [row for number, name in enumerate(FOLDERS) for row in ids(tmp_path, name, 1000 * number)]
     for other in ("run1", "run2", "starx", "axb", "a", "b", "brae", "bracket"):
         write_json(tmp_path / other / "in", "x.json", [{"id": -1}])
     write_json(tmp_path / "run[12]" / "in" / "nested", "x.json", [{"id": -2}])
-    sources = [source_in(spark, tmp_path / name / "in") for name in NAMES]
+    sources = [source_in(spark, tmp_path / name / "in") for name in FOLDERS]
     found: list[int] = []
     batch, stream = sources[0].batch(), sources[0].stream(Admission())
     for source in sources[1:]:

@@ -137,7 +137,7 @@ def test_a_driver_that_stood_still_before_its_publication_is_fenced_by_a_newer_o
             overtaken.append(epoch)
 
     monkeypatch.setattr(epochs, "reach", stand_still)
-    with pytest.raises(FencedError, match="a newer start of this job has written to its table"):
+    with pytest.raises(FencedError, match="a newer generation of this job has written to its table"):
         run(job.job, spark)
     assert overtaken == [0]
     assert [manifest.generation for manifest in manifests(job.checkpoints)] == [1, 2]
