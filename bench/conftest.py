@@ -1,4 +1,4 @@
-"""What all benchmarks share: their size, their data, the one Spark session, and the report at the end.
+"""Shared by all benchmarks: their size, their data, the one Spark session, and the report at the end.
 
 `pytest bench` is the full size; `pytest bench --events 200000 --keys 20000` is a quick look, in which the targets mean
 nothing. What `mixedmode bench` measures is here at a smaller size, for pytest-benchmark to compare with earlier runs.
@@ -178,7 +178,7 @@ def live_seconds(outcome: Outcome) -> list[float]:
 
 
 def seconds_of(span: EpochSpan) -> float:
-    """How long it took."""
+    """Return the duration of an epoch."""
     return span.end_s - span.start_s
 
 

@@ -41,7 +41,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class EpochCost:
-    """What one epoch cost. Seconds are those of all subtasks together; entries are values and tombstones."""
+    """The cost of one epoch. Seconds are those of all subtasks together; entries are values and tombstones."""
 
     seconds: float
     merge_seconds: float
@@ -53,7 +53,7 @@ class EpochCost:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What is there: files and bytes of the checkpoint folder, bytes of the state's files, bytes of local replicas."""
+    """Files and bytes of the checkpoint folder, bytes of the state's files, bytes of local replicas."""
 
     files: int
     bytes: int
@@ -128,7 +128,7 @@ class SimulatedJob:
         )
 
     def footprint(self) -> Footprint:
-        """What is on the disk."""
+        """Measure the files on the disk."""
         listing = self.log.store.list()
         local = [file for file in (self.folder / "local").rglob("*") if file.is_file()]
         return Footprint(
@@ -290,7 +290,7 @@ class _temporary_files_in:  # noqa: N801 - used like a function
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a stretch of epochs cost, and what was there at its end."""
+    """The costs of a stretch of epochs, and the footprint at its end."""
 
     last_epoch: int
     costs: tuple[EpochCost, ...]

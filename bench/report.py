@@ -1,4 +1,4 @@
-"""What a run measured: figures with their targets, as a table at its end and as JSON.
+"""The figures of a run with their targets, as a table at its end and as JSON.
 
 A figure keeps all values that it was made of, so that the table can show how far they spread. A missed
 target is a row that says so, never a failure: a benchmark that fails is one that gave a wrong answer.

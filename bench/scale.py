@@ -1,4 +1,4 @@
-"""How large the benchmarks are. The data are those of `mixedmode bench`, in bench/src/mixedmode_bench/events.py."""
+"""The size of the benchmarks. The data are those of `mixedmode bench`, in bench/src/mixedmode_bench/events.py."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -24,7 +24,7 @@ class Scale:
 
     @property
     def is_full(self) -> bool:
-        """Whether the targets mean anything at this size."""
+        """Return whether the targets are stated for this size."""
         return (self.events, self.keys) == (FULL.events, FULL.keys)
 
     @property

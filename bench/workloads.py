@@ -1,4 +1,4 @@
-"""What the suites measure beyond `mixedmode bench`: workloads made of its data, for a question of their own."""
+"""The workloads that the suites measure beyond `mixedmode bench`: its data, for a question of their own."""
 
 from collections.abc import Callable
 from dataclasses import replace

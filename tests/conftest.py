@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis runs, and the one Spark session of the process."""
+"""Shared by all tests: the settings of hypothesis, and the one Spark session of the process."""
 
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ settings.load_profile("mixedmode")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests have recorded (record_property), such as the seed of a walk; also of those that passed."""
+    """Print what tests have recorded (record_property), such as the seed of a walk; also of those that passed."""
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
         if report.user_properties and report.when == "call":
             found = ", ".join(f"{name}={value}" for name, value in report.user_properties)

@@ -38,7 +38,7 @@ class S3Server:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """What obstore and mixedmode read from the environment, for a server at `endpoint`."""
+    """Return the environment variables of obstore and mixedmode for a server at `endpoint`."""
     return {
         "AWS_ENDPOINT": endpoint,
         "AWS_ALLOW_HTTP": "true",

@@ -269,7 +269,7 @@ def nearest(name: str, modules: Mapping[str, str]) -> str | None:
 
 
 def reaches(start: str, end: str, graph: Mapping[str, set[str]]) -> bool:
-    """Whether imports lead from one module to another, by at least one step."""
+    """Return whether imports lead from one module to another, by at least one step."""
     seen: set[str] = set()
     todo = list(graph.get(start, ()))
     while todo:
@@ -291,7 +291,7 @@ def line_of(text: str, target: str) -> int:
 
 
 def is_alive(target: str, path: str, files: Files, known: set[str]) -> bool:
-    """Whether a link leads somewhere: outward links are taken on trust, files and headings must exist."""
+    """Return whether a link leads somewhere: outward links are taken on trust, files and headings must exist."""
     if re.match(r"[a-z]+:", target):
         return True
     name, _, anchor = target.partition("#")

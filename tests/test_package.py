@@ -1,4 +1,4 @@
-"""What an installation brings: one top-level package, whose operators are the folder at the top of the repository."""
+"""An installation brings one top-level package; its operators are the folder at the top of the repository."""
 
 import subprocess
 import sys

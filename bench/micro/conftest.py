@@ -1,4 +1,4 @@
-"""What the benchmarks without Spark share."""
+"""Fixtures of the benchmarks without Spark."""
 
 from collections.abc import Iterator
 

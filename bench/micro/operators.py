@@ -24,7 +24,7 @@ SORT_MEMORY_BYTES = StateBacklogSpec().sort_memory_bytes
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What an epoch gave: rows, and the runs that it wrote."""
+    """The result of an epoch: the number of rows that it emitted, and the runs that it wrote."""
 
     rows: int
     runs: list[LocalRun]
@@ -41,7 +41,7 @@ def live_between(fired_us: int, firing_us: int) -> EpochTime:
 
 
 def folded(operator: KeyedOperator, batch: Batch) -> pa.Table:
-    """What arrives at a subtask that has all key groups."""
+    """Return the rows that arrive at a subtask that has all key groups."""
     return sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=MAX_PARALLELISM).table)
 
 

@@ -74,7 +74,7 @@ def feed(folder: Path, *, orders: int, per_second: int) -> None:
 
 
 def check(folder: Path, *, wait_s: float = 0.0) -> bool:
-    """Whether the table holds what plain Python says, or does so within `wait_s`; prints its beginning."""
+    """Return whether the table equals the totals of plain Python, or does so within `wait_s`; print its first rows."""
     expected, until = totals(folder), time.monotonic() + wait_s
     found = table()
     while found != expected and time.monotonic() < until:
@@ -91,7 +91,7 @@ def check(folder: Path, *, wait_s: float = 0.0) -> bool:
 
 
 def table() -> dict[int, Total]:
-    """What the job has written so far."""
+    """Return the totals that the job has written so far."""
     try:
         with psycopg.connect(os.environ["POSTGRES_URL"]) as connection:
             rows = connection.execute(f"SELECT customer_id, orders, revenue FROM {SCHEMA}.{TABLE}").fetchall()

@@ -161,7 +161,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class EpochPath:
-    """How an epoch is processed: whether it is backlog, its execution mode (`path`), and the sources in backlog."""
+    """The processing of an epoch: whether it is backlog, its execution mode (`path`), and the sources in backlog."""
 
     is_backlog: bool
     path: PathTaken

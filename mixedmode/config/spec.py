@@ -218,8 +218,8 @@ class JobSpec(JobSettings):
         for index, step in enumerate(self.steps):
             if isinstance(step, MapStep) and follows_keyed:
                 text = (
-                    " must come before the first keyed step: the rows of a keyed step change, and a function that has "
-                    "seen a row cannot take it back. Move it, or use sql."
+                    " must come before the first keyed step: a keyed step emits updates, and a map function cannot "
+                    "retract a row that it has seen. Move it, or use sql."
                 )
                 yield ("steps", index, "map"), text
             if isinstance(step, SqlStep | MapStep):

@@ -59,7 +59,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """How a table returns to its contents after an epoch. `since`: the commits that are rolled back, newest first.
+    """The rollback of a table to its contents after an epoch. `since`: the commits that are rolled back, newest first.
 
     to: the commit to go back to; None: all rows are of the epochs that are rolled back.
     """

@@ -1,1 +1,1 @@
-"""What runs in Spark's Python workers: the exchange, subtasks, their state and reports."""
+"""Code that runs in Spark's Python workers: the exchange, subtasks, their state and reports."""

@@ -120,7 +120,7 @@ def problem_of(function: MapFunction, label: str) -> InvalidJobError | None:
         return InvalidJobError(msg)
     if function.redistribution not in {"split", "union", None}:
         msg = (
-            "the map function declares a redistribution that there is not. Set it to 'split', 'union' or None. "
+            "the map function declares an unknown redistribution. Set it to 'split', 'union' or None. "
             f"{values}, redistribution={function.redistribution!r}"
         )
         return InvalidJobError(msg)

@@ -1,4 +1,4 @@
-"""What the reader makes of SQL on the installed Spark: golden summaries, and the judgement of many texts."""
+"""The reader of SQL on the installed Spark: golden summaries, and the judgement of many texts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +55,7 @@ def summary(plan: Node) -> str:
 
 
 def problem(spark: SparkSession, sql: str, *, allows_clock: bool = False) -> str:
-    """What is found in a text, or "" if it is accepted."""
+    """Return the problem that is found in a text, or "" if it is accepted."""
     try:
         plan = check_query(read(spark, sql), where="")
         check_stateless(plan, where="")

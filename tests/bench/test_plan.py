@@ -1,4 +1,4 @@
-"""What is measured: names, sizes, and the command that asks for the same."""
+"""The plan of a benchmark: names, sizes, and the command that asks for the same."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is shown of a workload: medians of the warm rounds, the fastest first, ratios to ours whichever way round."""
+"""The summary of a workload: medians of the warm rounds, the fastest first, ratios to ours whichever way round."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How figures are written: three digits and a unit that fits."""
+"""Figures are written with three digits and a unit that fits."""
 
 import pytest
 from hypothesis import given

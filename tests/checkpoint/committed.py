@@ -72,5 +72,5 @@ class Checkpoints:
             ]
 
     def drop_oldest(self) -> None:
-        """What num-retained does."""
+        """Drop the oldest checkpoint, as num-retained does."""
         drop_checkpoint(self.log, self.kept.pop(0), self.kept)

@@ -84,7 +84,7 @@ class FakeJob:
         return manifest
 
     def begin(self, epoch: int) -> None:
-        """What Spark writes before it hands an epoch over."""
+        """Write the files that Spark writes before it hands an epoch over."""
         if epoch == 0:
             self.write_spark(paths.SPARK_METADATA, '{"id":"0"}')
         self.write_spark(source_path(epoch), source_text(epoch))
@@ -160,7 +160,7 @@ def source_text(epoch: int) -> str:
 
 
 def source_log(epoch: int) -> SourceLog:
-    """What the manifest of an epoch says of the source's log."""
+    """Return the source's log as the manifest of an epoch records it."""
     return log_of(("\n".join(["v1", *source_files(one)]).encode() for one in range(epoch + 1)), 0, epoch)
 
 

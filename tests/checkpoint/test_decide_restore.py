@@ -1,4 +1,4 @@
-"""Which changed programs may go on from a savepoint, and what the others are told."""
+"""Changed programs may start from a savepoint, or are refused with a message that says why."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -75,7 +75,7 @@ def power(changes: int) -> Iterator[Power]:
 
 
 def recover(job: FakeJob, *, reads: bool = True, sinks: Sinks | None = None) -> tuple[list[Manifest], Recording]:
-    """What a start does before its first epoch."""
+    """Do the recovery of a start, up to its first epoch."""
     recording = Recording()
     sinks = sinks or job.sinks
     found = find_checkpoint(job.log, sinks, reads=reads)
@@ -114,7 +114,7 @@ def test_a_job_of_which_nothing_is_damaged_goes_on_from_its_newest_checkpoint(jo
 def test_any_flipped_bit_of_sparks_log_is_mended_or_left_behind_without_its_checksums(
     job: FakeJob, tmp_path: Path, what: str, epoch: int
 ) -> None:
-    """What Spark reads afterwards is what it wrote, but for numbers of its own that nothing depends on."""
+    """Spark then reads the log that it wrote, except for numbers of its own that nothing depends on."""
     for checksum in (job.folder / "checkpoints" / "spark").rglob(".*.crc"):
         checksum.unlink()
     length = len(job.path(what, epoch).read_bytes())

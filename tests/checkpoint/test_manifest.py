@@ -109,7 +109,7 @@ MANIFEST = (
 
 
 def example() -> Manifest:
-    """What most manifests say."""
+    """Return a manifest with the fields that most manifests have."""
     return a_manifest(1, runs=[a_run(1)], outputs=[a_staged(1)])
 
 

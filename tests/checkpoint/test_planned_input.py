@@ -1,4 +1,4 @@
-"""What Spark has planned beyond a checkpoint: which files, and which of its entries are damaged."""
+"""The files that Spark has planned beyond a checkpoint, and the entries of its log that are damaged."""
 
 import json
 from pathlib import Path

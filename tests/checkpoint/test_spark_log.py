@@ -27,7 +27,7 @@ _COMPACT_EVERY = 10
 
 @dataclass(frozen=True)
 class SparkLog:
-    """What Spark has written after some epochs: `ends[epoch]` is how far each source's log went."""
+    """The log that Spark has written after some epochs: `ends[epoch]` is the end of each source's log."""
 
     ends: tuple[tuple[int, ...], ...]
     is_committed: bool  # whether the last epoch is over
@@ -38,7 +38,7 @@ class SparkLog:
         return len(self.ends) - 1
 
     def offsets(self, epoch: int) -> Mapping[int, int]:
-        """How far the sources' logs go, as a manifest says it."""
+        """Return the ends of the sources' logs, as a manifest records them."""
         return source_log_ends(self.text(epoch), range(len(self.ends[0]) + 1))
 
     def text(self, epoch: int) -> str:

@@ -13,6 +13,6 @@ def command(*arguments: str | Path) -> Result:
 
 
 def lines(result: Result) -> list[str]:
-    """What a command that succeeded has printed."""
+    """Return the lines that a successful command has printed."""
     assert result.exit_code == 0, result.output
     return [line.rstrip() for line in result.stdout.rstrip().splitlines()]

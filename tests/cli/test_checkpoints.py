@@ -1,4 +1,4 @@
-"""What `mixedmode checkpoints` says of watermarks and of the end of the input."""
+"""`mixedmode checkpoints` shows watermarks and the end of the input."""
 
 from dataclasses import replace
 from pathlib import Path

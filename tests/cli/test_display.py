@@ -1,4 +1,4 @@
-"""What the screen tells of rescaling, and of going back to an older checkpoint."""
+"""The screen shows rescaling, and the return to an older checkpoint."""
 
 from rich.console import Console
 from rich.progress import Progress

@@ -1,4 +1,4 @@
-"""What a section says of values that it refuses, for the tests of the sections."""
+"""The messages of a section for values that it refuses, for the tests of the sections."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a job file says of files: partitions, sizes, compression, markers, and drift; in YAML and in Python alike."""
+"""The settings of files in a job: partitions, sizes, compression, markers, drift; the same in YAML and in Python."""
 
 from pathlib import Path
 from typing import Any

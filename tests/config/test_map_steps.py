@@ -21,8 +21,8 @@ MISSPELT = (
 )
 TAKEN = "steps[0].name: a source has this name already (case does not count). Choose another. found=Flights"
 AFTER_A_KEYED_ONE = (
-    "steps[1].map must come before the first keyed step: the rows of a keyed step change, and a function that has seen "
-    "a row cannot take it back. Move it, or use sql."
+    "steps[1].map must come before the first keyed step: a keyed step emits updates, and a map function cannot retract "
+    "a row that it has seen. Move it, or use sql."
 )
 
 

@@ -1,4 +1,4 @@
-"""How a job runs: the table of semantics.md, section 1, row by row."""
+"""The mode of a job: the table of semantics.md, section 1, row by row."""
 
 from typing import Any, Literal
 

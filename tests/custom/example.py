@@ -59,7 +59,7 @@ class Example:
         connection.close()
 
     def epochs(self) -> list[tuple[int, list[dict[str, Any]]]]:
-        """What the journal holds, in its order."""
+        """Return the epochs of the journal, in its order."""
         found: list[tuple[int, list[dict[str, Any]]]] = []
         rows: list[dict[str, Any]] = []
         for line in self.journal.read_text(encoding="utf-8").splitlines():
@@ -73,13 +73,13 @@ class Example:
         return found
 
     def table(self) -> dict[str, tuple[int, float]]:
-        """What the journal comes to: the last row of each key."""
+        """Return the table that the journal folds to: the last row of each key."""
         rows = {row["sensor"]: row for _, epoch in self.epochs() for row in epoch}
         return {name: (row["readings"], row["warmest"]) for name, row in rows.items() if row["_op"] != "delete"}
 
 
 def answer(readings: Iterable[Reading]) -> dict[str, tuple[int, float]]:
-    """What the job has to say of readings, in plain Python."""
+    """Return the job's expected table for these readings, in plain Python."""
     by_sensor: dict[str, list[float]] = {}
     for _, sensor, celsius in readings:
         by_sensor.setdefault(sensor, []).append(celsius)

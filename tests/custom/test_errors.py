@@ -41,7 +41,7 @@ class Broken(Numbers):
 
 
 def failure(spark: SparkSession, folder: Path, module: str, method: str, **args: str) -> MixedmodeError:
-    """What a run over a source says in which one method is another one."""
+    """Return the error of a run over a source in which one method is replaced."""
     (folder / f"{module}.py").write_text(NUMBERS + method, encoding="utf-8")
     source = Source.custom(f"{module}:Broken", folder=folder, args=args)
     job = Job("broken", sources={"numbers": source}, checkpoint_dir=folder / "checkpoints", mode="mixed")

@@ -1,4 +1,4 @@
-"""What is taken from a source of the user's own, without Spark: offsets, splits, and batches that fit the schema."""
+"""A custom source, without Spark: offsets, splits, and batches that fit the schema."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -199,7 +199,7 @@ class Case:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the job sets beside its steps."""
+        """Return the job's settings other than its steps."""
         return {
             "parallelism": self.parallelism,
             "backlog_parallelism": self.backlog_parallelism,

@@ -107,7 +107,7 @@ def keyed(rows: Iterable[Row], key_by: Sequence[str]) -> Table:
 
 
 def differences(expected: Table, found: Table) -> list[str]:
-    """What is not the same in two tables, as readable lines; [] when they are equal."""
+    """Return the differences of two tables as readable lines; [] when they are equal."""
     lines = [f"missing {key}: {expected[key]}" for key in expected.keys() - found.keys()]
     lines += [f"not expected {key}: {found[key]}" for key in found.keys() - expected.keys()]
     for key in expected.keys() & found.keys():

@@ -68,7 +68,7 @@ def play(story: Story, mode: Mode, steps: Steps, spark: SparkSession, base: Path
 
 
 def epochs_of(story: Story, mode: Mode) -> list[int]:
-    """How many pieces each epoch of a run takes."""
+    """Return the number of pieces that each epoch of a run takes."""
     live = len(story.pieces) - story.flip
     match mode:
         case "batch":

@@ -70,7 +70,7 @@ def lines() -> tuple[str, ...]:
 
 @cache
 def flights() -> tuple[dict[str, Any] | None, ...]:
-    """What the SQL step makes of each line, in plain Python; None for what it leaves out."""
+    """Return the row that the SQL step makes of each line, in plain Python; None for a line that it drops."""
     return tuple(_read(json.loads(line)) for line in lines())
 
 

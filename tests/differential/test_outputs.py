@@ -1,4 +1,4 @@
-"""What plain readers see in an output folder: DuckDB, pandas, Spark and Python, for Parquet and for JSON."""
+"""Plain readers of an output folder see the right table: DuckDB, pandas, Spark and Python, for Parquet and for JSON."""
 
 import json
 from collections import Counter

@@ -41,7 +41,7 @@ Table = dict[Key, tuple[Any, ...]]
 
 
 def aggregated(events: Sequence[Event]) -> tuple[Any, ...]:
-    """What AGGREGATES are over these records."""
+    """Return the results of AGGREGATES over these records."""
     values = [v for _, v in sorted((event.time_us, event.v) for event in events if event.v is not None)]
     return len(events), sum(values) if values else None, tuple(values), len([v for v in values if v > 50])
 

@@ -62,7 +62,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What one way of running a case gave. `at_flip`: the table as the backlog left it."""
+    """The output of one way of running a case. `at_flip`: the table as the backlog left it."""
 
     rows: list[Row] = field(default_factory=list)
     sides: dict[str, list[Row]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ TEXT = document("docs/testing.md")
 
 
 def named(heading: str) -> set[str]:
-    """What the tables with this heading list."""
+    """Return the names that the tables with this heading list."""
     cells = [name for row in rows_of_tables(TEXT, heading) for name in code_in(row[0])]
     return {cell.partition("(")[0].partition("=")[0] for cell in cells}
 

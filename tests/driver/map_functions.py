@@ -115,7 +115,7 @@ class Hoarder(Packets):
 
 
 class Lonely(MapFunction):
-    """Has a snapshot, and nothing that takes it back."""
+    """Has a method snapshot, and no method restore."""
 
     def map_record(self, record: Record) -> Record:
         return record

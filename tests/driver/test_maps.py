@@ -34,7 +34,7 @@ def packets(job: Job, **settings: Any) -> Job:
 
 
 def kept(folder: JobFolder, operator_id: str) -> list[list[Any]]:
-    """What the subtasks of a step keep in the latest checkpoint."""
+    """Return the items that the subtasks of a step keep in the latest checkpoint."""
     states = {state.operator_id: state.lists for state in manifests(folder.checkpoints)[-1].list_states}
     return [ItemCodec(Any).unpack(items) for items in states[operator_id]]
 

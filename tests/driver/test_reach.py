@@ -1,4 +1,4 @@
-"""What is asked of topics and databases before a job runs, and that one report has all of it. Without Spark."""
+"""Topics and databases are checked before a job runs, and one report has all that is wrong. Without Spark."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a job can read: formats, globs, several sources, files that are not quite alike, and awkward names."""
+"""A job reads formats, globs, several sources, files that are not quite alike, and awkward names."""
 
 from pathlib import Path
 from typing import Any

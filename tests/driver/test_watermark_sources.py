@@ -42,7 +42,7 @@ class PassesPositive(MapFunction):
 
 @dataclass(frozen=True)
 class Case:
-    """What lets nothing pass for a while."""
+    """Steps that let no record pass for a while."""
 
     steps: Callable[[Job], Job]
     has_other_source: bool = False

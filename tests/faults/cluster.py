@@ -153,7 +153,7 @@ def _kill(process: psutil.Process) -> None:
 
 
 def _kill_marked(mark: str) -> None:
-    """What outlived its parent: its environment says whose it was."""
+    """Kill the processes that outlived their parent. The environment of each process has the mark of its parent."""
     left = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):

@@ -21,7 +21,7 @@ _OF_THE_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding",
 
 
 class Fault(Enum):
-    """What happens to one request. `after`: the store has done what it was asked, and the client does not hear it."""
+    """The fate of one request. `after`: the store has done what it was asked, and the client does not hear it."""
 
     NONE = "none"
     SLOW = "slow"

@@ -61,7 +61,7 @@ class Soak:
         self.bank.check_answer()
 
     def report(self) -> str:
-        """What happened, in a few lines."""
+        """Return a few lines on what happened."""
         events = ", ".join(f"{count} {what}" for what, count in sorted(self.happened.items()))
         memory = ", ".join(f"{size:.0f}" for size in self._largest_mib)
         return (
@@ -91,7 +91,7 @@ class Soak:
             self._say(f"kill after {seconds:.0f} s; {largest:.0f} MiB")
 
     def _act(self, parallelism: int) -> None:
-        """What a person may do while the job runs."""
+        """Do something that a person may do while the job runs."""
         if not checkpoint_log(self.bank.checkpoints).epochs():
             return  # still in backlog
         if self._random.random() < 0.5:
@@ -107,7 +107,7 @@ class Soak:
             self._command("savepoint", "dispose", self._savepoints.pop(0))
 
     def _between(self) -> None:
-        """What may happen while the job does not run."""
+        """Do something that may happen while the job does not run."""
         chance = self._random.random()
         if chance < 0.2 and self._savepoints:
             shutil.rmtree(self.bank.checkpoints)

@@ -44,7 +44,7 @@ Account = tuple[int, int]  # postings, total
 
 
 class Violation(Exception):  # noqa: N818 - what the soak looks for, not a defect of the soak
-    """What must never be was there."""
+    """Raised if the soak finds something that must never happen."""
 
 
 class Bank:

@@ -103,7 +103,7 @@ def test_a_start_goes_back_behind_what_is_damaged_and_ends_exact(
 
 
 def hidden(job: FaultJob, told: list[Damage]) -> set[Path]:
-    """What a damaged manifest names is not told of it: it cannot be read."""
+    """Return the files that no finding can name, because a manifest that could name them cannot be read."""
     unread = {found.where for found in told if found.what == "manifest"}
     return {path for path in job.out.iterdir() if unread} if unread else set()
 

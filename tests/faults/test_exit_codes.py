@@ -1,4 +1,4 @@
-"""What the command line says and returns when it cannot go on: one message, no stack trace, and 2 or 1."""
+"""The output and exit code of a command that cannot go on: one message, no stack trace, and 2 or 1."""
 
 from pathlib import Path
 

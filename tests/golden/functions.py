@@ -30,7 +30,7 @@ class Counted(MapFunction):
 
 @dataclass
 class Profile:
-    """What is known of a user."""
+    """The known data of a user."""
 
     home: str
     visits: int = 0

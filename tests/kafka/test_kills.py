@@ -57,7 +57,7 @@ class KilledJob:
         self.bad += produce_bad(self.orders)
 
     def sent(self) -> dict[Identity, list[Consumed]]:
-        """Records by what their headers say that they are, those that were sent again together."""
+        """Return the records by the identity in their headers; records that were sent again are together."""
         sent: dict[Identity, list[Consumed]] = {}
         for record in self.kafka.consume(self.topic):
             names = ("generation", "epoch", "sequence")
@@ -66,7 +66,7 @@ class KilledJob:
         return sent
 
     def check(self) -> None:
-        """Each record is told by its headers, the topic folds to the answer, and each dead letter is there once."""
+        """Each record can be identified by its headers, the topic folds to the answer, and each dead letter is there once."""
         sent = self.sent()
         first = sorted((records[0] for records in sent.values()), key=lambda record: (record.partition, record.offset))
         assert upserted(first) == self.orders.answer()
@@ -106,7 +106,7 @@ def test_what_was_sent_before_a_kill_and_what_after_it_are_told_apart(
 
 
 def test_an_older_checkpoint_is_gone_back_to(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
-    """What is computed instead of a damaged epoch has its numbers, and another generation."""
+    """The epoch that replaces a damaged one has the same numbers, and another generation."""
     job = KilledJob(tmp_path, kafka)
     job.add(100)
     run(Job.from_yaml(job.file), spark, feed=[lambda: job.add(30)])

@@ -64,7 +64,7 @@ def guarded() -> Iterator[Kafka]:
 
 
 def explained(spark: SparkSession, file: Path) -> str:
-    """What `mixedmode explain` prints."""
+    """Return the text that `mixedmode explain` prints."""
     job = Job.from_yaml(file)
     return explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2)
 

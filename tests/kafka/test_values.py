@@ -1,4 +1,4 @@
-"""What the bytes of a record become, format by format, and which are not decoded. No broker: bytes are enough."""
+"""The bytes of a record are decoded format by format, or refused. No broker: bytes are enough."""
 
 import io
 import json

@@ -47,7 +47,7 @@ class Output:
         return Output(self.spark, self.kind, self.base, is_fresh=False, **self.settings)
 
     def stage(self, epoch: int, *tasks: Changes) -> list[StagedFile]:
-        """What subtasks stage: for each key its new value, or None to delete it."""
+        """Stage the changes of subtasks: for each key its new value, or None to delete it."""
         staged: list[StagedFile] = []
         for subtask, changes in enumerate(tasks):
             rows = list(changes)
@@ -70,7 +70,7 @@ class Output:
         return sorted((row["k"], row["n"]) for row in rows_of(self.spark, self.kind, self.path))
 
     def write_beside(self, *rows: tuple[str, int]) -> None:
-        """What somebody else writes to the table."""
+        """Write rows to the table, as somebody else would."""
         frame = self.spark.createDataFrame(rows, "k string, n bigint")
         if self.kind == "delta":
             frame.write.format("delta").mode("append").option("mergeSchema", "true").save(str(self.path))

@@ -123,7 +123,7 @@ def identical(found: Any, expected: Any) -> bool:
 
 
 def tolerance(function: str, records: Sequence[Record]) -> float:
-    """How far rounding may take a double from the exact result; 0 for what is exact."""
+    """Return how far rounding may take a double from the exact result; 0 for exact results."""
     numbers = [float(r.value) for r in records if r.value is not None for _ in range(r.weight)]
     finite = [abs(x) for x in numbers if math.isfinite(x)]
     largest = max(finite, default=0.0)

@@ -77,7 +77,7 @@ def assert_agrees(found: Any, case: Case, records: list[Record]) -> None:
 
 
 def fits(case: Case) -> bool:
-    """Whether the sums fit their type; where they do not, the function must refuse."""
+    """Return whether the sums fit their type; where they do not, the function must refuse."""
     by_group: dict[int, list[Record]] = {}
     for group, record in case.records:
         by_group.setdefault(group, []).append(record)

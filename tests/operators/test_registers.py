@@ -1,4 +1,4 @@
-"""Registers merge to what all rows together give, do not mind their order, and the invertible ones take rows back."""
+"""Registers of parts merge to the register of all rows, in any order, and invertible registers retract rows."""
 
 from collections.abc import Sequence
 from typing import Any

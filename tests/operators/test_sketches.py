@@ -152,7 +152,7 @@ def test_the_size_of_a_distinct_sketch_follows_from_its_error() -> None:
 
 
 def rank_errors(values: Doubles, found: Sequence[float], shares: Sequence[float]) -> list[float]:
-    """How far the rank of each answer is from its share of the values; ties count in its favour."""
+    """Return how far the rank of each answer is from its share of the values; ties count in its favour."""
     ordered = np.sort(values)
     low = np.searchsorted(ordered, found, "left") / len(values)
     high = np.searchsorted(ordered, found, "right") / len(values)

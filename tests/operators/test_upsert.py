@@ -1,4 +1,4 @@
-"""What sql made of the last keyed step's rows: one change per key, or a message."""
+"""The upserts after the SQL that follows the last keyed step: one change per key, or a message."""
 
 from collections.abc import Sequence
 

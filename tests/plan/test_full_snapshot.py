@@ -1,4 +1,4 @@
-"""Which steps give their whole stored table in an epoch, because a step behind has no state, or the output is new."""
+"""Some steps emit their full table in an epoch: the step downstream has no state, or the output is new."""
 
 import pyarrow as pa
 import pytest

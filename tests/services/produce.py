@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def arguments(record: dict[str, Any]) -> dict[str, Any]:
-    """What `Producer.produce` takes. Bytes come as base64; what is absent is left to Kafka."""
+    """Return the arguments of `Producer.produce`. Bytes come as base64; Kafka chooses what is absent."""
     given: dict[str, Any] = {"topic": record["topic"], "key": decoded(record["key"]), "value": decoded(record["value"])}
     given["headers"] = [(name, decoded(value)) for name, value in record["headers"]]
     for name in ("partition", "timestamp"):

@@ -62,7 +62,7 @@ def test_an_error_within_is_passed_on() -> None:
 
 
 def _read_until(terminal: int, text: bytes) -> bytes:
-    """What the terminal shows up to `text`; fails at its end."""
+    """Return the terminal's output up to `text`; fail at its end."""
     said = b""
     while text not in said:
         try:

@@ -46,7 +46,7 @@ class Output:
         )
 
     def stage(self, epoch: int, by_subtask: Mapping[int, Sequence[Row]], attempt: str = "a") -> list[StagedFile]:
-        """What the subtasks of an epoch stage."""
+        """Stage the rows of an epoch, by subtask, and return the staged files."""
         sink = self.sink()
         files: list[StagedFile] = []
         for subtask, rows in by_subtask.items():

@@ -26,7 +26,7 @@ FORMATS: list[FileFormat] = ["parquet", "json"]
 
 
 def staged(folder: Path, file_format: FileFormat, tables: list[pa.Table], *, epoch: int = 3) -> tuple[StagedFile, ...]:
-    """What one subtask stages in `folder / "out"`."""
+    """Return the files that one subtask stages in `folder / "out"`."""
     local = folder / "local"
     local.mkdir(exist_ok=True)
     writer = OutputWriter(SinkTask(str(folder / "out"), file_format), Epoch(epoch), 2, local)

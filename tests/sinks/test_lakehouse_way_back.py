@@ -1,4 +1,4 @@
-"""How a table of a lakehouse goes back: decided from its history alone, or refused. Pure."""
+"""The rollback of a lakehouse table is decided from its history alone, or refused. Pure."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ def test_a_table_that_the_job_has_made_with_its_first_epoch_has_nothing_to_go_ba
 
 @pytest.mark.parametrize("after", [0, 2])
 def test_rows_that_others_have_written_since_keep_the_table_from_going_back(after: int) -> None:
-    """Whether epochs are merged or appended: the rows of later epochs would stay."""
+    """The rows of later epochs would stay, whether epochs are merged or appended."""
     commits = history(mark("epoch", 0), mark("epoch", 2), mark("epoch", 3), None, mark("epoch", 4))
     assert decide_way_back(commits, Epoch(after), knows) == "somebody else wrote commit 3 to the table since"
     compacted = [Commit(one.number, one.mark, changes_rows=one.mark is not None) for one in commits]

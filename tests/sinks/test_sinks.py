@@ -30,7 +30,7 @@ def schemas(names: Sequence[str] = NAMES) -> dict[str, OutputSchema]:
 
 
 def stage(sinks: Sinks, folder: Path, rows: Mapping[str, list[int]], *, epoch: int = 0) -> list[StagedFile]:
-    """What one subtask stages; all of it in one local folder."""
+    """Stage the rows of one subtask, all of it in one local folder."""
     local = folder / f"local-{epoch}"
     local.mkdir(exist_ok=True)
     files: list[StagedFile] = []

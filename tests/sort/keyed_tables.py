@@ -47,7 +47,7 @@ def keyed_tables(draw: st.DrawFn, max_rows: int = 40) -> pa.Table:
 
 
 def row_keys(table: pa.Table) -> list[RowKey]:
-    """What each row sorts by."""
+    """Return the sort key of each row."""
     return [RowKey(row["_key_group"], row["_key"], row.get("_time", 0)) for row in table.to_pylist()]
 
 

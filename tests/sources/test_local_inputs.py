@@ -1,4 +1,4 @@
-"""What a path stands for on this machine, and how Spark is given it."""
+"""Paths on this machine: the files that a path names, and the form in which Spark gets it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What mixedmode knows of Spark's readers, against Spark itself."""
+"""The options of Spark's readers that mixedmode knows, compared with Spark itself."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the daemon of the Python workers decides for all of them."""
+"""The daemon of the Python workers decides on AVX-512 for all of them."""
 
 import pytest
 

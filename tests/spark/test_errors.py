@@ -1,4 +1,4 @@
-"""What Spark says of its own log, as one of our kinds; the texts are Spark's (4.3), cut where it prints the query."""
+"""Spark's errors about its own log are of our kinds; the texts are Spark's (4.3), cut where it prints the query."""
 
 import pytest
 from pyspark.errors import PySparkException

@@ -31,7 +31,7 @@ class Machine:
         self.folder.fetch()
 
     def begin(self, epoch: int, sources: int = 1, text: str = "") -> None:
-        """What Spark writes before it hands an epoch over."""
+        """Write the files that Spark writes before it hands an epoch over."""
         if not (self.root / "metadata").exists():
             self.write("metadata", '{"id":"1"}')
         for source in range(sources):
@@ -39,7 +39,7 @@ class Machine:
         self.write(f"offsets/{epoch}", f"range of {epoch} {text}")
 
     def end(self, epoch: int) -> None:
-        """What it writes once the epoch is over, and what it has no use for any more."""
+        """Write the file that Spark writes after an epoch, and delete the files that it no longer needs."""
         self.write(f"commits/{epoch}", "done")
         for log in ("offsets", "commits", "sources/0"):
             for old in (self.root / log).glob(f"*{epoch - 4}*"):

@@ -1,4 +1,4 @@
-"""What a session is given for the connectors of a job."""
+"""The jars that a session gets for the connectors of a job."""
 
 from typing import Any
 

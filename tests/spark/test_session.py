@@ -1,4 +1,4 @@
-"""What a session of ours does to Spark's processes."""
+"""The effects of our session on Spark's processes."""
 
 import os
 import platform
@@ -22,7 +22,7 @@ def parent(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def huge_pages(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Whether this worker may have transparent huge pages."""
+    """Yield whether this worker may have transparent huge pages."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     yield pa.record_batch([[int(status["THP_enabled"])]], names=["may"])
 

@@ -45,7 +45,7 @@ def wanted_runs(folder: Path, runs: Sequence[Entries]) -> list[WantedRun]:
 
 
 def laid_over(runs: Sequence[Entries]) -> dict[bytes, bytes]:
-    """What the runs hold, the later over the earlier."""
+    """Return the contents of the runs, the later over the earlier."""
     state: dict[bytes, bytes | None] = {}
     for entries in runs:
         state.update(entries)
@@ -69,7 +69,7 @@ def fixed(values: Sequence[bytes], width: int) -> FixedBytes:
 
 
 def contents(replica: Replica) -> dict[bytes, bytes]:
-    """What a replica holds, tombstones left out."""
+    """Return the contents of a replica without tombstones."""
     entries, found = replica.database.iter(), dict[bytes, bytes]()
     entries.seek_to_first()
     while entries.valid():

@@ -1,4 +1,4 @@
-"""Which runs to merge: few runs, little rewriting, only neighbours; simulated over 10,000 epochs."""
+"""The choice of runs to merge: few runs, little rewriting, only neighbours; simulated over 10,000 epochs."""
 
 import math
 from collections.abc import Callable

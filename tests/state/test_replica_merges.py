@@ -94,7 +94,7 @@ class History:
         return [WantedRun(run.path, fetching(run), run.merged_from, run.state_id) for run in runs]
 
     def state(self, runs: Sequence[RunFile]) -> dict[bytes, bytes]:
-        """What the runs hold, the later over the earlier."""
+        """Return the contents of the runs, the later over the earlier."""
         found: dict[bytes, bytes | None] = {}
         for run in runs:
             found.update(self.entries[run.path])
@@ -128,7 +128,7 @@ def test_a_replica_holds_the_wanted_state_however_the_runs_of_its_states_were_me
 
 
 def follows(before: Sequence[RunFile], after: Sequence[RunFile]) -> bool:
-    """Whether `after` is `before` with some of its runs merged, and with runs at its end that are not merged."""
+    """Return whether `after` is `before` with some runs merged, and with unmerged runs at its end."""
     held, covered = {run.path for run in before}, set[str]()
     for run in after:
         covered.update({run.path} if run.path in held or not run.merged_from else run.merged_from)

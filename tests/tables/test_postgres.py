@@ -1,4 +1,4 @@
-"""What PostgreSQL alone has: connections that are lost, secrets, schemas, privileges."""
+"""Cases that only PostgreSQL has: connections that are lost, secrets, schemas, privileges."""
 
 import re
 from collections.abc import Iterator

@@ -51,7 +51,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 
 def plain(value: Any, data_type: pa.DataType) -> Any:
-    """What JSON holds for a value."""
+    """Return a value as JSON holds it."""
     if value is None:
         return None
     if pa.types.is_map(data_type):

@@ -35,7 +35,7 @@ Changes = Mapping[int, Mapping[Key, bytes | None]]  # by state; None deletes
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is written, at which parallelism. `twice`: a first attempt of the epoch has died before its commit."""
+    """The changes of an epoch and its parallelism. `twice`: a first attempt of the epoch died before its commit."""
 
     parallelism: int
     changes: Changes

@@ -1,4 +1,4 @@
-"""What tasks see of the sources, without Spark."""
+"""Tasks watch the records of the sources, without Spark."""
 
 import itertools
 from collections.abc import Sequence

@@ -52,7 +52,7 @@ class Draft:
     transfers: tuple[tuple[int, int, int, int], ...]
 
     def postings(self, number: int) -> Postings:
-        """What is in it when it comes as the file of this number, by which its times go."""
+        """Return the postings that arrive as the file of this number, which determines their times."""
         start_us = number * FILE_STEP_US
         return tuple(
             posting
@@ -141,7 +141,7 @@ class Book:
         return table
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
-        """What tells a row apart from all others."""
+        """Return the key that identifies a row."""
         return tuple(row[name] for name in self.keys)
 
     def fold(self, table: Table, changes: Iterable[Row]) -> None:

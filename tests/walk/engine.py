@@ -67,7 +67,7 @@ class Place:
 
 @dataclass
 class World:
-    """What is outside of the job: the files that are there, and what happens to its tasks.
+    """Everything outside of the job: the files that exist, and what happens to its tasks.
 
     `faults` strike in it. `handed` remembers which files Spark handed over as which epoch. Of the
     subtasks in `lost`, the first attempt in the next epoch does all its work and is lost at its very end.

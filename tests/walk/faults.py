@@ -137,7 +137,7 @@ class Faults:
 
 
 class _Environment(dict[str, str]):
-    """What a crash point sees of the environment: itself, in any epoch, if it is the one that waits."""
+    """The environment as a crash point sees it: itself, in any epoch, if it is the one that waits."""
 
     def __init__(self, faults: Faults) -> None:
         super().__init__()

@@ -342,7 +342,7 @@ class Walk(RuleBasedStateMachine):
             assert fault is not None, "nothing struck"
 
     def _see(self, start: Start, fault: Fault | None) -> None:
-        """How a start is, after it was let go on."""
+        """Update the model after a start was let go on."""
         self.world.lost = frozenset()
         self.running = None if start.is_over else start
         if fault is not None:  # a request to rescale may not have been seen

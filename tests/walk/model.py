@@ -1,4 +1,4 @@
-"""What a walk expects: which files each committed epoch has, what was published of them, what is damaged.
+"""The expectation of a walk: the files of each committed epoch, what was published of them, what is damaged.
 
 The model computes every answer anew from the postings, in plain Python. What it takes from the job is how it cut the
 input into epochs, and it checks that the epochs together are the input from its beginning, each file once.
@@ -37,7 +37,7 @@ class Saved:
 
     @property
     def begins_output(self) -> bool:
-        """Whether nothing had been written to the output yet, which was begun anew in a restore before."""
+        """Return whether nothing has been written to the output yet, after a restore that began it anew."""
         return self.since == self.savepoint.epoch
 
 
@@ -73,12 +73,12 @@ class Model:
 
     @property
     def has_output(self) -> bool:
-        """Whether the output has been begun."""
+        """Return whether the output has been begun."""
         return self.out.exists(paths.OUTPUT_DESCRIPTION)
 
     @property
     def has_several_checkpoints(self) -> bool:
-        """Whether there is one to go back to; jobs that keep one only are damaged, too, but seldom enough."""
+        """Return whether an older checkpoint exists; a job that keeps one only is damaged, too, but seldom enough."""
         return bool(self._named) and (len(self._named) > 1 or max(self._named) % 4 == 3)
 
     @property
@@ -93,7 +93,7 @@ class Model:
         return name, self._files[-1]
 
     def learn(self, committed: Sequence[Manifest], handed: Mapping[int, Names]) -> None:
-        """What is committed stays: an epoch keeps its files and its outputs.
+        """Record committed epochs: each keeps its files and its outputs.
 
         committed: what was since the last call; handed: the files that Spark gave for an epoch.
         """
@@ -174,7 +174,7 @@ class Model:
         return Saved(store, savepoint, self._place.out, self._since, dict(self.epochs), dict(self._outputs))
 
     def fits(self, saved: Saved) -> bool:
-        """Whether the output holds what the job had written when the savepoint was taken."""
+        """Return whether the output holds what the job had written when the savepoint was taken."""
         if saved.begins_output:
             return all(epoch > saved.savepoint.epoch for epoch in self._published())
         has_same_past = {epoch: self.epochs.get(epoch) for epoch in saved.epochs} == saved.epochs
@@ -183,7 +183,7 @@ class Model:
         return is_same_output and has_same_past and is_whole and not self.can_tell(saved)
 
     def can_tell(self, saved: Saved) -> bool:
-        """Whether a restore can see that an output does not fit: by the files of the savepoint's epoch."""
+        """Return whether a restore can see that an output does not fit: by the files of the savepoint's epoch."""
         if saved.begins_output:
             return True
         manifest = savepoint_manifest(saved.store, saved.savepoint)
@@ -206,7 +206,7 @@ class Model:
         self._begin_anew()
 
     def check(self) -> None:
-        """What must hold after every step, as long as nothing is damaged."""
+        """Check the invariants that hold after every step, as long as nothing is damaged."""
         manifests = self._counted()
         epochs = [manifest.epoch for manifest in manifests]
         assert not epochs or epochs == list(range(epochs[0], epochs[-1] + 1)), "no gap between checkpoints"
@@ -306,7 +306,7 @@ class Model:
 
 
 def _stamp(path: Path) -> object:
-    """What changes when a file does."""
+    """Return a value that changes when the file changes."""
     status = path.stat()
     return status.st_ino, status.st_mtime_ns, status.st_size
 

@@ -30,7 +30,7 @@ Handler = Callable[[int, Sequence[str]], None]  # (epoch, names of its files)
 
 
 class SparkLogError(Exception):
-    """What makes Spark stop: its log is damaged, or another query writes it."""
+    """Raised where Spark would stop: its log is damaged, or another query writes it."""
 
 
 class ConcurrentUpdateError(SparkLogError):

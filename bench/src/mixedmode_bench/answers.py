@@ -1,4 +1,4 @@
-"""Whether a contestant gave the answer: its table against that of the workload's SQL, run by DuckDB on the same data.
+"""Compare a contestant's table with that of the workload's SQL, run by DuckDB on the same data.
 
 A benchmark of wrong answers measures nothing, so one ends it, and says which rows differ.
 

@@ -1,4 +1,4 @@
-"""What is drawn of a result, and what each picture says.
+"""The charts of a result, each with a text that says what it shows.
 
 A chart is made for a question, and only if the result can answer it: who is how fast, what happens at the
 flip, how cost grows, where the time goes, what memory it takes. Lengths begin at 0; where a range is too wide for that,

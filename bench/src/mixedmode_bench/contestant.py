@@ -40,7 +40,7 @@ class EpochSpan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run took. `parts`: seconds by name, of which the whole is made or which stand for themselves.
+    """The time of a run. `parts`: seconds by name, which add up to the whole run or stand for themselves.
 
     `epochs` in order, if it has any; `profile`: seconds of work by stage, added up over all tasks, if it knows.
     """
@@ -60,16 +60,16 @@ class Contestant(Protocol):
     events_max: ClassVar[Mapping[str, int]]
 
     def missing(self) -> str | None:
-        """What it lacks on this machine, and how to get it; None if it can run."""
+        """Return the missing software and how to get it; None if the contestant can run here."""
 
     def takes(self, workload: Workload) -> bool:
-        """Whether it can compute this."""
+        """Return whether this contestant can compute the workload."""
 
     def start(self, scratch: Path, cores: int) -> None:
-        """What is not measured: a session, a server, a compiled program. Everything temporary goes to `scratch`."""
+        """Start a session, a server, a compiled program; not measured. Everything temporary goes to `scratch`."""
 
     def prepare(self, task: Task) -> None:
-        """What is not measured and depends on the data: they in another format, views over them."""
+        """Prepare the data, not measured: convert them to another format, or create views over them."""
 
     def run(self, task: Task) -> Outcome:
         """The measured part."""
@@ -78,7 +78,7 @@ class Contestant(Protocol):
         """After each run, not measured: it gives back what memory it can, as the machine may not hold all of them."""
 
     def answer(self, task: Task) -> pa.Table:
-        """What the last run gave, as it stands at the end: one row per key. Not measured."""
+        """Return the final output of the last run, one row per key. Not measured."""
 
     def close(self) -> None:
         """Ends what `start` began."""

@@ -24,7 +24,7 @@ def write_document(document: Document, file: Path) -> None:
 
 
 def read_document(file: Path) -> Document:
-    """What `write_document` wrote.  Raises InvalidJobError if it is something else, or of another format."""
+    """Read the document that `write_document` wrote. Raise InvalidJobError for another file or another format."""
     try:
         text = file.read_bytes()
         found = msgspec.json.decode(text, type=_Head).format

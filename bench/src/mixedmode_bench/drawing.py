@@ -1,4 +1,4 @@
-"""How a chart becomes a picture: a PNG for light paper, or SVG that takes its colours from the page it stands in.
+"""Draw a chart: a PNG for light paper, or SVG that takes its colours from the page that contains it.
 
 A chart is drawn with the colours of a palette. In one palette each colour is a mark that stands for a
 variable of CSS, so one SVG is right on a light page and on a dark one. Text stays text.
@@ -171,7 +171,7 @@ class RowGroup:
 
 
 def rows_in(groups: Sequence[RowGroup]) -> float:
-    """How many rows high they are, headings and gaps included."""
+    """Return the height of the groups in rows, headings and gaps included."""
     return sum(len(group.rows) + 1.6 for group in groups)
 
 

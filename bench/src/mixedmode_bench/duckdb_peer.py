@@ -30,7 +30,7 @@ class DuckDB:
     events_max: ClassVar[Mapping[str, int]] = {}
 
     def missing(self) -> str | None:
-        """What it lacks on this machine."""
+        """Return the missing package, or None."""
         return None if find_spec("duckdb") else "the package duckdb: pip install duckdb"
 
     def takes(self, workload: Workload) -> bool:

@@ -59,7 +59,7 @@ appender.console.layout.pattern = %d %-5p %c: %m%n%ex
 
 
 class _Flink:
-    """What both modes have in common. One instance is one JVM."""
+    """The common part of both modes. One instance is one JVM."""
 
     events_max: ClassVar[Mapping[str, int]] = {}
     settings: ClassVar[Mapping[str, str]] = {}
@@ -73,7 +73,7 @@ class _Flink:
         return None
 
     def takes(self, workload: Workload) -> bool:
-        """What there is a program for, if no feed follows: each run ends with its input."""
+        """Return whether the workload has a program and no feed follows: each run ends with its input."""
         return workload.flink in LAYOUTS and workload.feed is None
 
     def start(self, scratch: Path, cores: int) -> None:

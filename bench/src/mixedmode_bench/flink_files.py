@@ -38,13 +38,13 @@ class Layout(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What it reads of the Parquet files."""
+        """The columns of the Parquet files that the program reads."""
 
     def records(self, batch: pa.RecordBatch) -> bytes:
         """The records of a batch, in its order."""
 
     def rows(self, numbers: Path, texts: Path) -> pa.Table:
-        """What one subtask wrote, in its order; the first column is the key."""
+        """Return the rows that one subtask wrote, in their order; the first column is the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CountSum:
         return records.tobytes()
 
     def rows(self, numbers: Path, _texts: Path) -> pa.Table:
-        """What one subtask wrote: key, count, sum."""
+        """Return the rows that one subtask wrote: key, count, sum."""
         read = np.fromfile(numbers, _COUNT_SUM_ROW)
         return pa.table({name: np.ascontiguousarray(read[name]) for name in ("key", "count", "sum")})
 
@@ -88,7 +88,7 @@ class WordCount:
         return laid.tobytes()
 
     def rows(self, numbers: Path, texts: Path) -> pa.Table:
-        """What one subtask wrote: word, count."""
+        """Return the rows that one subtask wrote: word, count."""
         read = np.fromfile(numbers, _WORD_COUNT_ROW)
         ends = np.zeros(len(read) + 1, np.int64)
         np.cumsum(read["bytes"], out=ends[1:])

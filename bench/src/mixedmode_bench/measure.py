@@ -1,4 +1,4 @@
-"""What a run costs besides time: the memory of its processes at their worst, and the bytes that they write to disks.
+"""The costs of a run besides time: the peak memory of its processes, and the bytes that they write to disks.
 
 Where the kernel keeps the peak of each process, it is told to forget it before the run and asked after
 it, so nothing between two looks is lost; looks in between are for processes that come and go. Elsewhere the largest
@@ -106,7 +106,7 @@ class Gauge:
 
 
 def role_of(name: str, *, is_root: bool) -> str:
-    """What a process is for, by the name of its program."""
+    """Return the role of a process, derived from the name of its program."""
     if is_root:
         return DRIVER
     return JVM if name == "java" else PYTHON_WORKER if name.startswith("python") else name

@@ -27,7 +27,7 @@ from mixedmode_bench.workload import Mode, Workload, answers_in
 
 
 class _Ours(OnSpark):
-    """What the modes share. `mode` says which one it is."""
+    """The common part of the modes; `mode` says which one is run."""
 
     name: ClassVar[str]
     title: ClassVar[str]

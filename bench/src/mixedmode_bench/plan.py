@@ -1,4 +1,4 @@
-"""What a run of the benchmark is to measure: which workloads at which sizes, by whom. Nothing is opened here.
+"""The plan of a run of the benchmark: which workloads at which sizes, by whom. Nothing is opened here.
 
 Contestants are started anew for each workload, so that the first round of each of them is a cold one.
 Only the sizes of `scaling` share their processes, since all that counts there is how the warm ones grow.
@@ -23,7 +23,7 @@ SCALING_EVENTS = (1_000_000, 10_000_000, 100_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. `peers` None: all that this machine has; those that are named have to be there."""
+    """The options of the command. `peers` None: all that this machine has; peers that are named must be installed."""
 
     workloads: tuple[str, ...] = DEFAULT_WORKLOADS
     events: int | None = None
@@ -100,7 +100,7 @@ def checked(options: Options, known: Collection[str]) -> Options:
 
 
 def groups(options: Options) -> list[Group]:
-    """What is measured, in its order."""
+    """Return the groups to measure, in their order."""
     found = []
     for name in options.workloads:
         if name == SCALING:

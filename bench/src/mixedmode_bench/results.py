@@ -1,4 +1,4 @@
-"""What a benchmark found, as values and as a JSON document; everything that is shown is made of it.
+"""The results of a benchmark, as values and as a JSON document; everything that is shown is made of them.
 
 Format 1. Times in seconds, memory and files in bytes.
 """
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as long `slower` took per event as `faster`, in each warm round. `at_least`: the target, if any.
+    """Time per event of `slower` divided by that of `faster`, in each warm round. `at_least`: the target, if any.
 
     Where a target is an upper bound of ours against something faster, ours is `slower` and `at_most` is given.
     of: the part of the run that is compared, such as "large epochs"; "" for all of it.
@@ -64,7 +64,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What one contestant reached, in each warm round, where that has a target of its own.
+    """The figure that one contestant reached in each warm round, where it has a target of its own.
 
     unit: "events/s", "s", or "x", which is a multiple of what `name` says.
     """

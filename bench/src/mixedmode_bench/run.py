@@ -206,7 +206,7 @@ class _Table:
             self._stack.close()  # every first answer is checked: the answers' memory is for those that run
 
     def measured(self, left_out: Mapping[str, str], before: tuple[Measured, ...]) -> Measured:
-        """What came of it."""
+        """Return the measurements of this point."""
         point = self._point
         entries = tuple(_entry(seat) for seat in self._seats)
         return Measured(
@@ -232,7 +232,7 @@ class _Table:
         return TaskNote(self._point.where, size.events, size.keys, str(data.tables), work, waiting)
 
     def _warm_up(self, seat: _Seat) -> None:
-        """What is not measured, before each warm run: its files into the system's cache, and a run.
+        """Prepare a warm run, not measured: read its files into the system's cache, and run once.
 
         Between two runs of a contestant, all others have theirs. Meanwhile Spark ends its Python workers, and the
         system may take files out of its cache: then the run would be a cold one for some of them, and not for others.

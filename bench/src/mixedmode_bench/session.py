@@ -19,7 +19,7 @@ LIVE_SECONDS_MAX = 600.0  # a live run that takes longer is stuck; it is stopped
 
 
 class OnSpark:
-    """What contestants on Spark share: the session, from `start` to `close`. The first half of Contestant."""
+    """The common part of contestants on Spark: the session, from `start` to `close`. The first half of Contestant."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self._settings = dict(settings or {})

@@ -42,7 +42,7 @@ Publish = Callable[[int], None]
 
 
 class SparkContestant(OnSpark):
-    """What Spark's contestants know of their input: its columns, which a user would write down."""
+    """The common part of Spark's contestants: they know the columns of their input, as a user would write them down."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(settings)
@@ -102,10 +102,10 @@ class StreamingQueryContestant(SparkContestant, ABC):
 
     @abstractmethod
     def query(self, workload: Workload, frames: Frames) -> DataFrame:
-        """What it computes, over streams."""
+        """Return the query over streams."""
 
     def output_mode(self, workload: Workload) -> Literal["append", "update"]:  # noqa: ARG002  # others look at it
-        """Which rows a micro-batch gives."""
+        """Return the output mode: the rows that a micro-batch emits."""
         return "update"
 
     def run(self, task: Task) -> Outcome:

@@ -1,4 +1,4 @@
-"""What is shown of a workload: a line per contestant, the fastest first, and the targets.
+"""The summary of a workload: a line per contestant, the fastest first, and the targets.
 
 The table on the terminal, the charts and the page are made of these, so they cannot disagree. Every
 value is the median over the warm rounds, or over the cold one if there is no other.
@@ -89,7 +89,7 @@ def lines(measured: Measured) -> list[Line]:
 
 
 def by_workload(document: Document) -> list[tuple[Measured, ...]]:
-    """What was measured of each workload, in the order of the document: at one size, or at several."""
+    """Return the measurements of each workload, in the order of the document: at one size, or at several."""
     found: dict[str, list[Measured]] = {}
     for measured in document.measured:
         found.setdefault(measured.workload, []).append(measured)
@@ -102,7 +102,7 @@ def ours(measured: Measured) -> str | None:
 
 
 def notes(measured: Measured) -> list[str]:
-    """What has to be said of those that ran over fewer events, and of those that did not run."""
+    """Return a note on each contestant that ran over fewer events or did not run."""
     fewer = [entry for entry in measured.entries if entry.runs and entry.events < measured.events]
     return [
         *(f"{entry.contestant} ran over {entry.events:,} events, since it takes long" for entry in fewer),
@@ -111,7 +111,7 @@ def notes(measured: Measured) -> list[str]:
 
 
 def goals(measured: Measured) -> list[Goal]:
-    """What has a target, if this is the size that targets are stated for."""
+    """Return the figures that have a target; none if the size is not the one that targets are stated for."""
     if not measured.is_full:
         return []
     found = []
@@ -137,7 +137,7 @@ def all_goals(document: Document) -> list[Goal]:
 
 
 def rounds_text(document: Document) -> str:
-    """How many rounds the medians are of; workloads may have fewer than were asked for, as `scaling` has."""
+    """Say how many rounds the medians are of; workloads may have fewer than were asked for, as `scaling` has."""
     counts = sorted({len(warm(entry)) for measured in document.measured for entry in measured.entries})
     if counts in ([], [0]):
         return "cold runs only"

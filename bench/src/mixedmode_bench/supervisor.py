@@ -71,7 +71,7 @@ class Worker:
         self._do(Command("start", scratch=str(self._scratch)))
 
     def prepare(self, note: TaskNote) -> None:
-        """What depends on the data, and is not measured."""
+        """Prepare the data; not measured."""
         self._do(Command("prepare", note))
 
     def run(self, note: TaskNote) -> Outcome:
@@ -164,7 +164,7 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """Whether it still may do something. One that nobody waits for stays a zombie, and does nothing."""
+    """Return whether a process still runs. A process that nobody waits for stays a zombie, and does nothing."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

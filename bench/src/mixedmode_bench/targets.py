@@ -1,4 +1,4 @@
-"""What the benchmark is meant to show, in figures. A target that is missed is shown; it never fails a run.
+"""The targets of the benchmark, as figures. A target that is missed is shown; it never fails a run.
 
 They mean something at the default size of a workload only, on two cores.
 """

@@ -1,4 +1,4 @@
-"""How figures are written, the same on the terminal, in charts and on the page: three digits, and the unit.
+"""Format figures, the same on the terminal, in charts and on the page: three digits, and the unit.
 
 Three digits are all that a noisy machine can tell, and a unit that fits keeps them readable.
 """

@@ -42,7 +42,7 @@ class TaskNote:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is to be done. `scratch` is for start; `file`, where an answer is to be written as Parquet, for answer."""
+    """A command to a worker. `scratch` belongs to start; `file`, the Parquet file of an answer, belongs to answer."""
 
     do: Verb
     task: TaskNote | None = None

@@ -1,4 +1,4 @@
-"""What is measured: data, and what has to be computed of them, for each engine that can.
+"""The workloads: data, and a computation over them, for each engine that supports it.
 
 The answer is stated once, as SQL that DuckDB runs; whoever takes part is told what to do in its own way,
 and has to give that answer.
@@ -19,7 +19,7 @@ Frames = Mapping[str, DataFrame]  # by the name of the table
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much data. What `keys` counts is the workload's to say."""
+    """The amount of data. The workload defines what `keys` counts."""
 
     events: int
     keys: int

@@ -29,7 +29,7 @@ ENTRIES_WALKED_BEFORE_SEEK = 4
 
 
 class ReadPlan(Enum):
-    """How to read a batch of keys."""
+    """The strategy for reading a batch of keys."""
 
     POINT_READS = "point reads"
     RANGE_SCAN = "range scan"

@@ -180,7 +180,7 @@ def test_a_class_that_cannot_work_is_refused_before_it_sees_a_row() -> None:
         Nothing: "the map function has neither map_rows nor map_record. Write one of them. map=",
         OnlyRestore: "the map function has a method restore and no method snapshot, so what one subtask keeps would",
         OnlySnapshot: "the map function has a method snapshot and no method restore, so what one subtask keeps would",
-        Misspelt: "the map function declares a redistribution that there is not. Set it to 'split', 'union' or None.",
+        Misspelt: "the map function declares an unknown redistribution. Set it to 'split', 'union' or None.",
         Pointless: "the map function says how its list is redistributed, and keeps none. Write snapshot and",
         BadItems: "a state cannot hold this type",
     }

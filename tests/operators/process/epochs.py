@@ -37,7 +37,7 @@ Input = tuple[str, int, Any]  #: key, time in microseconds, value
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What an epoch gave: rows of the main output in order, and of each side output."""
+    """The output of an epoch: rows of the main output in order, and of each side output."""
 
     rows: list[Row]
     sides: dict[str, list[Row]] = field(default_factory=dict)

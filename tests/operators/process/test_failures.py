@@ -1,4 +1,4 @@
-"""What happens when a function fails: what the error names, what is skipped, what becomes a dead letter."""
+"""A function fails: the error names the record, and a skipped record may become a dead letter."""
 
 import json
 import re

@@ -47,7 +47,7 @@ def epochs_of(*steps: Callable[[Maps], Any], on_error: Any = "fail") -> Epochs:
 
 
 def run(*steps: Callable[[Maps], Any]) -> list[Any]:
-    """What each step returns; each is an epoch of its own over the state that the one before left."""
+    """Return the result of each step. Each step is an epoch over the state that the previous step left."""
     epochs = epochs_of(*steps)
     return [json.loads(epochs.run([("k", 0, i)]).rows[0]["shown"]) for i in range(len(steps))]
 

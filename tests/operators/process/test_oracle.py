@@ -40,7 +40,7 @@ TTL_MS = 10
 
 
 class BoomError(Exception):
-    """What a record or a timer raises when told so."""
+    """Raised by a record or a timer that is told to fail."""
 
 
 class Machine(KeyedProcessFunction):

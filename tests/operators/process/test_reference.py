@@ -1,4 +1,4 @@
-"""Which function a step calls: found by name where it is needed, and refused with a reason where it is not there."""
+"""The function of a step is loaded by name where it is needed, and refused with a reason where it is missing."""
 
 import pickle
 import re

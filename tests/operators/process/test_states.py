@@ -83,7 +83,7 @@ class Bag(KeyedProcessFunction):
 
 
 def run(*steps: Callable[[Bag], Any]) -> list[Any]:
-    """What each step returns; each is an epoch of its own over the state that the one before left."""
+    """Return the result of each step. Each step is an epoch over the state that the previous step left."""
     epochs = Epochs(operator_of(Bag, {"shown": pa.string()}, args={"steps": steps}))
     return [json.loads(epochs.run([("k", 0, i)]).rows[0]["shown"]) for i in range(len(steps))]
 

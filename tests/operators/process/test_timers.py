@@ -20,7 +20,7 @@ FIRED = {"k": pa.string(), "domain": pa.string(), "time": pa.int64(), "watermark
 
 
 def _nothing(timers: Timers) -> None:
-    """What most times do when they fire."""
+    """Do nothing, as most timers do when they fire."""
 
 
 class Scripted(KeyedProcessFunction):

@@ -51,7 +51,7 @@ def key_values(schema: KeySchema | None, key: int) -> tuple[Any, ...]:
 
 
 def results_of(events: Sequence[Event]) -> tuple[Any, ...]:
-    """What the aggregates of AGGREGATOR are over these records."""
+    """Return the results of AGGREGATOR's aggregates over these records."""
     numbers = [Record(event.number, event.time_us) for event in events]
     texts = [Record(event.text, event.time_us) for event in events]
     return (
@@ -129,7 +129,7 @@ class Run:
 
     @property
     def entries(self) -> SortedDict:
-        """What is stored."""
+        """Return the stored entries."""
         assert isinstance(self.state, MemoryState), self.state
         return self.state.entries
 

@@ -19,7 +19,7 @@ events = st.builds(
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What arrives in an epoch, and its times."""
+    """The records that arrive in an epoch, and its times."""
 
     events: tuple[Event, ...]
     time: EpochTime

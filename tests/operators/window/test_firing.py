@@ -1,4 +1,4 @@
-"""Which windows an epoch looks at: exactly those that its watermarks pass, and none twice over the epochs."""
+"""An epoch visits exactly the windows that its watermarks pass, and no window twice over the epochs."""
 
 from itertools import pairwise
 

@@ -49,7 +49,7 @@ class Session:
 
 
 class Oracle:
-    """What the output holds after each epoch."""
+    """The expected contents of the output after each epoch."""
 
     def __init__(self, operator: SessionAggregateOperator) -> None:
         self.operator = operator

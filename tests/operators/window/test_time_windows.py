@@ -34,7 +34,7 @@ def windows_of(windows: TimeWindows, time_us: int) -> list[tuple[int, int]]:
 
 
 class Oracle:
-    """What the output holds after each epoch. Keeps all records of all windows, and does not forget."""
+    """The expected contents of the output after each epoch. Keeps all records of all windows, and does not forget."""
 
     def __init__(self, operator: TimeWindowAggregateOperator) -> None:
         self.operator = operator
@@ -65,7 +65,7 @@ class Oracle:
 
     @property
     def kept(self) -> int:
-        """How many windows the state must hold."""
+        """Return the number of windows that the state must hold."""
         lateness_us = self.operator.allowed_lateness_us
         return sum(key[1] + lateness_us > self.firing_us for key in self.windows)
 

@@ -63,7 +63,7 @@ TIME = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the stream depends on.
+    """The settings that determine the stream.
 
     events_per_second: in event time. A thousand makes an auction last for some seconds and a bidder stay for a minute,
     so that windows and sessions of ten seconds are many. out_of_order_events: so many events in a row come in another

@@ -1,4 +1,4 @@
-"""What `mixedmode bench` can measure: every workload, by its name on the command line."""
+"""Every workload that `mixedmode bench` can measure, by its name on the command line."""
 
 from collections.abc import Mapping
 
