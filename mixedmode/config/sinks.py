@@ -1,5 +1,6 @@
 """The common base of all sinks, and the console. Each other kind of sink has a module of its own."""
 
+from abc import abstractmethod
 from typing import Literal
 
 from pydantic import Field
@@ -11,12 +12,12 @@ class SinkSpec(Section):
     """A sink for the result, or for another output of a step. The base of every kind."""
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """The kind and place of the sink, for a person: `parquet run/out`.
 
         It has no secrets; one place always has one text.
         """
-        raise NotImplementedError
 
     @property
     def folder(self) -> str | None:

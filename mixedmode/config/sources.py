@@ -1,5 +1,6 @@
 """The common base of all sources: event time and boundedness. Each kind has a module of its own."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -58,9 +59,9 @@ class SourceSpec(Section):
         return {name: given[name] for name in dict.fromkeys(names)}
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """The kind and place of the source, for a person: `parquet data/flights`. Without secrets."""
-        raise NotImplementedError
 
     @property
     def limits_per_epoch(self) -> Mapping[str, int]:

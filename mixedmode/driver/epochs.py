@@ -40,6 +40,7 @@ from mixedmode.crash_points import reach
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer
+from mixedmode.driver.input_records import InputRecords
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings, run_stages
 from mixedmode.plan.stages import JobPlan
@@ -83,6 +84,7 @@ class EpochContext:
     backlogs: SourceBacklogs
     line_sources: Sequence[int]
     present: Callable[[Sequence[str]], list[str]]
+    records: InputRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ class EpochRunner:
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
         present = context.present([file.url for files in new.files.values() for file in files])
+        context.records.check(new.files, set(present), context.line_sources)
         reads_all = context.plan.reads and len(set(context.line_sources)) == 1 and new.files
         return new.logs, tuple(present) if reads_all else None
 
@@ -236,7 +239,7 @@ class EpochRunner:
         limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.epoch}"
         try:
-            with deadline(given.session, limit_ms, tag=tag):
+            with context.records.located(), deadline(given.session, limit_ms, tag=tag):
                 result = run_stages(given.session, given.frame, context.plan, given.settings, task)
                 return replace(result, outputs=(*result.outputs, *self._dead_letters(given)))
         except Exception:

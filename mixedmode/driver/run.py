@@ -28,6 +28,7 @@ from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Observer, PublishedLate, Silent
+from mixedmode.driver.input_records import InputRecords
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.reach import connection_problems, library_problems
@@ -92,6 +93,7 @@ class _Run:
         self._inputs = Inputs(session, spec, analysis.plan, analysis.sources)
         self._sources = analysis.sources
         self._dead_letters = DeadLetters(analysis.sources)
+        self._records = InputRecords(analysis.sources, self._plan.sources_read, has_clock=self._plan.uses_clock)
         self._options = options
         self._line_sources: tuple[int, ...] = ()
         self.policy: ModePolicy = resolve_mode(spec)
@@ -117,7 +119,8 @@ class _Run:
                 fires_all=True,
             )
             task = EpochTask(Epoch(0), "sorted", timing.at_the_end())
-            result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
+            with self._records.located():
+                result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
             sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
             observer.on_epoch_committed(
                 EpochCommitted(
@@ -176,6 +179,7 @@ class _Run:
                 backlogs=SourceBacklogs(self._sources, self._plan.sources_read, has_clock=self._plan.uses_clock),
                 line_sources=self._line_sources,
                 present=self._inputs.present,
+                records=self._records,
             )
             phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
             is_bounded = all(source.bounded for source in self._spec.sources.values())

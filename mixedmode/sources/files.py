@@ -3,12 +3,14 @@
 Spark's defaults would lose data silently, and are changed here unless the job sets them. In Spark, a record that
 cannot be parsed becomes NULLs (mode PERMISSIVE), a line of CSV may have any number of values that no step reads
 (columnPruning), and a file more than a week older than the newest file is skipped (maxFileAge). Spark drops whatever
-follows the first value in a line of JSON, whatever the options are; json_files.py reads such files instead.
+follows the first value in a line of JSON, whatever the options are; json_files.py finds such lines.
 """
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -21,7 +23,17 @@ from mixedmode.config.globs import has_magic
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
-from mixedmode.sources.json_files import Reader, is_checked, json_file_rows, text_options, text_schema
+from mixedmode.sources.json_files import (
+    Reader,
+    doubtful_files,
+    is_checked,
+    is_scanned,
+    json_file_rows,
+    text_options,
+    text_schema,
+    with_every_column,
+    wrong_record,
+)
 from mixedmode.sources.local_inputs import (
     files_depth,
     has_magic_names,
@@ -38,6 +50,7 @@ from mixedmode.spark.errors import spark_text
 #: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns
 _EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}
 _BINARY_FILE_DDL = "path string, modificationTime timestamp, length long, content binary"
+_PATTERN = re.compile(r"[*?\[{\\]")
 _EVERY_FILE = {"maxFileAge": "36500d"}
 
 
@@ -66,22 +79,46 @@ class FileSource:
         """See OpenSource."""
         if self._drift is not None:
             return self._drifting(self._drift, self.list_batch, lambda: self._session.read.format("text"))
-        if self._is_json:
+        if self._is_text:
             lines = self._session.read.format("text").options(**self._base)
             return json_file_rows(self._with_partitions(lines), self.schema, self._source)
         options = {**_record_options(self._source), **self._base, **self._source.options}
-        return self._session.read.format(self._source.format).schema(self.schema).options(**options).load(self._path)
+        files = self._session.read.format(self._source.format).schema(self.schema).options(**options).load(self._path)
+        if not is_scanned(self._source):
+            return files
+        self.check_files(files.inputFiles())
+        return with_every_column(files, self.schema)
 
     def stream(self, admission: Admission) -> DataFrame:
         """See OpenSource."""
         if self._drift is not None:
             return self._drifting(self._drift, lambda: self.list_stream(admission), lambda: self._lines(admission))
-        if self._is_json:
+        if self._is_text:
             lines = self._once(self._with_partitions(self._lines(admission)))
             return json_file_rows(lines, self.schema, self._source)
         options = {**_record_options(self._source), **self._streaming(admission), **self._source.options}
         files = self._session.readStream.format(self._source.format).schema(self.schema).options(**options)
-        return self._once(files.load(self._path))
+        rows = self._once(files.load(self._path))
+        return with_every_column(rows, self.schema) if is_scanned(self._source) else rows
+
+    def check_files(self, urls: Sequence[str]) -> None:
+        """See ChecksFiles."""
+        if self._drift is not None or not is_scanned(self._source):
+            return
+        url_of = {unquote(url).removeprefix("file:").removeprefix("//"): url for url in urls}
+        # files in nested folders are listed, but not read; see reads_once
+        read = [path for path in url_of if self._depth is None or path.strip("/").count("/") <= self._depth]
+        for path in doubtful_files(self._session, read):
+            told = self.wrong_record(url_of[path])
+            if told is not None:
+                raise InvalidJobError(told)
+
+    def wrong_record(self, url: str) -> str | None:
+        """See ChecksFiles."""
+        is_json = self._source.format == "json" and is_checked(self._source) and self._drift is None
+        if not is_json or not _may_have(self._source, url):
+            return None
+        return wrong_record(self._session, self.schema, self._source, url)
 
     def list_batch(self) -> DataFrame:
         """Return (path, length) of every file that exists now; opens no file."""
@@ -143,14 +180,21 @@ class FileSource:
         return self._session.readStream.format("text").options(**self._streaming(admission))
 
     @property
-    def _is_json(self) -> bool:
-        return self._source.format == "json" and is_checked(self._source)
+    def _is_text(self) -> bool:
+        return self._source.format == "json" and is_checked(self._source) and not is_scanned(self._source)
 
     def _with_partitions(self, reader: Reader) -> DataFrame:
         """Return a frame of texts, with the columns of the schema that only names of folders have."""
         listed = {**self._base, **text_options(self._source)}
         columns = text_schema(self._session, self._source, self.schema, self._path, listed)
         return reader.options(**text_options(self._source)).schema(columns).load(self._path)
+
+
+def _may_have(source: FileSourceSpec, url: str) -> bool:
+    """Return whether a file is below the part of the source's path that is no pattern."""
+    if "://" in source.path:
+        return unquote(url).startswith(_PATTERN.split(source.path)[0])
+    return unquote(url).removeprefix("file://").startswith(local_input(source.path).literal)
 
 
 def _schema(session: SparkSession, source: FileSourceSpec, path: str, *, where: str) -> StructType:

@@ -65,6 +65,11 @@ class HistoryAndLive:
         """The number of Spark sources that it consists of."""
         return len(self._sides)
 
+    @property
+    def sides_in_log(self) -> tuple[OpenSource, ...]:
+        """The sources that it consists of, in the order of their lines in Spark's log."""
+        return self._sides["history"], self._sides["live"]
+
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
         """See runtime.backlogs.TellsBacklog: whether one of its sides says so."""
         sides = [self._sides["history"], self._sides["live"]]

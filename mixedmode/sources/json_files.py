@@ -1,13 +1,20 @@
-"""JSON files in which every byte must belong to a record: Spark reads texts, one line or file each, and parses all of
-it.
+"""JSON files in which every byte must belong to a record.
 
-Spark's own JSON reader returns the first value of a line, and ignores the rest (json_records.py). It is used only
-where the source's option `mode` says that records which do not parse become NULL, or are dropped.
+Spark's own JSON reader returns the first value of a line, and ignores the rest. It alone reads the files only where the
+source's option `mode` says that records which do not parse become NULL. Else a file is read in one of two ways:
+
+    scanned   Spark's reader reads local lines of UTF-8; a scan of the same bytes finds files with doubtful lines
+              (json_scan.py), and each of these files is looked at again, line by line
+    as text   Spark reads texts, one line or file each, and parses all of each text (json_records.py), which takes
+              longer: files in an object store, in other encodings, of several lines per record
 """
 
 import glob
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
@@ -15,17 +22,36 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructType
 
 from mixedmode.config import FileSourceSpec
+from mixedmode.config.globs import escaped
 from mixedmode.sources.drift_checks import listing_options, value_options
 from mixedmode.sources.json_records import JsonRecords
+from mixedmode.sources.json_scan import FilePart, doubtful, parts_of
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.frames import quoted
 
-__all__ = ["Reader", "is_checked", "json_file_rows", "text_options", "text_schema"]
+__all__ = [
+    "Reader",
+    "doubtful_files",
+    "is_checked",
+    "is_scanned",
+    "json_file_rows",
+    "text_options",
+    "text_schema",
+    "with_every_column",
+    "wrong_record",
+]
 
 Reader = DataFrameReader | DataStreamReader
-_TEXT, _FILE, _DECODED, _RECORD = "_text", "_file", "_decoded", "_record"
+_TEXT, _FILE, _DECODED, _RECORD, _BLOCK, _NUMBER = "_text", "_file", "_decoded", "_record", "_block", "_number"
 _VALUE = "value"  # Spark's name for the column of a text file
 _SHOWN = 200  # limit for a text in a message, in characters
+_PARTS = "path string, begin long, end long"  # the fields of FilePart
+_WRONG = (
+    "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
+    "correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields become NULL. A "
+    "line of JSON (with the option multiLine, a file) holds one object or one array of objects, and nothing behind it."
+)
+_SMALL_BYTES = 256 * 1024 * 1024  # the driver scans that much in the time that it takes to begin tasks
 _OF_READER = {"mode", "multiline", "encoding", "charset", "linesep", "samplingratio", "columnnameofcorruptrecord"}
 
 
@@ -69,25 +95,106 @@ def text_schema(
 def json_file_rows(texts: DataFrame, schema: StructType, source: FileSourceSpec) -> DataFrame:
     """Return the records of texts (text_schema). A text stops the job unless all of it is JSON of the schema."""
     in_folders = texts.columns[1:]
-    fields = StructType([field for field in schema if field.name not in in_folders])
-    options = {name: value for name, value in value_options(source).items() if name.lower() not in _OF_READER}
-    json = JsonRecords(fields, options)
-    encoding = _encoding(source)
-    text = F.col(_VALUE) if encoding is None else F.decode(F.col(_VALUE).cast("binary"), encoding)
-    if _is_whole_file(source):  # Spark removes the byte order mark of lines itself
-        text = F.ltrim(text, F.lit("\ufeff"))
-    texts = texts.select(text.alias(_TEXT), F.input_file_name().alias(_FILE), *map(quoted, in_folders))
-    # the condition is always true, but makes Spark evaluate the value once, instead of once per use
-    once = F.when(F.spark_partition_id() >= 0, json.decoded(F.col(_TEXT), takes_arrays=True))
-    decoded = texts.select("*", once.alias(_DECODED))
-    is_good = (
-        F.is_valid_utf8(F.col(_TEXT)) & json.is_whole(F.col(_DECODED)) & json.is_single(F.col(_TEXT), F.col(_DECODED))
-    )
-    records = F.when(is_good, json.records(F.col(_DECODED))).otherwise(_refusal())
+    json = _records(schema, source, in_folders)
+    texts = texts.select(_VALUE, F.input_file_name().alias(_FILE), *map(quoted, in_folders))
+    decoded = _decoded(texts, json, source)
+    records = F.when(_is_good(json), json.records(F.col(_DECODED))).otherwise(_refusal())
     rows = decoded.select(_TEXT, _FILE, *map(quoted, in_folders), F.explode(records).alias(_RECORD))
     # refuses a NULL record; in a filter, because Spark does not compute a column that no step reads
     rows = rows.where(F.when(F.col(_RECORD).isNull(), _refusal().cast("boolean")).otherwise(F.lit(True)))
     return rows.select(*(_column(name, in_folders) for name in schema.names))
+
+
+def is_scanned(source: FileSourceSpec) -> bool:
+    """Return whether Spark's JSON reader reads the source, and a scan finds what it would ignore."""
+    is_local = "://" not in source.path
+    has_lines = not _is_whole_file(source) and "linesep" not in _options(source)
+    return source.format == "json" and is_checked(source) and is_local and has_lines and _encoding(source) is None
+
+
+def with_every_column(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows of Spark's reader, which then parses and checks all columns, also those that no step reads.
+
+    The condition is always true, but Spark does not know it: it neither prunes a column of it, nor lets its reader skip
+    the rest of a record by a later filter.
+    """
+    names = list(map(quoted, schema.names))
+    values = ", ".join(f"{name} IS NOT NULL" for name in names)  # a text, because each Column is a call of the JVM
+    return rows.where(f"spark_partition_id() >= 0 OR array_contains(array({values}), true)").select(*names)
+
+
+def doubtful_files(session: SparkSession, paths: Sequence[str]) -> list[str]:
+    """Return those of local files in which Spark's reader may ignore something."""
+    lengths = {path: _length(path) for path in paths}
+    parts = [part for path, length in lengths.items() for part in parts_of(path, length)]
+    if sum(lengths.values()) <= _SMALL_BYTES:
+        found = set(doubtful(parts))
+    else:
+        rows = session.createDataFrame([(part.path, part.begin, part.end) for part in parts], _PARTS)
+        found = {row[0] for row in rows.mapInArrow(_scan, "path string").collect()}
+    return [path for path in lengths if path in found]
+
+
+def wrong_record(session: SparkSession, schema: StructType, source: FileSourceSpec, url: str) -> str | None:
+    """Return an error's text that names the first line of a file that is not a record of the source; None if all are.
+
+    This parses the whole file. It is meant for a file with which something is probably wrong.
+    """
+    texts = session.read.format("text").options(**text_options(source)).schema(StructType().add(_VALUE, StringType()))
+    lines = texts.load(escaped(unquote(url))).select(
+        _VALUE, F.input_file_block_start().alias(_BLOCK), F.monotonically_increasing_id().alias(_NUMBER)
+    )
+    names = {field.name.lower() for field in schema}
+    in_folders = [name for part in unquote(url).split("/") if (name := part.partition("=")[0]).lower() in names]
+    json = _records(schema, source, in_folders)
+    wrong = _decoded(lines, json, source).where(~_is_good(json)).orderBy(_BLOCK, _NUMBER)
+    found = wrong.select(_BLOCK, _NUMBER, F.substring(_TEXT, 1, _SHOWN)).first()
+    if found is None:
+        return None
+    if _is_whole_file(source):
+        return f"{_WRONG} file={url}, record={found[2]}"
+    is_before = (F.col(_BLOCK) < found[0]) | ((F.col(_BLOCK) == found[0]) & (F.col(_NUMBER) < found[1]))
+    return f"{_WRONG} file={url}, line={lines.where(is_before).count() + 1}, record={found[2]}"
+
+
+def _scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the paths of doubtful parts. Called by Spark."""
+    for batch in batches:
+        parts = [FilePart(*part.values()) for part in batch.to_pylist()]
+        yield pa.record_batch([pa.array(doubtful(parts), pa.string())], names=["path"])
+
+
+def _length(path: str) -> int:
+    try:
+        return os.path.getsize(path)  # noqa: PTH202 - many
+    except FileNotFoundError:  # Spark fails, or skips the file if the job's settings say so
+        return 0
+
+
+def _records(schema: StructType, source: FileSourceSpec, in_folders: Sequence[str]) -> JsonRecords:
+    others = {name.lower() for name in in_folders}
+    fields = StructType([field for field in schema if field.name.lower() not in others])
+    options = {name: value for name, value in value_options(source).items() if name.lower() not in _OF_READER}
+    return JsonRecords(fields, options)
+
+
+def _decoded(texts: DataFrame, json: JsonRecords, source: FileSourceSpec) -> DataFrame:
+    """Return texts as _TEXT and _DECODED, with the other columns."""
+    encoding = _encoding(source)
+    text = F.col(_VALUE) if encoding is None else F.decode(F.col(_VALUE).cast("binary"), encoding)
+    if _is_whole_file(source):  # Spark removes the byte order mark of lines itself
+        text = F.ltrim(text, F.lit("\ufeff"))
+    texts = texts.select(text.alias(_TEXT), *(quoted(name) for name in texts.columns if name != _VALUE))
+    # the condition is always true, but makes Spark evaluate the value once, instead of once per use
+    once = F.when(F.spark_partition_id() >= 0, json.decoded(F.col(_TEXT), takes_arrays=True))
+    return texts.select("*", once.alias(_DECODED))
+
+
+def _is_good(json: JsonRecords) -> Column:
+    decoded = F.col(_DECODED)
+    has_null = F.coalesce(F.exists(json.records(decoded), lambda record: record.isNull()), F.lit(False))
+    is_one = json.is_whole(decoded) & json.is_single(F.col(_TEXT), decoded)
+    return F.is_valid_utf8(F.col(_TEXT)) & is_one & ~has_null
 
 
 def _column(name: str, in_folders: list[str]) -> Column:
@@ -96,13 +203,8 @@ def _column(name: str, in_folders: list[str]) -> Column:
 
 def _refusal() -> Column:
     """Return an expression that stops the job with an error that names the file and the text."""
-    msg = (
-        "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
-        "correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields become "
-        "NULL. A line of JSON (with the option multiLine, a file) holds one object or one array of objects, and "
-        "nothing behind it. file="
-    )
-    return F.raise_error(F.concat(F.lit(msg), F.col(_FILE), F.lit(", record="), F.substring(_TEXT, 1, _SHOWN)))
+    file, text = F.col(_FILE), F.substring(_TEXT, 1, _SHOWN)
+    return F.raise_error(F.concat(F.lit(f"{_WRONG} file="), file, F.lit(", record="), text))
 
 
 def _options(source: FileSourceSpec) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The interface between the runtime and a source of any kind."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -54,6 +54,20 @@ class NotesBeginning(Protocol):
 
     def reads_once(self, path: str) -> bool:
         """Return whether this source reads the file of this path exactly once, whatever characters are in it."""
+
+
+@runtime_checkable
+class ChecksFiles(Protocol):
+    """A source of files that checks in them what Spark's reader would ignore."""
+
+    def check_files(self, urls: Sequence[str]) -> None:
+        """Raise InvalidJobError if Spark's reader would ignore a part of these files. Called before an epoch runs."""
+
+    def wrong_record(self, url: str) -> str | None:
+        """Return an error's text that names the first wrong line of a file of this source; None if it finds none.
+
+        Called after a failure, because it parses the whole file.
+        """
 
 
 def parse_ddl(ddl: str, *, where: str) -> StructType:

@@ -43,6 +43,8 @@ _OTHER_PYTHON = re.compile(
 )
 _FILE = re.compile(r"(?:Encountered error while reading file|Could not read footer for file:?) (\S+?)\.? ")
 
+_FILE_OF_RECORD = re.compile(r"a record of a source is not what .* file=(\S+), record=", re.DOTALL)
+
 
 def spark_text(error: BaseException) -> str:
     """Return Spark's message in one line, without plan, stack trace and SQLSTATE."""
@@ -55,6 +57,17 @@ def spark_text(error: BaseException) -> str:
 def condition(error: BaseException) -> str:
     """Return Spark's error condition, such as TABLE_OR_VIEW_NOT_FOUND; empty if there is none."""
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+
+
+def malformed_file(error: BaseException) -> str | None:
+    """Return the URL of the file in which a reader found a record that does not parse; None for another failure."""
+    text = str(error)
+    if "MALFORMED_RECORD" in text or "BadRecordException" in text:
+        found = _FILE.search(text)
+    else:
+        raised = _RAISED.search(text)
+        found = None if raised is None else _FILE_OF_RECORD.search(raised[1])
+    return None if found is None else found[1]
 
 
 @contextmanager

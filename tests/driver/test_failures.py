@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -65,18 +66,33 @@ def log_of(base: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "record"),
     [
-        ('{"k": "a", "v": 1}\n{"k": "b", "v":\n', '{"k": "b", "v":'),
-        ('{"k": "a", "v": 1}\n{"k": "b", "v": "two"}\n', '{"k": "b", "v": "two"}'),
-        ('{"k": "a", "v": 1}\n{"k": "b", "v": 9223372036854775808}\n', '{"k": "b", "v": 9223372036854775808}'),
-        ('{"k": "a", "v": 1}{"k": "b", "v": 2}\n', '{"k": "a", "v": 1}{"k": "b", "v": 2}'),
+        ('{"k": "a", "v": 1}\n{"k": "b", "v":\n', 'line=2, record={"k": "b", "v":'),
+        ('{"k": "a", "v": 1}\n{"k": "b", "v": "two"}\n', 'line=2, record={"k": "b", "v": "two"}'),
+        (
+            '{"k": "a", "v": 1}\n{"k": "b", "v": 9223372036854775808}\n',
+            'line=2, record={"k": "b", "v": 9223372036854775808}',
+        ),
+        ('\n\n{"k": "a", "v": 1}{"k": "b", "v": 2}\n', 'line=3, record={"k": "a", "v": 1}{"k": "b", "v": 2}'),
     ],
 )
-def test_a_malformed_json_record_is_one_message_with_its_file(
+def test_a_malformed_json_record_is_one_message_with_its_file_and_line(
     spark: SparkSession, tmp_path: Path, text: str, record: str
 ) -> None:
     file = write_text(tmp_path / "in", "a.json", text)
     message = failure(spark, tmp_path, counted(job(tmp_path, Source.json(tmp_path / "in", schema=DDL))))
-    assert message == f"{RECORD}{JSON}file=file://{file}, record={record}, {log_of(tmp_path)}"
+    assert message == f"{RECORD}{JSON}file=file://{file}, {record}"
+
+
+@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+def test_text_behind_a_value_is_refused_in_each_mode_also_below_a_glob(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    write_text(tmp_path / "in" / "day=1", "a.json", '{"k": "a", "v": 1}\n')
+    file = write_text(tmp_path / "in" / "day=2", "b c%.json", '{"k": "a", "v": 1}\n{"k": "b", "v": 2}, {"k": "c"}\n')
+    source = Source.json(tmp_path / "in" / "day=*", schema=DDL)
+    message = failure(spark, tmp_path, counted(job(tmp_path, source, mode)))
+    url = quote(str(file), safe="/=")
+    assert message == f'{RECORD}{JSON}file=file://{url}, line=2, record={{"k": "b", "v": 2}}, {{"k": "c"}}'
 
 
 def test_a_corrected_file_lets_the_job_start_again(spark: SparkSession, tmp_path: Path) -> None:

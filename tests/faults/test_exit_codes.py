@@ -65,8 +65,7 @@ def test_a_malformed_record_is_one_message_and_nothing_is_committed(job: FaultJo
         "error InvalidJobError\na record of a source is not what its format and schema say, and nothing was committed. "
         "Correct the file, or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have "
         "such fields become NULL. A line of JSON (with the option multiLine, a file) holds one object or one array of "
-        f'objects, and nothing behind it. file=file://{str(file).replace(" ", "%20")}, record={{"shop":, '
-        f"log={job.checkpoints}/logs/spark.log\n"
+        f'objects, and nothing behind it. file=file://{str(file).replace(" ", "%20")}, line=2, record={{"shop": \n'
     )
     assert not manifests(job.checkpoints)
     assert (job.checkpoints / "logs" / "spark.log").stat().st_size > 0, "the details are in the log"

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,32 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Source
 from mixedmode.sources.files import FileSource
 from mixedmode.sources.json_records import JsonRecords
 from mixedmode.sources.source import Admission, parse_ddl
+from mixedmode.spark.errors import malformed_file
 
 pytestmark = pytest.mark.spark
 
 DDL = "id long, name string, item struct<tags: array<string>>"
-FAILED = (PySparkException, Py4JJavaError)  # as a failure within a reader is not translated
+FAILED = (PySparkException, Py4JJavaError, InvalidJobError)  # as a failure within a reader is not translated
 DRIFT = {"schema_drift": {"new-column": "ignore"}}
 
 
 def read(spark: SparkSession, folder: Path, *columns: str, **settings: Any) -> list[Any]:
     source = Source.json(folder, schema=DDL, **settings)
     return [tuple(row) for row in FileSource(spark, source, where="here").batch().select(*columns).collect()]
+
+
+def refusal(spark: SparkSession, folder: Path, *columns: str) -> str:
+    """The message of the error with which the job stops; see driver/input_records.py."""
+    source = FileSource(spark, Source.json(folder, schema=DDL), where="here")
+    with pytest.raises(FAILED) as failure:
+        source.batch().select(*columns).collect()
+    url = malformed_file(failure.value)
+    return str(failure.value) if url is None else str(source.wrong_record(url))
 
 
 def in_folder(folder: Path, data: bytes, name: str = "a.json") -> Path:
@@ -135,8 +147,7 @@ def test_columns_may_be_in_the_names_of_folders(spark: SparkSession, tmp_path: P
 
 def test_a_value_that_no_step_reads_is_checked_too(spark: SparkSession, tmp_path: Path) -> None:
     folder = in_folder(tmp_path / "in", b'{"id":"one","name":"a"}\n')
-    with pytest.raises(FAILED, match=r"a\.json.*one"):
-        read(spark, folder, "name")
+    assert re.search(r"a\.json, line=1, .*one", refusal(spark, folder, "name"))
 
 
 @pytest.mark.parametrize("data", [b"x", b"\0" * 20], ids=["garbage", "zeros"])
@@ -159,3 +170,52 @@ def test_a_line_of_csv_has_a_value_for_each_column_whatever_is_read(
     source = FileSource(spark, Source.csv(folder, schema="a long, b string"), where="here")
     with pytest.raises(FAILED, match="MALFORMED"):
         source.batch().select(*columns).collect()
+
+
+LINES = [
+    '{"id":1,"name":"a","item":{"tags":["x","}"]}}',
+    '{"id":null}',
+    "{}",
+    "",
+    "  \t",
+    ' {"name":"ü \\u00fc } {\\"","id":2} ',
+    '[{"id":3},{"id":4,"name":null}]',
+    "[]",
+    '{"id":5,"other":{"deep":[{"a":[]},{}]},"name":"1"}\r',
+    '{"name":7,"id":6}',
+    '{"name":{"x":1},"id":8}',
+]
+WRONG = ['{"id":"one"}', '{"id":1.5}', '{"id":9223372036854775808}', '{"item":[]}', '{"id":1', "x", "null", "1", "[1]"]
+
+
+def spark_rows(spark: SparkSession, folder: Path) -> list[Any]:
+    rows = spark.read.schema(DDL).json(str(folder), mode="FAILFAST").select("id", "name", "item").collect()
+    return [tuple(row) for row in rows]
+
+
+def test_without_text_behind_a_value_the_rows_are_those_of_sparks_reader(spark: SparkSession, tmp_path: Path) -> None:
+    folder = in_folder(tmp_path / "in", ("\ufeff" + "\n".join(LINES)).encode())
+    found = read(spark, folder, "id", "name", "item")
+    assert found == spark_rows(spark, folder)
+    assert [row[0] for row in found] == [1, None, None, 2, 3, 4, 5, 6, 8]
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_value_that_sparks_reader_refuses_is_refused_with_file_and_line(
+    spark: SparkSession, tmp_path: Path, line: str
+) -> None:
+    folder = in_folder(tmp_path / "in", f'\n{{"id":1}}\n{line}\n{{"id":2}}'.encode())
+    told = refusal(spark, folder, "id")
+    assert re.search(rf"file=file:\S+/a\.json, line=3, record={re.escape(line)}$", told)
+
+
+def test_a_line_that_a_filter_leaves_out_is_checked_too(spark: SparkSession, tmp_path: Path) -> None:
+    folder = in_folder(tmp_path / "in", b'{"id":1,"name":"a","item":"none"}\n{"id":2}\n')
+    with pytest.raises(FAILED):
+        read_where(spark, folder, "id > 1")
+
+
+def read_where(spark: SparkSession, folder: Path, condition: str) -> list[Any]:
+    return (
+        FileSource(spark, Source.json(folder, schema=DDL), where="here").batch().where(condition).select("id").collect()
+    )
