@@ -140,7 +140,7 @@ class Job:
     def from_yaml(cls, path: FileName, overrides: Sequence[str] = ()) -> Self:
         """Return the job in a file, with `key=value` overrides that replace what the file says.
 
-        Raises InvalidJobError with everything that is wrong.
+        Raises InvalidJobError with every mistake that can be found without Spark.
         """
         loaded = load_job(path, overrides)
         return cls._of(_settings_of(loaded.spec), loaded.spec.steps, loaded.spec.sink, loaded)

@@ -23,7 +23,7 @@ def change(job: FaultJob, old: str, new: str) -> None:
     write_text(job.folder, job.file.name, text.replace(old, new))
 
 
-def test_a_wrong_key_is_told_without_starting_spark(job: FaultJob) -> None:
+def test_a_wrong_key_is_told_and_nothing_is_written(job: FaultJob) -> None:
     change(job, "parallelism: 2", "paralelism: 2")
     code, output, errors = finished("run", job.file)
     assert (code, output) == (2, "")
