@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from mixedmode.analysis.job import examine
+from mixedmode.analysis.job import analyse, examine
 from mixedmode.analysis.problems import collecting, raise_all
-from mixedmode.config import FaultyJob, FileSinkSpec, JobParts, JobSpec
+from mixedmode.config import FaultyJob, FileSinkSpec, JobSpec
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.run import output_schemas
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -32,10 +32,10 @@ def plan_job(spec: JobSpec, where: Where, *, connects: bool = False) -> PlannedJ
     with errors_explained("not kept"):
         session = open_session(spec)
         found = library_problems(spec, where)
-        analysis = examine(session, JobParts.whole(spec), where, found)
-        if analysis is not None:
-            with collecting(found):
-                _check_files(spec, analysis.plan, where)
+        analysis = None
+        with collecting(found):
+            analysis = analyse(session, spec, where)
+            _check_files(spec, analysis.plan, where)
         if connects:
             found += connection_problems(session, spec, where)
         raise_all(found)

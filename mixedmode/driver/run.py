@@ -12,9 +12,9 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.job import Analysis, examine
+from mixedmode.analysis.job import Analysis, analyse
 from mixedmode.analysis.map_steps import check_items, check_subtasks
-from mixedmode.analysis.problems import raise_all
+from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
 from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
 from mixedmode.checkpoint.log import CheckpointLog
@@ -22,7 +22,7 @@ from mixedmode.checkpoint.private_folder import keep_private, own_temporary_fold
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
-from mixedmode.config import JobParts, JobSpec, ModePolicy, resolve_mode
+from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.crash_points import arm
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
@@ -84,7 +84,9 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
 def _checked(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
     """Return the analysis of a job. Raise one error with every mistake; topics and databases are asked last."""
     found = library_problems(spec, where)
-    analysis = examine(session, JobParts.whole(spec), where, found)
+    analysis = None
+    with collecting(found):
+        analysis = analyse(session, spec, where)
     raise_all(found or connection_problems(session, spec, where))
     assert analysis is not None, spec.name
     return analysis

@@ -39,6 +39,7 @@ from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb.columns import ColumnsFolder, NewestRuns
 from mixedmode.state.rocksdb.options import BLOCK_BYTES, replica_options
+from mixedmode.system_errors import too_many_files
 
 DEFAULT_CACHE_BYTES = 8 * 1024 * 1024
 _POLL_SECONDS = 0.002
@@ -156,6 +157,9 @@ def reading(database: Rdict) -> Iterator[None]:
         yield
     except Exception as error:  # rocksdict raises plain Exception
         folder = Path(database.path()).parent
+        of_limit = too_many_files(error, f"folder={folder}")
+        if of_limit is not None:
+            raise of_limit from error
         (folder / _NOTE).unlink(missing_ok=True)
         msg = (
             "the local copy of the state cannot be read, because its files are damaged or gone. The committed state is "
@@ -178,7 +182,7 @@ def building(folder: Path) -> Iterator[None]:
             "or repair the disk; then start the job again: it resumes from its last checkpoint. "
             f"folder={folder}"
         )
-        raise RetryableError(msg) from error
+        raise too_many_files(error, f"folder={folder}") or RetryableError(msg) from error
 
 
 def _opened(folder: Path, wanted: Sequence[WantedRun], cache_bytes: int) -> Rdict:
