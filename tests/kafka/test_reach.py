@@ -45,9 +45,9 @@ def test_topics_of_a_real_broker_are_found_and_missing_ones_are_named(
 
 
 def test_a_closed_port_is_a_broker_that_does_not_answer(spark: SparkSession, tmp_path: Path) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        servers = f"127.0.0.1:{one.getsockname()[1]}"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        servers = f"127.0.0.1:{unused.getsockname()[1]}"
     found = problems(spark, tmp_path, servers, "a", "b")
     assert [type(one) for one in found] == [RetryableError, RetryableError]
     for one in found:
