@@ -13,7 +13,9 @@ Invariants (tests/state/test_replica.py):
   I2  after a crash at any point, the next `open_replica` completes or rebuilds the replica; the same holds after damage
       or loss of its files, once a read has detected it
   I3  the committed files themselves are never changed: RocksDB gets hard links or copies, and opens them only to read
-      and to sync them; no other user can write to them, since replicas are in a folder of this user alone
+      and to sync them; no other user can write to them, since replicas are in a folder of this user alone. A link
+      shares its bytes with the committed file, and copies would cost the size of the state at each start. A change by
+      another program is found by the checksums of the next start
   I4  opening a replica removes unlocked replicas beside it: temporary replicas of the same name, and replicas of the
       same operator with overlapping key groups, which belong to a former parallelism; it removes no others
 """
