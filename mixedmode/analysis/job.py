@@ -4,24 +4,30 @@ In every mode, each sql step is analysed over streaming stand-ins of its input. 
 return other rows live than in batch is refused.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import TimestampType
 
+from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
-from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput
+from mixedmode.analysis.event_times import find_event_time, strategy_of
+from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields
 from mixedmode.analysis.map_steps import MapInput, map_stage
+from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.plan import Node
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.source_rows import columns_of_source
 from mixedmode.analysis.sql_checks import check_keys_kept, check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
     FileSourceSpec,
+    JobParts,
     JobSpec,
     KeyedAggregateStep,
     MapStep,
@@ -33,7 +39,7 @@ from mixedmode.config import (
 from mixedmode.config.calls import is_column
 from mixedmode.config.drift import Drift
 from mixedmode.config.modes import resolve_mode
-from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.steps import Step
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator, argument_name
@@ -52,7 +58,7 @@ from mixedmode.plan.stages import (
     SqlText,
     dead_letter_output,
 )
-from mixedmode.sources import Admission, OpenSource, open_source
+from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
@@ -74,26 +80,30 @@ class Analysis:
 def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
     """Return the plan of a job, and its opened sources.
 
-    Raise InvalidJobError with every problem, its place and Spark's message. A problem that may only follow from another
-    one is left out.
+    Raise InvalidJobError with every mistake, its place and Spark's message, without those that may only follow from
+    another one.
     """
-    check_session(session, spec.spark)
     found: list[MixedmodeError] = []
-    sources: dict[str, OpenSource] = {}
-    event_times: dict[str, str] = {}
-    for name, source in spec.sources.items():
-        with collecting(found):
-            sources[name] = open_source(session, source, where=where("sources", name))
-            event_times |= _event_times(spec, {name: sources[name].schema}, where)
-    analysis = None
-    if len(sources) == len(spec.sources):
-        of_steps: list[MixedmodeError] = []
-        with collecting(of_steps):
-            analysis = Analysis(_Chain(session, spec, sources, event_times, where).plan(), sources)
-        # with an error in a source, only errors of sql are sure not to follow from it
-        found += [error for error in of_steps if not found or "].sql: " in str(error)]
+    analysis = examine(session, JobParts.whole(spec), where, found)
     raise_all(found)
     assert analysis is not None, spec.name
+    return analysis
+
+
+def examine(session: SparkSession, parts: JobParts, where: Where, found: list[MixedmodeError]) -> Analysis | None:
+    """Return the analysis of a job; None if a part is wrong. Append to `found` the mistakes that Spark finds."""
+    spec = parts.spec
+    check_session(session, spec.spark)
+    sources = OpenSources(session, parts, where)
+    of_job = [*sources.found]
+    chain = _Chain(session, parts, sources, where, of_job)
+    chain.walk()
+    analysis = None
+    is_whole = not of_job and not parts.unknown and not parts.untimed and None not in parts.steps
+    if is_whole:
+        with collecting(of_job):
+            analysis = Analysis(chain.plan(), sources.opened)
+    found += of_job
     return analysis
 
 
@@ -101,47 +111,82 @@ class _Chain:
     """Walks the steps. Between two steps it holds a streaming stand-in of the previous step's output."""
 
     def __init__(
-        self,
-        session: SparkSession,
-        spec: JobSpec,
-        sources: Mapping[str, OpenSource],
-        event_times: Mapping[str, str],
-        where: Where,
+        self, session: SparkSession, parts: JobParts, sources: OpenSources, where: Where, found: list[MixedmodeError]
     ) -> None:
         self._session = session
-        self._spec = spec
+        self._spec = parts.spec
+        self._steps = parts.steps
         self._where = where
-        self._event_times = event_times
-        self._sources = {name: source.stream(Admission()) for name, source in sources.items()}
-        self._current = self._keyed_rows = next(iter(self._sources.values()))
+        self._found = found
+        self._event_times = sources.event_times
+        self._partitions = sources.partitions
+        self._unknown = sources.unknown
+        self._is_time_in_doubt = bool(sources.untimed)
+        self._sources = {name: source.stream(Admission()) for name, source in sources.opened.items()}
+        #: whether the input of the next step is known; if not, `_current` means nothing
+        self._is_known = bool(self._sources) and (isinstance(self._steps[0], SqlStep) or not self._unknown)
+        self._current = self._keyed_rows = next(iter(self._sources.values()), session.range(0))
         self._names = self._sources_read = tuple(self._sources)
         self._sql: list[SqlText] = []
         self._maps: list[MapStage] = []
         self._stages: list[KeyedStage] = []
+        self._keyed_before = 0  # keyed steps, also those that are wrong
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
-        self._partitions = _partitions(spec, {name: source.schema for name, source in sources.items()}, where)
+
+    def walk(self) -> None:
+        """Analyse the steps as far as their input is known; check the others by themselves."""
+        before = len(self._found)
+        for index, step in enumerate(self._steps):
+            if step is None:
+                self._is_known = False
+            elif not self._is_known or (index == 0 and self._reads_unknown(step)):
+                self._is_known = False
+                check_alone(self._session, step, partial(self._where, "steps", index), self._found)
+            else:
+                self._is_known = False
+                with collecting(self._found):
+                    self._add(index, step)
+                if not self._is_known and isinstance(step, MapStep | ProcessStep):
+                    self._assume(step.output)
+                self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
+            self._keyed_before += isinstance(step, KeyedAggregateStep | ProcessStep)
+        if len(self._found) == before and None not in self._steps:
+            with collecting(self._found):
+                self._add_upsert()
+
+    def _add(self, index: int, step: Step) -> None:
+        if isinstance(step, SqlStep):
+            self._add_sql(index, step)
+        elif isinstance(step, MapStep):
+            self._add_map(index, step)
+        else:
+            self._add_keyed(index, step)
+
+    def _assume(self, output: str) -> None:
+        """Go on with the declared output of a step that is wrong otherwise."""
+        with suppress(InvalidJobError):
+            self._emit(declared_fields(output, ""))
+
+    def _emit(self, fields: Sequence[pa.Field]) -> None:
+        """Let these columns be the input of the next step."""
+        self._sql = []
+        self._current = self._keyed_rows = stand_in(self._session, fields)
+        self._is_known = True
+
+    def _reads_unknown(self, step: Step) -> bool:
+        """Return whether the first step may read a source that is wrong: its SQL has the name of one."""
+        return isinstance(step, SqlStep) and any(
+            re.search(rf"\b{re.escape(name)}\b", step.sql, re.IGNORECASE) for name in self._unknown
+        )
 
     def plan(self) -> JobPlan:
-        """Return the plan of all steps."""
-        for index, step in enumerate(self._spec.steps):
-            if isinstance(step, SqlStep):
-                self._add_sql(index, step)
-            elif isinstance(step, MapStep):
-                self._add_map(index, step)
-            else:
-                self._add_keyed(index, step)
-            self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
-        key_columns: tuple[str, ...] = ()
-        if self._stages:
-            key_columns = tuple(field.name for field in self._stages[-1].operator.output_key)
-            if self._sql and key_columns:
-                self._add_upsert(key_columns)
+        """Return the plan of all steps, after `walk` has found no mistake."""
         strategies, source_rows = self._watermarks()
         return JobPlan(
             sql=tuple(self._sql),
             stages=_with_previous(self._stages),
             output_fields=tuple(arrow_fields(self._current.schema)),
-            key_columns=key_columns,
+            key_columns=self._key_columns(),
             reads=self._reads(),
             sources_read=self._sources_read,
             event_times=self._event_times,
@@ -162,7 +207,7 @@ class _Chain:
         rows = self._source_rows()
         if not self._stages or not declared or (rows is None and not self._goes_by_watermark()):
             return {}, SourceRows()
-        return {name: _strategy(self._spec.sources[name]) for name in declared}, rows
+        return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows
 
     def _source_rows(self) -> SourceRows | None:
         """Return the event-time and partition columns of the first step's input; None if its rows are no records."""
@@ -208,20 +253,21 @@ class _Chain:
     def _add_sql(self, index: int, step: SqlStep) -> None:
         where = self._where("steps", index, "sql")
         text = SqlText(step.sql, self._names)
-        is_first = not self._stages and not self._maps and not self._sql
-        inputs = self._sources if is_first else dict.fromkeys(self._names, self._current)
+        inputs = self._sources if index == 0 else dict.fromkeys(self._names, self._current)
         try:
             with views(self._session, inputs):
                 plan = check_query(read_query(self._session, step.sql, inputs=inputs), where=where)
                 result = self._session.sql(step.sql)
         except PySparkException as error:
             raise refused(where, error, readable=tuple(inputs)) from error
-        self._check_plan(plan, step, where)
-        if is_first:
+        with collecting(self._found):
+            self._check_plan(plan, step, where)
+        if index == 0:
             self._sources_read = tuple(name for name in self._sources if name.lower() in inputs_of(plan))
         _check_columns(result, where)
         self._current = result
         self._sql.append(text)
+        self._is_known = True
 
     def _add_map(self, index: int, step: MapStep) -> None:
         if self._first_input is None:
@@ -237,18 +283,20 @@ class _Chain:
         )
         stage = map_stage(step, given, self._spec, partial(self._where, "steps", index))
         self._maps.append(stage)
-        self._sql = []
-        self._current = self._keyed_rows = stand_in(self._session, stage.operator.output_fields)
+        self._emit(stage.operator.output_fields)
         _check_columns(self._current, self._where("steps", index, "output"))
 
     def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
         if self._first_input is None:
             self._first_input = self._current
+        event_time = find_event_time(self._current, self._event_times)
+        if event_time is None and self._is_time_in_doubt:
+            event_time = self._current.columns[0]  # no mistake may follow from that of the event time
         given = StepInput(
             frame=self._current,
             sql=tuple(self._sql),
-            keyed_before=len(self._stages),
-            event_time=None if self._stages else _find_event_time(self._current, self._event_times),
+            keyed_before=self._keyed_before,
+            event_time=None if self._keyed_before else event_time,
         )
         where = partial(self._where, "steps", index)
         if isinstance(step, ProcessStep):
@@ -256,8 +304,14 @@ class _Chain:
         else:
             self._append(AggregateStage(step, given, where).build())
 
-    def _add_upsert(self, key_columns: tuple[str, ...]) -> None:
+    def _key_columns(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self._stages[-1].operator.output_key) if self._stages else ()
+
+    def _add_upsert(self) -> None:
         """Add a stage that makes upserts, by the last keyed step's key, of the rows of the sql after that step."""
+        key_columns = self._key_columns()
+        if not self._sql or not key_columns:
+            return
         last_sql = max(index for index, step in enumerate(self._spec.steps) if isinstance(step, SqlStep))
         where = self._where("steps", last_sql, "sql")
         fields = {field.name: field for field in arrow_fields(self._current.schema)}
@@ -289,69 +343,16 @@ class _Chain:
 
     def _check_plan(self, plan: Node, step: SqlStep, where: str) -> None:
         check_stateless(plan, where=where)
-        check_repeatable(plan, where=where, is_keyed=bool(self._stages), allows_clock=step.clock == "allowed")
+        check_repeatable(plan, where=where, is_keyed=self._keyed_before > 0, allows_clock=step.clock == "allowed")
 
     def _append(self, stage: KeyedStage) -> None:
         self._stages.append(stage)
-        self._sql = []
-        self._current = self._keyed_rows = stand_in(self._session, stage.operator.output_fields)
+        self._emit(stage.operator.output_fields)
 
 
 def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
     """Return the stages; all but the last also emit retractions."""
     return tuple(stage if stage is stages[-1] else stage.with_retractions() for stage in stages)
-
-
-def _event_times(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:
-    found = {}
-    for name in schemas:
-        source = spec.sources[name]
-        if source.event_time is None:
-            continue
-        place = where("sources", name, "event-time")
-        field = _column_of(schemas[name], source.event_time, place)
-        _check_event_time(field.dataType, source.event_time, place)
-        found[name] = field.name
-    return found
-
-
-def _partitions(spec: JobSpec, schemas: Mapping[str, StructType], where: Where) -> dict[str, str]:
-    """Return {source: its partition column}. Raise InvalidJobError if a source does not have the column."""
-    found = {}
-    for name, source in spec.sources.items():
-        if source.watermark.partition_column is not None:
-            place = where("sources", name, "watermark", "partition-column")
-            found[name] = _column_of(schemas[name], source.watermark.partition_column, place).name
-    return found
-
-
-def _column_of(schema: StructType, column: str, place: str) -> StructField:
-    """Return a column of a source, found by its name without regard to case."""
-    columns = {field.name.lower(): field for field in schema}
-    if column.lower() not in columns:
-        known = schema.names
-        msg = f"{place}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
-        raise InvalidJobError(msg)
-    return columns[column.lower()]
-
-
-def _check_event_time(data_type: DataType, column: str, place: str) -> None:
-    if not isinstance(data_type, TimestampType | TimestampNTZType | DateType):
-        msg = (
-            f"{place}: event time must be a timestamp. Give the column the type timestamp in `schema`. "
-            f"column={column}, type={data_type.simpleString()}"
-        )
-        raise InvalidJobError(msg)
-
-
-def _find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | None:
-    """Return the event-time column of the first keyed step's input; None if the sql before it did not keep one."""
-    wanted = {column.lower() for column in event_times.values()}
-    for field in frame.schema:
-        is_time = isinstance(field.dataType, TimestampType | TimestampNTZType | DateType)
-        if field.name.lower() in wanted and is_time:
-            return str(field.name)
-    return None
 
 
 def _check_columns(frame: DataFrame, where: str) -> None:
@@ -376,11 +377,6 @@ def _is_plain_parquet(source: SourceSpec) -> bool:
     if not isinstance(source, FileSourceSpec):
         return False
     return source.format == "parquet" and not source.options and is_plain_folder(source.path)
-
-
-def _strategy(source: SourceSpec) -> Strategy:
-    watermark = source.watermark
-    return Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
 
 
 def _side_sinks(spec: JobSpec) -> dict[str, SinkSpec]:

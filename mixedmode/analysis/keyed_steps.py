@@ -1,6 +1,7 @@
 """Makes a stage of the plan from a keyed step of a job. Spark analyses columns, expressions and types."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -9,16 +10,25 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst import read_frame
+from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import operator_id
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate import AggregateFunction
 from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
-from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.operators.process import FunctionReference, ProcessOperator, state_schema_of
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
-from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
+from mixedmode.plan.keyed_operators import (
+    StepColumns,
+    Where,
+    expressions_of,
+    no_event_time,
+    operator_of,
+    output_function,
+)
 from mixedmode.plan.stages import KeyedStage, SqlText
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources import parse_ddl
@@ -58,15 +68,10 @@ class AggregateStage:
         self._where = where
 
     def build(self) -> KeyedStage:
-        """Return the stage. Raise InvalidJobError with the place and Spark's message."""
+        """Return the stage. Raise InvalidJobError with every mistake, each with its place and Spark's message."""
         step, given = self._step, self._given
-        columns = StepColumns(
-            keys=tuple(key_field(given.frame, column, self._where("key-by")) for column in step.key_by),
-            arguments={text: self._argument_type(text) for text in expressions_of(step)},
-            has_event_time=given.event_time is not None,
-            is_changelog=given.is_changelog,
-        )
-        operator = aggregate_operator(step, columns, self._where)
+        columns, functions = self._checked()
+        operator = operator_of(step, columns, functions, self._where)
         return KeyedStage(
             operator_id=operator_id(step, given.keyed_before),
             sql=given.sql,
@@ -79,6 +84,31 @@ class AggregateStage:
             identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
             late_fields=() if step.late is None else tuple(arrow_fields(given.frame.schema)),
         )
+
+    def _checked(self) -> tuple[StepColumns, dict[str, AggregateFunction]]:
+        """Return the columns that the step reads, and the functions by output. Raise InvalidJobError as build does.
+
+        A window without event time is one mistake, also if functions of the step need event time too.
+        """
+        step, given = self._step, self._given
+        found: list[MixedmodeError] = []
+        keys = key_fields(given.frame, step.key_by, self._where("key-by"), found)
+        arguments: dict[str, pa.DataType] = {}
+        for text in expressions_of(step):
+            with collecting(found):
+                arguments[text] = self._argument_type(text)
+        has_time = given.event_time is not None
+        columns = StepColumns(keys, arguments, has_event_time=has_time, is_changelog=given.is_changelog)
+        if step.window is not None and not has_time:
+            found.append(InvalidJobError(no_event_time(self._where("window"))))
+            columns = replace(columns, has_event_time=True)
+        functions = {}
+        for name, call in step.aggregate.items():
+            if arguments.keys() >= set(call.expressions):
+                with collecting(found):
+                    functions[name] = output_function(name, step, columns, self._where)
+        raise_all(found)
+        return columns, functions
 
     def _argument_type(self, text: str) -> pa.DataType:
         output = next(name for name, call in self._step.aggregate.items() if text in call.expressions)
@@ -102,9 +132,12 @@ class ProcessStage:
         self._where = where
 
     def build(self) -> KeyedStage:
-        """Return the stage. Raise InvalidJobError, with the place, for a bad column, type or function."""
+        """Return the stage. Raise InvalidJobError with every bad column, type and function, each with its place."""
         step, given = self._step, self._given
-        keys = tuple(key_field(given.frame, column, self._where("key-by")) for column in step.key_by)
+        found: list[MixedmodeError] = []
+        keys = key_fields(given.frame, step.key_by, self._where("key-by"), found)
+        check_declared(step, self._where, found)
+        raise_all(found)
         record_fields = tuple(arrow_fields(given.frame.schema))
         own_id = operator_id(step, given.keyed_before)
         operator = ProcessOperator(
@@ -120,7 +153,6 @@ class ProcessStage:
             on_error=step.on_error,
             has_event_time=given.event_time is not None,
         )
-        self._check_function(operator)
         return KeyedStage(
             operator_id=own_id,
             sql=given.sql,
@@ -133,12 +165,30 @@ class ProcessStage:
             identity=step_fingerprint("process", keys),
         )
 
-    def _check_function(self, operator: ProcessOperator) -> None:
-        try:
-            operator.state_schema()
-        except InvalidJobError as error:
-            msg = f"{self._where('process')}: {error}"
-            raise InvalidJobError(msg) from error
+
+def check_declared(step: ProcessStep, where: Where, found: list[MixedmodeError]) -> None:
+    """Append the mistakes of a step that do not depend on its input: in its outputs and its function.
+
+    where: names a place in the step.
+    """
+    with collecting(found):
+        declared_fields(step.output, where("output"))
+    for tag, output in step.outputs.items():
+        with collecting(found):
+            declared_fields(output.schema_ddl, where("outputs", tag, "schema"))
+    with collecting(found, where=where("process")):
+        state_schema_of(FunctionReference.parse(step.process, step.args, step.folder))
+
+
+def key_fields(
+    frame: DataFrame, columns: Sequence[str], where: str, found: list[MixedmodeError]
+) -> tuple[pa.Field, ...]:
+    """Return the key columns of a step's input; append an error to `found` for each one that cannot be a key."""
+    keys = []
+    for column in columns:
+        with collecting(found):
+            keys.append(key_field(frame, column, where))
+    return tuple(keys)
 
 
 def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:

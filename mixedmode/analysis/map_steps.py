@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from mixedmode.analysis.keyed_steps import declared_fields
+from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.types import ListState
 from mixedmode.config import JobSpec, MapStep, SqlStep
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import operator_id
-from mixedmode.errors import InvalidJobError
-from mixedmode.operators.map import MapOperator, MapReference
+from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.operators.map import MapDeclaration, MapOperator, MapReference
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan, MapStage, SqlText
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.state.lists import rescaling_problem
 
-__all__ = ["MapInput", "check_items", "check_subtasks", "map_stage"]
+__all__ = ["MapInput", "check_declared_map", "check_items", "check_subtasks", "map_stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +41,34 @@ class MapInput:
 
 
 def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> MapStage:
-    """Return the stage of a step. `where` names a place in it. Raise InvalidJobError, with the place, if invalid."""
-    _check_sources(given.sources_read, spec, where)
-    fields = declared_fields(step.output, where("output"))
+    """Return the stage of a step. `where` names a place in it. Raise InvalidJobError with every mistake."""
+    found: list[MixedmodeError] = []
+    with collecting(found):
+        _check_sources(given.sources_read, spec, where)
+    declared = check_declared_map(step, where, found)
+    if declared is not None and declared.keeps_list and declared.redistribution is None:
+        with collecting(found):
+            _check_fixed(spec, step, given.parallelism, where)
+    raise_all(found)
+    assert declared is not None, step
     operator = MapOperator(
         operator_id=operator_id(step, given.maps_before),
         function=MapReference.parse(step.map, step.args, step.folder),
         record_fields=tuple(arrow_fields(given.frame.schema)),
-        output_fields=fields,
+        output_fields=declared_fields(step.output, where("output")),
     )
-    try:
-        declared = operator.declaration()
-    except InvalidJobError as error:
-        msg = f"{where('map')}: {error}"
-        raise InvalidJobError(msg) from error
-    stage = MapStage(operator.operator_id, given.sql, operator, declared.keeps_list, declared.redistribution)
-    if stage.keeps_list and stage.redistribution is None:
-        _check_fixed(spec, step, given.parallelism, where)
-    return stage
+    return MapStage(operator.operator_id, given.sql, operator, declared.keeps_list, declared.redistribution)
+
+
+def check_declared_map(step: MapStep, where: Where, found: list[MixedmodeError]) -> MapDeclaration | None:
+    """Return the declaration of a step's class. Append the mistakes that do not depend on the step's input."""
+    with collecting(found):
+        declared_fields(step.output, where("output"))
+    operator = MapOperator("", MapReference.parse(step.map, step.args, step.folder), (), ())
+    declared: list[MapDeclaration] = []
+    with collecting(found, where=where("map")):
+        declared.append(operator.declaration())
+    return declared[0] if declared else None
 
 
 def check_items(plan: JobPlan, kept: Sequence[ListState]) -> None:

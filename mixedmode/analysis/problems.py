@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from mixedmode.config.document import in_order
 from mixedmode.errors import InvalidJobError, MixedmodeError
 
 
@@ -17,10 +18,13 @@ def collecting(found: list[MixedmodeError], *, where: str = "") -> Iterator[None
 
 
 def raise_all(found: Sequence[MixedmodeError]) -> None:
-    """Raise one error with all texts, one per line: an InvalidJobError if there is one, as it needs a correction."""
+    """Raise one error with all texts, in the order of the file: an InvalidJobError if there is one.
+
+    An InvalidJobError needs a correction, and the others may need none.
+    """
     if not found:
         return
     if len(found) == 1:
         raise found[0]
     kind = next((type(error) for error in found if isinstance(error, InvalidJobError)), type(found[0]))
-    raise kind("\n".join(dict.fromkeys(map(str, found)))) from found[0]
+    raise kind("\n".join(in_order(map(str, found)))) from found[0]

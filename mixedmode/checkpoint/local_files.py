@@ -6,10 +6,14 @@ replace. Then the folder is synced. obstore's LocalStore also names files atomic
 option for syncing (0.12). So a manifest that it wrote may be empty after a power cut. Hence this module handles local
 folders itself, with `os`.
 
+In a root that only its owner can enter, files get mode 0600, so they stay private if the folder's mode is changed or a
+file is moved. In other roots the umask decides. A file that is linked into the root gets the mode, too.
+
 Invariants (tests/checkpoint/test_store.py):
   I1  a name never refers to a partial file, even after a crash
   I2  of any number of concurrent calls of put_new for one name, exactly one returns True
   I3  when a put returns, the file, its name and the folders above it are synced
+  I4  in a root that only its owner can enter, no other user can read or write a file
 
 Errors are those of the operating system; store.py translates them.
 """
@@ -18,15 +22,21 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from mixedmode.checkpoint.private_folder import is_private
 
 __all__ = ["LocalFiles"]
 
 _UNFINISHED = "_tmp"
 _CHUNK_BYTES = 1 << 20
+_OWNERS = 0o600
+_EVERYONES = 0o666
 #: another start of the job may delete an unfinished file (sweep_unfinished); then the file is written again
 _ATTEMPTS = 3
 #: errors of `link` where a hard link is impossible but a copy works
@@ -42,26 +52,29 @@ class LocalFiles:
     def put_new(self, path: str, data: bytes) -> bool:
         """Create an object that does not exist yet.  Return False if the name is taken; then nothing has changed."""
         target = self._prepared(path)
-        return _written(self._unfinished_folder(), target, [data], _link_new)
+        return _written(self._unfinished_folder(), target, [data], _link_new, self._mode())
 
     def put(self, path: str, data: bytes) -> None:
         """Create or replace an object."""
         target = self._prepared(path)
-        _written(self._unfinished_folder(), target, [data], _replace)
+        _written(self._unfinished_folder(), target, [data], _replace, self._mode())
 
     def put_file(self, local_path: Path, path: str) -> None:
         """Create or replace an object from a local file: as a hard link where the disk allows it, else as a copy."""
-        target = self._prepared(path)
+        target, mode = self._prepared(path), self._mode()
+        if mode == _OWNERS and not _made_private(local_path):
+            _written(self._unfinished_folder(), target, local_path, _replace, mode)
+            return
         _sync_file(local_path)
         try:
             os.link(local_path, target)
             _sync_folder(target.parent)
         except FileExistsError:
-            _written(self._unfinished_folder(), target, local_path, _replace)
+            _written(self._unfinished_folder(), target, local_path, _replace, mode)
         except OSError as error:
             if error.errno not in _NO_LINK:
                 raise
-            _written(self._unfinished_folder(), target, local_path, _replace)
+            _written(self._unfinished_folder(), target, local_path, _replace, mode)
 
     def get(self, path: str) -> bytes | None:
         """Return all bytes of an object, None if it does not exist."""
@@ -142,6 +155,10 @@ class LocalFiles:
                 with suppress(FileNotFoundError):  # deleted or renamed while we look
                     yield file.relative_to(self.root).as_posix(), file.stat().st_size
 
+    def _mode(self) -> int:
+        """Return the mode of new files, from which the umask is taken away; the root exists."""
+        return _OWNERS if is_private(self.root) else _EVERYONES
+
     def _at(self, path: str) -> Path:
         assert path, "an object has a name"
         assert not path.startswith("/"), path
@@ -160,13 +177,17 @@ class LocalFiles:
 
 
 def _written(
-    unfinished_folder: Path, target: Path, source: Path | Sequence[bytes], place: Callable[[Path, Path], bool]
+    unfinished_folder: Path,
+    target: Path,
+    source: Path | Sequence[bytes],
+    place: Callable[[Path, Path], bool],
+    mode: int,
 ) -> bool:
     """Write a synced file under a unique name, `place` it at `target`, sync the folder.  Return `place`'s result."""
     for attempt in range(1, _ATTEMPTS + 1):
         unfinished = unfinished_folder / secrets.token_hex(8)
         try:
-            _write_synced(unfinished, source)
+            _write_synced(unfinished, source, mode)
             placed = place(unfinished, target)
         except FileNotFoundError:
             if unfinished.exists() or attempt == _ATTEMPTS:
@@ -180,8 +201,8 @@ def _written(
     raise AssertionError(msg)
 
 
-def _write_synced(path: Path, source: Path | Sequence[bytes]) -> None:
-    with path.open("xb") as file:
+def _write_synced(path: Path, source: Path | Sequence[bytes], mode: int) -> None:
+    with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
         if isinstance(source, Path):
             with source.open("rb") as original:
                 shutil.copyfileobj(original, file, _CHUNK_BYTES)
@@ -189,6 +210,17 @@ def _write_synced(path: Path, source: Path | Sequence[bytes]) -> None:
             file.writelines(source)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _made_private(path: Path) -> bool:
+    """Let only the owner of a file use it. Return False if the file is another user's, or is linked elsewhere, too."""
+    found = path.stat()
+    if not stat.S_IMODE(found.st_mode) & ~_OWNERS:
+        return True
+    if found.st_nlink > 1 or found.st_uid != os.getuid():
+        return False
+    path.chmod(_OWNERS)
+    return True
 
 
 def _link_new(unfinished: Path, target: Path) -> bool:

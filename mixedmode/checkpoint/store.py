@@ -13,7 +13,6 @@ Invariants (tests/checkpoint/test_store.py, for each kind of store):
   I3  every failure of the disk, network or store is a RetryableError that names the store, the object and the next step
 """
 
-import errno
 import os
 import re
 import tempfile
@@ -32,6 +31,7 @@ from mixedmode.checkpoint.checksum import checksum_of, file_checksum
 from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.remote_objects import open_remote, retry_seconds
 from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.system_errors import system_words
 
 __all__ = ["ObjectStore"]
 
@@ -40,8 +40,6 @@ _R = TypeVar("_R")
 _USE = "Use a folder, or a URL that starts with s3://, gs://, az:// or abfss://, in the job file."
 _STATUS = re.compile(r"non-2xx status code: (\d{3}[ \w]*)")
 _REQUESTS_AT_ONCE = 16
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class _Objects(Protocol):
@@ -231,11 +229,10 @@ def _outside(url: str, path: str, action: str) -> Iterator[None]:
 
 
 def _explained(error: OSError | BaseError) -> tuple[str, str]:
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return "no space is left on the disk", "Free space or move the folder to a larger disk"
-    if isinstance(error, (PermissionDeniedError, PermissionError)) or (
-        isinstance(error, OSError) and error.errno in _FORBIDDEN
-    ):
+    words = system_words(error)
+    if words is not None:
+        return words
+    if isinstance(error, PermissionDeniedError):
         return "permission was denied", "Give this user read and write access"
     if isinstance(error, UnauthenticatedError):
         return "the credentials were not accepted", "Renew the credentials in the environment"

@@ -68,9 +68,9 @@ def run(
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with errors_as_messages():
-        from mixedmode.config import load_job
+        from mixedmode.cli.job_files import checked_job
 
-        loaded = load_job(job, overrides or ())
+        loaded = checked_job(job, overrides or ())
         folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
         require_environment(folders)
         from mixedmode.driver.run import RunOptions, Until, run_job
@@ -92,9 +92,9 @@ def validate(
 ) -> None:
     """Check a job file, its SQL and its columns, without running anything."""
     with errors_as_messages():
-        from mixedmode.config import load_job
+        from mixedmode.cli.job_files import checked_job
 
-        loaded = load_job(job, overrides or ())
+        loaded = checked_job(job, overrides or ())
         require_environment([])
         from mixedmode.driver.planning import plan_job
 
@@ -107,9 +107,9 @@ def validate(
 def explain(job: JobFile, overrides: Overrides = None) -> None:
     """Show the plan: watermarks, stages, windows or function, state, paths, outputs, what is committed when."""
     with errors_as_messages():
-        from mixedmode.config import load_job
+        from mixedmode.cli.job_files import checked_job
 
-        loaded = load_job(job, overrides or ())
+        loaded = checked_job(job, overrides or ())
         require_environment([])
         from mixedmode.driver.planning import plan_job
         from mixedmode.plan.explain import explain_plan

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Group
@@ -15,7 +16,7 @@ from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.runs import state_bytes
 from mixedmode.checkpoint.spark_log import source_lines
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Manifest
+from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
 from mixedmode.cli.display import human_bytes
 from mixedmode.cli.display import watermark_text as time_text
@@ -23,6 +24,9 @@ from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.state.lists import list_bytes
 from mixedmode.time import MIN_TIME_US
 
+_ENTRIES_ARE_NOT_KEYS = (
+    "Entries are not live keys: a key counts in every run that has it, and a deleted key counts until runs are merged."
+)
 _NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
 
 
@@ -147,7 +151,21 @@ def operator_table(manifest: Manifest) -> Table:
             human_bytes(state_bytes(operator.runs)),
             Text(" ".join(f"[{start}, {end})" for start, end in ranges)),
         )
+    if any(_counts_twice(operator) for operator in manifest.operators):
+        table.caption, table.caption_justify = Text(_ENTRIES_ARE_NOT_KEYS), "left"
     return table
+
+
+def _counts_twice(operator: OperatorState) -> bool:
+    """Return whether the entries may be more than the live keys.
+
+    They may if runs of one state share key groups or have deletions, or if a rescaling has cut a run: it counts whole.
+    """
+    runs = sorted(operator.runs, key=lambda run: (run.state_id, run.key_group_start))
+    overlap = any(
+        one.state_id == other.state_id and other.key_group_start < one.key_group_end for one, other in pairwise(runs)
+    )
+    return overlap or any(run.deletions or run.clipped_from is not None for run in runs)
 
 
 def list_table(manifest: Manifest) -> Table:

@@ -9,21 +9,25 @@ import typer
 
 from mixedmode.cli.display import error_console, output_console
 from mixedmode.errors import MixedmodeError
+from mixedmode.system_errors import system_error
 
 
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """End the command with the text and exit code of a MixedmodeError.
+    """End the command with the text and exit code of a MixedmodeError, or of an error of the system.
 
     Other errors are defects and keep their stack trace.
     """
     _leave_out_py4j()
     try:
         yield
-    except MixedmodeError as error:
-        error_console().print(f"[bold red]error[/] {type(error).__name__}", highlight=False)
-        error_console().print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(error.exit_code) from error
+    except (MixedmodeError, OSError) as error:
+        found = error if isinstance(error, MixedmodeError) else system_error(error)
+        if found is None:
+            raise
+        error_console().print(f"[bold red]error[/] {type(found).__name__}", highlight=False)
+        error_console().print(str(found), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(found.exit_code) from error
 
 
 def _leave_out_py4j() -> None:

@@ -18,8 +18,9 @@ from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
 from mixedmode.config.kafka import KafkaSourceSpec, KafkaValueSpec
 from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
 from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec, TableSourceSpec, TableStartSpec
-from mixedmode.config.load import LoadedJob, job_spec_from_mapping, load_job, load_job_spec
+from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
+from mixedmode.config.parts import JobParts
 from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
@@ -41,11 +42,13 @@ __all__ = [
     "CustomSourceSpec",
     "ExecutionBacklogSpec",
     "ExecutionSpec",
+    "FaultyJob",
     "FileSideOutputSpec",
     "FileSinkSpec",
     "FileSourceSpec",
     "GlobalSpec",
     "HistoryAndLiveSpec",
+    "JobParts",
     "JobSettings",
     "JobSpec",
     "KafkaSideOutputSpec",
@@ -87,5 +90,6 @@ __all__ = [
     "load_job_spec",
     "parse_bytes",
     "parse_duration_ms",
+    "read_job",
     "resolve_mode",
 ]

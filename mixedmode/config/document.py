@@ -4,8 +4,12 @@ The places are kept after parsing. So the validation here, and later Spark with 
 wrong value.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+_MARKED = re.compile(r"[^:\n]*:(\d+): ")
 
 #: keys, and positions in lists, from the top of the document; `()` is the document itself
 Path = tuple[str | int, ...]
@@ -50,6 +54,24 @@ class Document:
         while path and path_text(path) not in self.marks:
             path = path[:-1]
         return self.marks[path_text(path)]
+
+    def where(self, *path: str | int) -> str:
+        """Return the start of a message about the setting at `path`: `job.yaml:17: steps[0].sql`.
+
+        The line is that of the section around the setting if the file does not have the setting.
+        """
+        mark = self.mark(path)
+        return f"{mark}: {path_text(path)}" if mark.place else path_text(path)
+
+
+def in_order(messages: Iterable[str]) -> list[str]:
+    """Return the messages, each once. Those that begin with a place with a line come first, by their lines.
+
+    >>> in_order(["--set name: b", "job.yaml:7: steps[0].sql: c", "job.yaml:2: name: a"])
+    ['job.yaml:2: name: a', 'job.yaml:7: steps[0].sql: c', '--set name: b']
+    """
+    marked = {message: _MARKED.match(message) for message in messages}
+    return sorted(marked, key=lambda message: (0, int(found[1])) if (found := marked[message]) else (1, 0))
 
 
 def path_text(path: Path) -> str:

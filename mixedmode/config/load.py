@@ -3,26 +3,28 @@
 Only this module opens a job file and knows the folder against which its paths are resolved.
 All errors are reported at once, one line each in the order of the file:
 `job.yaml:12: execution.runtime-mod is not a known key. Did you mean runtime-mode? Known keys here: ...`
+`read_job` also returns the valid parts of a job with errors, so that Spark can check these parts for the same report.
 """
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from mixedmode.config.document import Document, Mark, Path, Problem, path_text
+from mixedmode.config.document import Document, Mark, Path, Problem, in_order, path_text
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.overlaps import overlap_findings
+from mixedmode.config.parts import JobParts, valid_fields, valid_parts
 from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, MixedmodeError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -41,23 +43,37 @@ class LoadedJob:
     document: Document
 
     def where(self, *path: str | int) -> str:
-        """Return the start of a message about the setting at `path`: `job.yaml:17: steps[0].sql`.
-
-        The line is that of the section around the setting if the file does not have the setting.
-        """
-        mark = self.document.mark(path)
-        return f"{mark}: {path_text(path)}" if mark.place else path_text(path)
+        """Return the start of a message about the setting at `path`: see Document.where."""
+        return self.document.where(*path)
 
 
-def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> LoadedJob:
-    """Return the job in a file, with `key=value` overrides (the command line's --set) that replace what the file says.
+@dataclass(frozen=True, slots=True)
+class FaultyJob:
+    """A job with mistakes. `parts` is what is left to check with Spark; None if there is nothing."""
 
-    Relative paths are resolved against the file's folder, those in overrides too. Raises InvalidJobError with all
-    errors.
+    document: Document
+    problems: tuple[Problem, ...]
+    parts: JobParts | None
+
+    def refusal(self, further: Iterable[MixedmodeError] = ()) -> InvalidJobError:
+        """Return one error for all mistakes, in the order of the file.  further: mistakes that Spark has found."""
+        return InvalidJobError("\n".join(in_order([*map(str, self.problems), *map(str, further)])))
+
+
+def read_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> LoadedJob | FaultyJob:
+    """Return the job in a file, or its mistakes, with `key=value` overrides (--set) that replace what the file says.
+
+    Relative paths are resolved against the file's folder, those in overrides too. Raises InvalidJobError if the file
+    cannot be read, or is not YAML.
     """
     place = os.fspath(path)
     document = read_document(_read_text(place), place, overrides)
-    return LoadedJob(_validated(document, FilePath(place).parent), document)
+    return _validated(document, FilePath(place).parent)
+
+
+def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> LoadedJob:
+    """Return the job as read_job does. Raises InvalidJobError with all errors that can be found without Spark."""
+    return _valid(read_job(path, overrides))
 
 
 def load_job_spec(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> JobSpec:
@@ -79,7 +95,7 @@ def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
     except RecursionError as error:
         msg = "lists and mappings of the job are nested too deep, or contain themselves. Make them flatter."
         raise InvalidJobError(msg) from error
-    return _validated(read_document(text, ""), FilePath())
+    return _valid(_validated(read_document(text, ""), FilePath())).spec
 
 
 def checked_section(model: type[AnySection], values: Mapping[str, Any], *, place: str, name: Name) -> AnySection:
@@ -160,29 +176,57 @@ def resolve_path(path: str, folder: FilePath) -> str:
     return os.path.normpath(folder.absolute() / path)
 
 
-def _validated(document: Document, folder: FilePath) -> JobSpec:
-    """Return the job in a document, with its paths resolved against `folder`."""
-    problems = list(document.problems)
-    spec: JobSpec | None = None
+def _valid(found: LoadedJob | FaultyJob) -> LoadedJob:
+    if isinstance(found, FaultyJob):
+        raise found.refusal()
+    return found
+
+
+def _validated(document: Document, folder: FilePath) -> LoadedJob | FaultyJob:
+    """Return the job in a document, with its paths resolved against `folder`, or its mistakes."""
 
     def written(path: Path, value: Any) -> str:
         mark = document.marks.get(path_text(path))
         return str(value) if mark is None or mark.text is None else mark.text
 
+    found: list[tuple[Path, str]] = []
+    parts: JobParts | None
     try:
-        spec = resolve_paths(JobSpec.model_validate(document.values), folder)
-        problems += [Problem(document.mark(path), path_text(path) + text) for path, text in overlap_findings(spec)]
+        parts, valid = JobParts.whole(JobSpec.model_validate(document.values)), set(JobSpec.model_fields)
     except ValidationError as error:
-        problems += [Problem(document.mark(path), text) for path, text in findings(error, JobSpec, written=written)]
-    if spec is None or problems:
-        raise _invalid(problems)
-    return spec
+        found += findings(error, JobSpec, written=written)
+        valid = valid_fields(error)
+        parts = valid_parts(document.values, valid)
+    if parts is not None:
+        joint, parts = _joint_findings(parts, valid, folder)
+        known = set(found)
+        found += [(path, path_text(path) + text) for path, text in joint if (path, path_text(path) + text) not in known]
+    problems = [*document.problems, *(Problem(document.mark(path), text) for path, text in found)]
+    if problems:
+        return FaultyJob(document, tuple(problems), parts)
+    assert parts is not None, "a job without mistakes is whole"
+    return LoadedJob(parts.spec, document)
+
+
+def _joint_findings(
+    parts: JobParts, valid: Collection[str], folder: FilePath
+) -> tuple[list[tuple[Path, str]], JobParts]:
+    """Return the errors of valid sections taken together, and the parts with resolved paths without their subjects.
+
+    Two outputs in one place are found by their texts, and else by their resolved paths.
+    """
+    joint = list(parts.spec.joint_findings(valid))
+    spec = resolve_paths(parts.spec, folder)
+    if {"sources", "steps", "sink", "execution"}.issubset(valid):
+        told = {path for path, _ in joint}
+        joint += [(path, text) for path, text in overlap_findings(spec) if path not in told]
+    steps = tuple(None if step is None else resolve_step(step, folder) for step in parts.steps)
+    return joint, replace(parts, spec=spec, steps=steps).without([path for path, _ in joint])
 
 
 def _invalid(problems: Sequence[Problem]) -> InvalidJobError:
     """Return one error for all problems. Those with a line come first, in the order of the file."""
-    in_order = sorted(problems, key=lambda problem: (problem.mark.line == 0, problem.mark.line))
-    return InvalidJobError("\n".join(str(problem) for problem in in_order))
+    return InvalidJobError("\n".join(in_order(map(str, problems))))
 
 
 def _read_text(place: str) -> str:

@@ -15,10 +15,10 @@ Invariants (tests/config/test_spec.py):
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from mixedmode.config.connectors import AnySource
 from mixedmode.config.document import Path, path_text
@@ -28,13 +28,16 @@ from mixedmode.config.execution import (
     RuntimeMode,
     StateSpec,
 )
-from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text, refusal
+from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
+
+#: (the fields that a check reads, the check)
+Check = tuple[set[str], Callable[[], Iterator[tuple[Path, str]]]]
 
 
 class JobSettings(Section):
@@ -62,13 +65,23 @@ class JobSettings(Section):
     def _with_defaults(cls, spark: Mapping[str, str]) -> Mapping[str, str]:
         return {**SPARK_DEFAULTS, **spark}
 
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
-        findings = [*self._parallelism_findings(), *self._autoscaler_findings()]
-        findings += [*self._checkpoint_findings(), *self._source_findings(), *self._spark_findings()]
-        if findings:
-            raise refusal(*findings)
-        return self
+    def joint_findings(self, valid: Collection[str]) -> Iterator[tuple[Path, str]]:
+        """Yield the errors of the fields taken together, of all checks that read only fields in `valid`."""
+        for reads, check in self._checks():
+            if reads.issubset(valid):
+                yield from check()
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from self.joint_findings(type(self).model_fields)
+
+    def _checks(self) -> list[Check]:
+        return [
+            ({"parallelism", "execution", "pipeline"}, self._parallelism_findings),
+            ({"parallelism", "execution", "sources"}, self._autoscaler_findings),
+            ({"execution", "sources"}, self._checkpoint_findings),
+            ({"sources"}, self._source_findings),
+            ({"spark"}, self._spark_findings),
+        ]
 
     def _parallelism_findings(self) -> Iterator[tuple[Path, str]]:
         autoscaler = self.execution.autoscaler
@@ -176,13 +189,14 @@ class JobSpec(JobSettings):
                     yield path, f": {path_text(owner)} has this place already. Choose another. found={sink.place}"
                 places[sink.place] = path
 
-    @model_validator(mode="after")
-    def _parts_fit_together(self) -> Self:
-        findings = [*self._step_findings(), *self._event_time_findings(), *self._scaling_findings()]
-        findings += self.sink_findings()
-        if findings:
-            raise refusal(*findings)
-        return self
+    def _checks(self) -> list[Check]:
+        return [
+            *super()._checks(),
+            ({"sources", "steps"}, self._step_findings),
+            ({"sources", "steps"}, self._event_time_findings),
+            ({"execution", "pipeline", "steps"}, self._scaling_findings),
+            ({"sources", "steps", "sink"}, self.sink_findings),
+        ]
 
     def _step_findings(self) -> Iterator[tuple[Path, str]]:
         if not isinstance(self.steps[0], SqlStep) and len(self.sources) > 1:

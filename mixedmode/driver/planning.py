@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from mixedmode.analysis.job import analyse
+from mixedmode.analysis.job import analyse, examine
 from mixedmode.analysis.problems import collecting, raise_all
-from mixedmode.config import FileSinkSpec, JobSpec
+from mixedmode.config import FaultyJob, FileSinkSpec, JobSpec
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.run import output_schemas
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import MAIN, JobPlan
 from mixedmode.sinks.file_sink import columns_problem, file_layout
@@ -32,15 +32,27 @@ def plan_job(spec: JobSpec, where: Where, *, connects: bool = False) -> PlannedJ
     with errors_explained("not kept"):
         session = open_session(spec)
         found = library_problems(spec, where)
-        plan = None
+        analysis = None
         with collecting(found):
-            plan = analyse(session, spec, where).plan
-            _check_files(spec, plan, where)
+            analysis = analyse(session, spec, where)
+            _check_files(spec, analysis.plan, where)
         if connects:
             found += connection_problems(session, spec, where)
         raise_all(found)
-        assert plan is not None, spec.name
-        return PlannedJob(plan, cores(session))
+        assert analysis is not None, spec.name
+        return PlannedJob(analysis.plan, cores(session))
+
+
+def further_mistakes(job: FaultyJob) -> list[MixedmodeError]:
+    """Return the mistakes that Spark finds in the valid parts of a job, beyond those that are known already.
+
+    The list is empty if Spark cannot be started: the known mistakes are told without it.
+    """
+    found: list[MixedmodeError] = []
+    if job.parts is not None:
+        with collecting(found), errors_explained("not kept"):
+            examine(open_session(job.parts.spec), job.parts, job.document.where, found)
+    return [error for error in found if isinstance(error, InvalidJobError)]
 
 
 def _check_files(spec: JobSpec, plan: JobPlan, where: Where) -> None:

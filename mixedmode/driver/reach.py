@@ -6,6 +6,7 @@ The checks run before the start claims a generation or commits. All systems are 
 import re
 from collections.abc import Iterator, Mapping
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -91,7 +92,7 @@ def _ask_kafka(session: SparkSession, servers: str, given: Mapping[str, str], to
     try:
         # Spark's planning asks the brokers for the partitions; no record is read
         session.read.format("kafka").options(**options).load().rdd.getNumPartitions()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # Spark's planning raises the error of the client as it is
         named = ", ".join(topics.values())
         found = kafka_problem(str(error)) or without_connector(f"topic {named}", error)
         text = str(found)

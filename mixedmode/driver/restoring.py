@@ -32,6 +32,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import MAIN, JobPlan
 from mixedmode.sinks import Sinks
+from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.session import open_session
 
 __all__ = ["RestoredJob", "restore_savepoint"]
@@ -73,6 +74,19 @@ def restore_savepoint(
     InvalidJobError if the job cannot go on from the savepoint, CorruptStateError if it is damaged; then nothing has
     been written.
     """
+    with errors_explained("not kept"):
+        return _restored(place, spec, where, allow_dropped=allow_dropped, moved=moved or {}, session=session)
+
+
+def _restored(
+    place: str,
+    spec: JobSpec,
+    where: Where,
+    *,
+    allow_dropped: bool,
+    moved: Mapping[str, str],
+    session: SparkSession | None,
+) -> RestoredJob:
     folder = spec.execution.checkpointing.dir
     if folder is None or resolve_mode(spec).mode == "batch":
         msg = (
@@ -91,10 +105,10 @@ def restore_savepoint(
     steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)
     outputs = _going_on(sinks, stored, changes_main=steps.changes_output)
     manifest = restored_manifest(stored, identity, steps, outputs=outputs)
-    manifest = replace(manifest, source_logs=moved_logs(source, savepoint, manifest, moved or {}))
+    manifest = replace(manifest, source_logs=moved_logs(source, savepoint, manifest, moved))
     check_state(plan, manifest)
     _check_outputs(sinks, plan, manifest)
-    given = Restoration(source, savepoint, identity, manifest, dict(moved or {}))
+    given = Restoration(source, savepoint, identity, manifest, dict(moved))
     check_moved(given)
     was_done, rolled_back = is_restored(log, given), 0
     if not was_done:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import Analysis, analyse
 from mixedmode.analysis.map_steps import check_items, check_subtasks
-from mixedmode.analysis.problems import raise_all
+from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
 from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
 from mixedmode.checkpoint.log import CheckpointLog
@@ -73,14 +73,24 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         _keep_private(spec)
         session = options.session or open_session(spec, log_folder=log_folder)
         check_workers(session)
-        analysis = analyse(session, spec, where)
-        raise_all(library_problems(spec, where) or connection_problems(session, spec, where))
+        analysis = _checked(session, spec, where)
         run = _Run(session, spec, analysis, options)
         if run.policy.mode == "batch":
             run.run_batch()
         else:
             run.run_with_checkpoints()
         options.observer.on_phase("ended")
+
+
+def _checked(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
+    """Return the analysis of a job. Raise one error with every mistake; topics and databases are asked last."""
+    found = library_problems(spec, where)
+    analysis = None
+    with collecting(found):
+        analysis = analyse(session, spec, where)
+    raise_all(found or connection_problems(session, spec, where))
+    assert analysis is not None, spec.name
+    return analysis
 
 
 class _Run:

@@ -67,6 +67,7 @@ class Job:
     checkpoint_interval: time between two live epochs; each ends in one commit.
     checkpoints_retained: number of checkpoints to keep.
     checkpoint_verification: how a start checks the newest checkpoint, by checksums or by sizes.
+    checkpoint_access: who can enter the local folder of the checkpoints: the owner, or whom the umask admits.
     checkpoint_timeout: limit on the time of a live epoch. An epoch that exceeds it counts as failed.
     tolerable_failed_checkpoints: number of failures in a row after which an epoch is still run again.
     interval_during_backlog: time between two commits in backlog; 0: one commit, at the end of the backlog.
@@ -100,6 +101,7 @@ class Job:
         checkpoint_interval: Duration | None = None,
         checkpoints_retained: int | None = None,
         checkpoint_verification: Literal["checksums", "sizes"] | None = None,
+        checkpoint_access: Literal["owner", "umask"] | None = None,
         checkpoint_timeout: Duration | None = None,
         tolerable_failed_checkpoints: int | None = None,
         interval_during_backlog: Duration | None = None,
@@ -121,6 +123,7 @@ class Job:
             ("execution", "checkpointing", "interval"): checkpoint_interval,
             ("execution", "checkpointing", "num-retained"): checkpoints_retained,
             ("execution", "checkpointing", "verify"): checkpoint_verification,
+            ("execution", "checkpointing", "access"): checkpoint_access,
             ("execution", "checkpointing", "timeout"): checkpoint_timeout,
             ("execution", "checkpointing", "tolerable-failed-checkpoints"): tolerable_failed_checkpoints,
             ("execution", "interval-during-backlog"): interval_during_backlog,
@@ -140,7 +143,7 @@ class Job:
     def from_yaml(cls, path: FileName, overrides: Sequence[str] = ()) -> Self:
         """Return the job in a file, with `key=value` overrides that replace what the file says.
 
-        Raises InvalidJobError with everything that is wrong.
+        Raises InvalidJobError with every mistake that can be found without Spark.
         """
         loaded = load_job(path, overrides)
         return cls._of(_settings_of(loaded.spec), loaded.spec.steps, loaded.spec.sink, loaded)

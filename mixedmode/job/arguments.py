@@ -45,6 +45,7 @@ _ARGUMENTS: dict[Path, str] = {
     ("execution", "checkpointing", "interval"): "checkpoint_interval",
     ("execution", "checkpointing", "num-retained"): "checkpoints_retained",
     ("execution", "checkpointing", "verify"): "checkpoint_verification",
+    ("execution", "checkpointing", "access"): "checkpoint_access",
     ("execution", "checkpointing", "timeout"): "checkpoint_timeout",
     ("execution", "checkpointing", "tolerable-failed-checkpoints"): "tolerable_failed_checkpoints",
     ("execution", "checkpointing", "dir"): "checkpoint_dir",

@@ -52,16 +52,25 @@ def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
 
 def aggregate_operator(step: KeyedAggregateStep, given: StepColumns, where: Where) -> KeyedOperator:
     """Return the operator of a step. Raise InvalidJobError for an unsuitable type, or if event time is missing."""
+    functions = {name: output_function(name, step, given, where) for name in step.aggregate}
+    return operator_of(step, given, functions, where)
+
+
+def output_function(name: str, step: KeyedAggregateStep, given: StepColumns, where: Where) -> AggregateFunction:
+    """Return the function of one output of a step. Raise InvalidJobError as aggregate_operator does."""
     columns = {text: Column(number, data_type) for number, (text, data_type) in enumerate(given.arguments.items())}
-    functions = {
-        name: _function(name, call, columns, has_event_time=given.has_event_time, where=where)
-        for name, call in step.aggregate.items()
-    }
-    aggregator = aggregator_for(functions, arguments=len(columns), counts_rows=given.is_changelog)
+    return _function(name, step.aggregate[name], columns, has_event_time=given.has_event_time, where=where)
+
+
+def operator_of(
+    step: KeyedAggregateStep, given: StepColumns, functions: Mapping[str, AggregateFunction], where: Where
+) -> KeyedOperator:
+    """Return the operator of a step with `functions` by output. Raise InvalidJobError if event time is missing."""
+    aggregator = aggregator_for(functions, arguments=len(given.arguments), counts_rows=given.is_changelog)
     schema = KeySchema(given.keys) if given.keys else None
     if step.window is not None:
         if not given.has_event_time:
-            raise InvalidJobError(_no_event_time(where("window")))
+            raise InvalidJobError(no_event_time(where("window")))
         return _windowed(step, step.window, aggregator, schema)
     assert schema is not None, "the config takes no aggregate without a key and without a window"
     if given.is_changelog and not aggregator.is_invertible:
@@ -114,7 +123,8 @@ def _function(
     )
 
 
-def _no_event_time(where: str) -> str:
+def no_event_time(where: str) -> str:
+    """Return the message for a window, at `where`, over input without event time."""
     return (
         f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "
         "keep that column in the steps before this one."

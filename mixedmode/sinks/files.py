@@ -25,6 +25,7 @@ from mixedmode.config.partitions import Partition
 from mixedmode.errors import RetryableError
 from mixedmode.sinks.partitions import FolderRows
 from mixedmode.sinks.row_files import Compression, FileFormat, RowFile, extension_of, open_row_file
+from mixedmode.system_errors import too_many_files
 
 __all__ = ["EPOCH_COLUMN", "OPEN_FILES_MAX", "FileFormat", "FileLayout", "OutputWriter", "SinkTask"]
 
@@ -188,7 +189,7 @@ def _on_local_disk(path: Path) -> Iterator[None]:
             "or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
             f"path={path}"
         )
-        raise RetryableError(msg) from error
+        raise too_many_files(error, f"path={path}") or RetryableError(msg) from error
 
 
 def _slices(table: pa.Table, max_bytes: int) -> Iterator[pa.Table]:

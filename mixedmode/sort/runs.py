@@ -27,6 +27,7 @@ import xxhash
 
 from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.sort.tables import slices
+from mixedmode.system_errors import too_many_files
 
 _MAGIC = b"MMRUN\x01"
 _FRAME = struct.Struct(">QQ")
@@ -61,7 +62,8 @@ def write_run(path: Path, tables: Iterable[pa.Table], *, block_bytes: int) -> Ru
                     file_bytes += _FRAME.size + len(payload)
             file.write(_FRAME.pack(0, rows))
     except OSError as error:
-        raise RetryableError(_not_written(path, file_bytes, error)) from error
+        of_limit = too_many_files(error, f"path={path}")
+        raise of_limit or RetryableError(_not_written(path, file_bytes, error)) from error
     return Run(path, rows, file_bytes)
 
 
@@ -81,7 +83,8 @@ def read_run(path: Path) -> Iterator[pa.Table]:
                 rows += table.num_rows
                 yield table
     except (OSError, pa.ArrowException) as error:
-        raise CorruptStateError(_damaged(path, rows, "it cannot be read")) from error
+        of_limit = too_many_files(error, f"path={path}")
+        raise of_limit or CorruptStateError(_damaged(path, rows, "it cannot be read")) from error
 
 
 def _next_payload(file: BufferedReader, file_bytes: int, path: Path, rows: int) -> bytes | None:

@@ -9,7 +9,9 @@ is NULL, and a type that does not widen to the declared type is refused. The sou
 """
 
 import heapq
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -21,6 +23,7 @@ from mixedmode.config.drift import WRONG_TYPE, Drift
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
 from mixedmode.sources.local_inputs import matched
+from mixedmode.spark.damaged import damaged_file
 
 SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
 BATCH_ROWS = 1_000_000
@@ -84,7 +87,7 @@ def read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> I
     """Yield the rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not match."""
     drift = columns[0].drift if columns else Drift()
     for piece in slices:
-        with _opened(piece.path) as file:
+        with _damage_explained(piece.path), _opened(piece.path) as file:
             drift.check_names(file.schema_arrow.names, file=piece.path)
             instants = {c.name.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
             groups = [
@@ -99,14 +102,18 @@ def read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> I
 
 
 def _opened(path: str) -> pq.ParquetFile:
+    return pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
+
+
+@contextmanager
+def _damage_explained(path: str) -> Iterator[None]:
+    """Raise InvalidJobError for Arrow's errors about the bytes of a file. Errors of the system stay what they are."""
     try:
-        return pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
-    except (pa.ArrowInvalid, OSError) as error:
-        msg = (
-            "a source file cannot be read as Parquet, and nothing was committed. Remove or repair it; files must "
-            f"appear whole, under a name that does not begin with _ or a dot. file={path}, cause={error}"
-        )
-        raise InvalidJobError(msg) from error
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise damaged_file(path, re.sub(r"\s+", " ", str(error))[:200]) from error
 
 
 def _is_int96(column: pq.ColumnSchema) -> bool:

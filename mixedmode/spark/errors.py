@@ -11,9 +11,11 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.secrets import has_secrets, hidden
 from mixedmode.spark.custom_errors import custom_problem
+from mixedmode.spark.damaged import damaged_file
 from mixedmode.spark.jvm import ended_message, has_ended
 from mixedmode.spark.kafka_errors import kafka_problem
 from mixedmode.spark.lakehouse_errors import lakehouse_problem
+from mixedmode.system_errors import system_error
 
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
@@ -26,11 +28,15 @@ _DAMAGED_LOG = re.compile(
     r"batch \d+ doesn't exist|\S+ doesn't exist \(latestId: \d+|Incomplete log file|Log file was malformed"
     r"|the metadata file is missing|terminated with exception: [^\n]*\n at \[Source: |Error reading stream metadata"
 )
-_WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|is not a Parquet file")
-# messages of readers of compressed files and of Parquet on damaged bytes
-_DAMAGED_FILE = re.compile(
-    r"java\.io\.EOFException: Unexpected end[^\n]*|java\.util\.zip\.\w*Exception[^\n]*|incorrect header check"
-    r"|\[CANNOT_READ_FILE_FOOTER\][^\n]*|not a gzip file|ParquetDecodingException[^\n]*"
+_WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)")
+# Spark's messages when it fails to read a file of a source, without the condition for other types than the schema's.
+# The cause is what a decompressor or the reader of the format says of damaged bytes, in many words.
+_UNREADABLE_FILE = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\]|\[CANNOT_READ_FILE_FOOTER\]")
+# causes outside the file for which it cannot be read
+_UNREACHABLE_FILE = re.compile(
+    r"java\.net\.|javax\.net\.|\.s3a\.|software\.amazon\.|AccessControlException|AccessDeniedException"
+    r"|FileNotFoundException|Permission denied|Too many open files|No space left|Input/output error"
+    r"|Connection (?:reset|refused)|timed out|OutOfMemoryError"
 )
 _OTHER_SOURCES = re.compile(
     r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
@@ -72,10 +78,13 @@ def malformed_file(error: BaseException) -> str | None:
 
 @contextmanager
 def errors_explained(log_file: Path | str) -> Iterator[None]:
-    """Turn errors of Spark in this block, and errors of any call after the JVM has ended, into MixedmodeErrors."""
+    """Turn errors of Spark and of the system, and errors of any call after the JVM has ended, into MixedmodeErrors."""
     try:
         yield
     except Exception as error:
+        of_system = None if has_ended(error) else system_error(error, f"log={log_file}")
+        if of_system is not None:
+            raise of_system from error
         if not isinstance(error, MixedmodeError | PySparkException | Py4JError) and not has_ended(error):
             raise  # a defect of the program keeps its stack trace
         found = explained(error, log_file=str(log_file))
@@ -127,14 +136,9 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
             "same environment there, and name it in `spark: {pyspark.python: ...}` or PYSPARK_PYTHON."
         )
         return InvalidJobError(f"{msg} cause={_found(_OTHER_PYTHON, text)}, log={log_file}")
-    if "Too many open files" in text:
-        msg = "this process may not open more files. Raise the limit (`ulimit -n 4096`), and start the job again."
-        return RetryableError(f"{msg} It resumes. log={log_file}")
-    if "No space left on device" in text:
-        msg = (
-            "the disk is full, so the epoch could not be written. Free some space and start the job again; it resumes."
-        )
-        return RetryableError(f"{msg} log={log_file}")
+    of_system = system_error(text, f"log={log_file}")
+    if of_system is not None:
+        return of_system
     cause = _innermost(text)
     msg = (
         "a task failed, and nothing of its epoch was committed. Look at the cause; when "
@@ -155,19 +159,15 @@ def _wrong_input(text: str) -> str | None:
     raised = _RAISED.search(text)
     if raised is not None:  # raised by raise_error: a text of mixedmode, or of the job
         return re.sub(r"\s+", " ", raised[1]).strip()
-    cut = _DAMAGED_FILE.search(text)
-    if cut is not None and "/_mixedmode" not in file:
-        return (
-            "a file of a source cannot be read: it is damaged or cut short (still being written?), and nothing was "
-            "committed. Replace or remove it; move a file into the folder only when it is complete. "
-            f"file={file}, cause={cut[0].strip()[:200]}"
-        )
     wrong_file = _WRONG_FILE.search(text)
     if wrong_file is not None:
         return (
             "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove "
             f"the file, or correct `schema`. file={file}, cause={wrong_file[0].rstrip('.')}"
         )
+    is_damaged = _UNREADABLE_FILE.search(text) and not _UNREACHABLE_FILE.search(text) and not _DATA_ERROR.search(text)
+    if is_damaged and "/_mixedmode" not in file:
+        return str(damaged_file(file, _innermost(text)[:200]))
     other_sources = _OTHER_SOURCES.search(text)
     if other_sources is not None:
         return (

@@ -7,6 +7,7 @@ with mixedmode's lines. Here the JVM prints to a file. A failed start is one mes
 import logging
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.system_errors import system_error
 
 OUTPUT_FILE = "spark.out"  # output of the JVM, and of functions in an embedded Spark; overwritten at each start
 _REAP_SECONDS = 5.0  # a killed process closes its connections a moment before it ends
@@ -35,9 +37,9 @@ _COMPLAINT = re.compile(
 _PACKAGES = re.compile(
     r"unresolved dependency|UNRESOLVED DEPENDENCIES|download failed|Provided Maven Coordinates", re.IGNORECASE
 )
-_MACHINE = re.compile(
-    r"OutOfMemory|insufficient memory|Could not reserve|Too many open files|No space left|BindException"
-)
+_MACHINE = re.compile(r"OutOfMemory|insufficient memory|Could not reserve|BindException")
+_NOT_ON_CLASSPATH = re.compile(r"not found on classpath|NoClassDefFoundError|ClassNotFoundException")
+_FILES_MIN = 1024  # Spark opens some 300 jars, and then sockets and files of tasks
 
 
 def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
@@ -58,7 +60,8 @@ def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
             gateway = launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
         except PySparkRuntimeError as error:
             output.seek(0)
-            raise did_not_start(settings, output.read().decode(errors="replace") or str(error)) from error
+            printed = output.read().decode(errors="replace") or str(error)
+            raise did_not_start(settings, printed, files_max=open_files_max()) from error
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # takes the place of PySpark's own start
 
 
@@ -102,8 +105,21 @@ def ended_message(log_file: Path | str) -> RetryableError:
     return RetryableError(msg)
 
 
-def did_not_start(settings: Mapping[str, str], printed: str) -> MixedmodeError:
-    """Return the error for a failed start, from the text that Spark printed or raised. Pure."""
+def open_files_max() -> int:
+    """Return how many files a JVM that this process starts may open: a JVM raises its limit to the hard limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
+
+
+def did_not_start(settings: Mapping[str, str], printed: str, *, files_max: int) -> MixedmodeError:
+    """Return the error for a failed start, from the text that Spark printed or raised. Pure.
+
+    files_max: how many files the JVM could open. A JVM that cannot open all jars only says that it misses classes.
+    """
+    is_limited = files_max < _FILES_MIN and _NOT_ON_CLASSPATH.search(printed)
+    of_system = system_error("Too many open files" if is_limited else printed, f"open_files_max={files_max}")
+    if of_system is not None:
+        return of_system
     cause = _printed_cause(printed) or printed.strip().split("\n")[0][:300] or "Spark printed nothing"
     packages = settings.get("spark.jars.packages")
     if packages and _PACKAGES.search(printed):

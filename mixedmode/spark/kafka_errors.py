@@ -5,8 +5,6 @@ A part of errors.py; no other module branches on such texts.
 
 import re
 
-from pyspark.errors import PySparkException
-
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 
 __all__ = ["kafka_problem", "without_connector"]
@@ -93,7 +91,7 @@ def kafka_problem(text: str) -> MixedmodeError | None:
     return None
 
 
-def without_connector(where: str, error: PySparkException) -> MixedmodeError:
+def without_connector(where: str, error: Exception) -> MixedmodeError:
     """Return the error if Spark does not know the format `kafka`, or refuses its options."""
     text = str(error)
     if "Failed to find data source" in text or "DATA_SOURCE_NOT_FOUND" in text:

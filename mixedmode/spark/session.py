@@ -19,7 +19,7 @@ from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, start_jvm
+from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, open_files_max, start_jvm
 from mixedmode.spark.packages import connector_settings
 
 #: defaults; the job's `spark` section overrides them
@@ -89,10 +89,9 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
             start_jvm(settings, log_folder)
             session = builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
-            log = None if log_folder is None else log_folder / LOG_FILE
-            raise (
-                ended_message(log or "not kept") if has_ended(error) else did_not_start(settings, str(error))
-            ) from error
+            if has_ended(error):
+                raise ended_message("not kept" if log_folder is None else log_folder / LOG_FILE) from error
+            raise did_not_start(settings, str(error), files_max=open_files_max()) from error
     hush_accumulators(session.sparkContext)
     return session
 

@@ -13,7 +13,7 @@ An empty list is empty bytes, never NULL. The layout belongs to the version of t
 
 Invariants (tests/operators/test_packed.py):
   I1  unpack(pack(lists), kind) has the same counts and values
-  I2  distinct_by and first_by return lists that do not depend on the order of the rows
+  I2  distinct_by and earliest_by return lists that do not depend on the order of the rows
 """
 
 from collections.abc import Sequence

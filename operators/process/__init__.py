@@ -11,7 +11,7 @@ from mixedmode.operators.process.function import (
     Rows,
 )
 from mixedmode.operators.process.maps import MapState
-from mixedmode.operators.process.operator import ProcessOperator
+from mixedmode.operators.process.operator import ProcessOperator, state_schema_of
 from mixedmode.operators.process.reference import FunctionReference, FunctionSource, LocalFunction
 from mixedmode.operators.process.states import AggregatingState, ListState, ReducingState, ValueState
 from mixedmode.operators.process.ttl import Ttl
@@ -40,4 +40,5 @@ __all__ = [
     "Ttl",
     "ValueState",
     "incompatibilities",
+    "state_schema_of",
 ]

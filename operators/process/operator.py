@@ -120,8 +120,7 @@ class ProcessOperator:
         This instantiates the function, and raises InvalidJobError if that fails. So it also serves to check a job
         before its start.
         """
-        states = declared_states(self.function.create())
-        return {"version": 1, "states": {name: state.as_json() for name, state in sorted(states.items())}}
+        return state_schema_of(self.function)
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return the batch's rows with their keys. No record is late for a function."""
@@ -185,6 +184,12 @@ class ProcessOperator:
             getattr(function, method)(*arguments)
         except Exception as error:
             raise lifecycle_error(error, operator_id=self.operator_id, file=file_of(function), method=method) from error
+
+
+def state_schema_of(function: FunctionSource) -> Mapping[str, object]:
+    """Return the states that a function declares: see ProcessOperator.state_schema."""
+    states = declared_states(function.create())
+    return {"version": 1, "states": {name: state.as_json() for name, state in sorted(states.items())}}
 
 
 def declared_states(function: AnyFunction) -> dict[str, State]:

@@ -479,3 +479,31 @@ def test_mistakes_that_do_not_follow_from_each_other_are_one_report(spark: Spark
     ]
     lines = refusal(spark, job(folder, time_typo).sql("SELECT nothing FROM t")).splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["sources.t.event-time", "steps[0].sql"]
+
+
+def test_every_mistake_of_a_step_is_told_and_its_declared_output_is_checked_on(
+    spark: SparkSession, folder: Path
+) -> None:
+    steps = (
+        job(folder)
+        .key_by("nokey", "l")
+        .process("nowhere:Function", output="a strng")
+        .sql("SELECT (")
+        .key_by("k")
+        .aggregate(n="sum(v +)", m="count(*)")
+    )
+    assert [line.partition(": ")[0] for line in refusal(spark, steps).splitlines()] == [
+        "steps[0].key-by",
+        "steps[0].key-by",
+        "steps[0].output",
+        "steps[0].process",
+        "steps[1].sql",
+        "steps[2].aggregate.n",
+    ]
+    declared = job(folder).map("nowhere:Map", output="a string").sql("SELECT b FROM previous")
+    lines = refusal(spark, declared).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["steps[0].map", "steps[1].sql"]
+    assert "`b`" in lines[1]
+    assert "steps[1]" not in refusal(
+        spark, job(folder).map("nowhere:Map", output="a string").sql("SELECT a FROM previous")
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.private_folder import is_private, keep_private, private_subfolder
 from mixedmode.errors import InvalidJobError
 
@@ -85,3 +86,31 @@ def test_a_mode_that_cannot_be_changed_is_said(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "shared").mkdir(0o755)
     with pytest.raises(InvalidJobError, match=r"set execution\.checkpointing\.access to umask.*mode=755"):
         keep_private(tmp_path / "shared")
+
+
+def put_in_every_way(root: Path, local: Path) -> set[int]:
+    """The modes of the files that a store in `root` has of each way of writing."""
+    store = LocalFiles(root)
+    assert store.put_new("manifests/0", b"manifest")
+    store.put("job.json", b"job")
+    local.write_bytes(b"state")
+    store.put_file(local, "state/0")
+    store.put_file(local, "state/0")
+    return {mode(file) for file in root.rglob("*") if file.is_file()}
+
+
+def test_files_of_a_private_folder_are_private_and_others_follow_the_umask(tmp_path: Path) -> None:
+    keep_private(tmp_path / "private")
+    assert put_in_every_way(tmp_path / "private", tmp_path / "a") == {0o600}
+    (tmp_path / "shared").mkdir()
+    assert put_in_every_way(tmp_path / "shared", tmp_path / "b") == {0o666}
+
+
+def test_a_file_that_is_linked_elsewhere_is_copied_so_that_its_other_name_keeps_its_mode(tmp_path: Path) -> None:
+    keep_private(tmp_path / "private")
+    (tmp_path / "a").write_bytes(b"state")
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    LocalFiles(tmp_path / "private").put_file(tmp_path / "b", "state/0")
+    assert mode(tmp_path / "private" / "state" / "0") == 0o600
+    assert (tmp_path / "private" / "state" / "0").read_bytes() == b"state"
+    assert mode(tmp_path / "a") == 0o666

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -11,8 +12,8 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.rescale import RescaleRequest, Subtasks
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import ListState, Manifest, SourceProgress
-from mixedmode.cli.checkpoints import checkpoint_report, verification_report
+from mixedmode.checkpoint.types import ListState, Manifest, OperatorState, RunFile, SourceProgress
+from mixedmode.cli.checkpoints import checkpoint_report, operator_table, verification_report
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.checkpoint.examples import IDENTITY, a_manifest
 from tests.checkpoint.folders import FakeJob, damage
@@ -103,3 +104,24 @@ def test_verifying_tells_what_is_damaged_of_each_checkpoint(tmp_path: Path) -> N
     assert lines[0].endswith(f", file={run}")
     assert lines[1].startswith("damaged: checkpoint 1: the manifest of a checkpoint cannot be used: it is cut short")
     assert lines[2] == "2 of 4 checkpoints are whole, as far as outputs are not concerned"
+
+
+def a_run(start: int, end: int, **changes: Any) -> RunFile:
+    return replace(RunFile(f"r{start}", 0, 10, 5, start, end, "0" * 16), **changes)
+
+
+@pytest.mark.parametrize(
+    ("runs", "is_said"),
+    [
+        ((a_run(0, 64), a_run(64, 128)), False),
+        ((a_run(0, 64), a_run(0, 64, state_id=1)), False),
+        ((a_run(0, 128), a_run(0, 64)), True),
+        ((a_run(0, 64, deletions=1), a_run(64, 128)), True),
+        ((a_run(0, 64, clipped_from=(0, 128)), a_run(64, 128)), True),
+    ],
+)
+def test_entries_that_may_be_more_than_the_live_keys_are_told_as_that(runs: tuple[RunFile, ...], is_said: bool) -> None:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(operator_table(replace(a_manifest(3), operators=(OperatorState("totals", {}, runs, 2),))))
+    assert ("Entries are not live keys" in capture.get()) == is_said

@@ -1,5 +1,8 @@
 """The output and exit code of a command that cannot go on: one message, no stack trace, and 2 or 1."""
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +26,7 @@ def change(job: FaultJob, old: str, new: str) -> None:
     write_text(job.folder, job.file.name, text.replace(old, new))
 
 
-def test_a_wrong_key_is_told_without_starting_spark(job: FaultJob) -> None:
+def test_a_wrong_key_is_told_and_nothing_is_written(job: FaultJob) -> None:
     change(job, "parallelism: 2", "paralelism: 2")
     code, output, errors = finished("run", job.file)
     assert (code, output) == (2, "")
@@ -82,3 +85,23 @@ def test_a_damaged_checkpoint_is_a_failed_run(spark: SparkSession, job: FaultJob
     assert lines[0] == "error CorruptStateError"
     assert str(manifest) in lines[1]
     assert len(lines) == 2, "one message"
+
+
+def test_a_low_limit_of_open_files_is_one_message(job: FaultJob) -> None:
+    run_limited = f"ulimit -n 128 && exec {shlex.quote(sys.executable)} -m mixedmode run {shlex.quote(str(job.file))}"
+    ended = subprocess.run(["bash", "-c", run_limited], capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "error RetryableError\nthis process may not open more files. Raise the limit (`ulimit -n 4096`), then start "
+        "again; a job resumes. open_files_max=128\n"
+    )
+
+
+def test_too_little_memory_for_spark_is_one_message(job: FaultJob) -> None:
+    code, _, errors = finished("run", job.file, "--set", "spark.driver.memory=300m")
+    assert code == 2
+    kind, message = errors.splitlines()
+    assert kind == "error InvalidJobError"
+    assert message.startswith("Spark does not start with the settings of this job. Correct the one that the cause is ")
+    assert "Insufficient driver memory: System memory " in message
+    assert message.endswith(" must be at least 471859200."), "what Spark needs is told"

@@ -59,7 +59,7 @@ READING = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:
 def test_a_damaged_file_of_a_source_is_named_and_is_for_a_person_to_replace(cause: str) -> None:
     error = told(f"Job aborted.\n{READING}\tat a.b(c:1)\nCaused by: {cause}\n\tat d.e(f:2)\n")
     assert isinstance(error, InvalidJobError)
-    assert "a file of a source cannot be read: it is damaged or cut short" in str(error)
+    assert "a file of a source cannot be read: it is damaged, cut short" in str(error)
     assert "file=file:///in/a%20b.json.gz, cause=" in str(error)
     assert "\n" not in str(error)
 

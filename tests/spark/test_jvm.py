@@ -117,7 +117,8 @@ def test_the_message_names_what_the_process_said_last(tmp_path: Path) -> None:
 def test_an_error_that_is_not_of_the_jvm_keeps_its_kind_while_the_jvm_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jvm, "_process", lambda: process(has_ended=False))
 
-    with pytest.raises(ConnectionRefusedError), errors_explained("spark.log"):
+    told = pytest.raises(RetryableError, match=r"^a server does not take the connection, or ended it\.")
+    with told, errors_explained("spark.log"):
         raise ConnectionRefusedError(111, "Connection refused")
 
 
@@ -155,7 +156,7 @@ def test_an_error_of_ours_stays_what_it_is_whatever_became_of_the_jvm() -> None:
     ],
 )
 def test_a_start_that_fails_is_one_line_with_its_cause(printed: str, kind: type[MixedmodeError], cause: str) -> None:
-    error = did_not_start({}, printed)
+    error = did_not_start({}, printed, files_max=4096)
     assert type(error) is kind
     assert cause in str(error)
     assert "\n" not in str(error)
@@ -164,11 +165,24 @@ def test_a_start_that_fails_is_one_line_with_its_cause(printed: str, kind: type[
 def test_packages_that_cannot_be_had_are_named() -> None:
     settings = {"spark.jars.packages": "a:b:1"}
     error = did_not_start(
-        settings, "\t\t::          UNRESOLVED DEPENDENCIES         ::\njava.lang.RuntimeException: x\n"
+        settings,
+        "\t\t::          UNRESOLVED DEPENDENCIES         ::\njava.lang.RuntimeException: x\n",
+        files_max=4096,
     )
     assert isinstance(error, InvalidJobError)
     assert "because it cannot get its packages" in str(error)
     assert "spark.jars.packages=a:b:1" in str(error)
+
+
+def test_a_start_without_enough_open_files_is_told_as_that_although_java_only_misses_its_classes() -> None:
+    printed = "java.lang.AssertionError: Config file not found on classpath: org/apache/spark/config/sql.textproto\n"
+    few = did_not_start({}, printed, files_max=128)
+    assert isinstance(few, RetryableError)
+    assert str(few) == (
+        "this process may not open more files. Raise the limit (`ulimit -n 4096`), then start again; a job resumes. "
+        "open_files_max=128"
+    )
+    assert isinstance(did_not_start({}, printed, files_max=4096), InvalidJobError)
 
 
 OURS = Interpreter((3, 11), {"mixedmode": "1", "pyspark": "4.3.0", "numpy": "2.4"})

@@ -13,7 +13,9 @@ Invariants (tests/state/test_replica.py):
   I2  after a crash at any point, the next `open_replica` completes or rebuilds the replica; the same holds after damage
       or loss of its files, once a read has detected it
   I3  the committed files themselves are never changed: RocksDB gets hard links or copies, and opens them only to read
-      and to sync them; no other user can write to them, since replicas are in a folder of this user alone
+      and to sync them; no other user can write to them, since replicas are in a folder of this user alone. A link
+      shares its bytes with the committed file, and copies would cost the size of the state at each start. A change by
+      another program is found by the checksums of the next start
   I4  opening a replica removes unlocked replicas beside it: temporary replicas of the same name, and replicas of the
       same operator with overlapping key groups, which belong to a former parallelism; it removes no others
 """
@@ -39,6 +41,7 @@ from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb.columns import ColumnsFolder, NewestRuns
 from mixedmode.state.rocksdb.options import BLOCK_BYTES, replica_options
+from mixedmode.system_errors import too_many_files
 
 DEFAULT_CACHE_BYTES = 8 * 1024 * 1024
 _POLL_SECONDS = 0.002
@@ -156,6 +159,9 @@ def reading(database: Rdict) -> Iterator[None]:
         yield
     except Exception as error:  # rocksdict raises plain Exception
         folder = Path(database.path()).parent
+        of_limit = too_many_files(error, f"folder={folder}")
+        if of_limit is not None:
+            raise of_limit from error
         (folder / _NOTE).unlink(missing_ok=True)
         msg = (
             "the local copy of the state cannot be read, because its files are damaged or gone. The committed state is "
@@ -178,7 +184,7 @@ def building(folder: Path) -> Iterator[None]:
             "or repair the disk; then start the job again: it resumes from its last checkpoint. "
             f"folder={folder}"
         )
-        raise RetryableError(msg) from error
+        raise too_many_files(error, f"folder={folder}") or RetryableError(msg) from error
 
 
 def _opened(folder: Path, wanted: Sequence[WantedRun], cache_bytes: int) -> Rdict:

@@ -17,6 +17,7 @@ from rocksdict import SstFileWriter
 from mixedmode.errors import InternalError, MixedmodeError, RetryableError
 from mixedmode.state.rocksdb.columns import ColumnsWriter
 from mixedmode.state.rocksdb.options import run_options
+from mixedmode.system_errors import too_many_files
 
 #: the value of a deleted key in a run; no state value is empty. RocksDB's own tombstones would not survive a merge
 TOMBSTONE = b""
@@ -102,7 +103,7 @@ class RunWriter:
         try:
             self._files(state_id).write(keys, values)
         except Exception as error:  # rocksdict raises plain Exception
-            raise self._refusal(state_id, keys) from error
+            raise too_many_files(error, f"path={self._path(state_id)}") or self._refusal(state_id, keys) from error
         self._last_key[state_id] = keys[-1]
         self.seconds += time.perf_counter() - started
 
@@ -116,7 +117,7 @@ class RunWriter:
             try:
                 runs.append(self._open[state_id].finish(state_id))
             except Exception as error:  # rocksdict raises plain Exception
-                raise self._refusal(state_id, []) from error
+                raise too_many_files(error, f"path={self._path(state_id)}") or self._refusal(state_id, []) from error
         self._open.clear()
         return runs
 

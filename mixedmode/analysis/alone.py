@@ -1,0 +1,41 @@
+"""Checks of a step whose input is unknown, because an earlier part of the job is wrong: syntax, outputs, classes."""
+
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.keyed_steps import check_declared
+from mixedmode.analysis.map_steps import check_declared_map
+from mixedmode.config import KeyedAggregateStep, MapStep, ProcessStep, SqlStep
+from mixedmode.errors import MixedmodeError
+from mixedmode.plan.keyed_operators import Where, expressions_of
+from mixedmode.spark.errors import refused
+
+
+def check_alone(
+    session: SparkSession,
+    step: SqlStep | MapStep | KeyedAggregateStep | ProcessStep,
+    where: Where,
+    found: list[MixedmodeError],
+) -> None:
+    """Append the mistakes of a step that every input would have.  where: names a place in the step."""
+    parser: Any = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001  # PySpark only parses with analysis
+    match step:
+        case SqlStep():
+            _check_syntax(parser.parsePlan, step.sql, where("sql"), found)
+        case KeyedAggregateStep():
+            for text in expressions_of(step):
+                output = next(name for name, call in step.aggregate.items() if text in call.expressions)
+                _check_syntax(parser.parseExpression, text, where("aggregate", output), found)
+        case ProcessStep():
+            check_declared(step, where, found)
+        case MapStep():
+            check_declared_map(step, where, found)
+
+
+def _check_syntax(parse: Any, text: str, where: str, found: list[MixedmodeError]) -> None:
+    try:
+        parse(text)
+    except PySparkException as error:
+        found.append(refused(where, error))

@@ -1,0 +1,63 @@
+"""The columns of the sources with event times and partitions, and the watermark strategy of a source."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampNTZType, TimestampType
+
+from mixedmode.config import SourceSpec
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.time import Strategy
+
+__all__ = ["event_time_of", "find_event_time", "partition_column_of", "strategy_of"]
+
+
+def event_time_of(source: SourceSpec, schema: StructType, where: str) -> str | None:
+    """Return the event-time column of a source, None if it has none. Raise InvalidJobError if it is wrong."""
+    if source.event_time is None:
+        return None
+    field = _column_of(schema, source.event_time, where)
+    _check_event_time(field.dataType, source.event_time, where)
+    return str(field.name)
+
+
+def partition_column_of(source: SourceSpec, schema: StructType, where: str) -> str | None:
+    """Return the partition column of a source, None if it has none. Raise InvalidJobError if it is no column."""
+    column = source.watermark.partition_column
+    return None if column is None else str(_column_of(schema, column, where).name)
+
+
+def _column_of(schema: StructType, column: str, place: str) -> StructField:
+    """Return a column of a source, found by its name without regard to case."""
+    columns = {field.name.lower(): field for field in schema}
+    if column.lower() not in columns:
+        known = schema.names
+        msg = f"{place}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
+        raise InvalidJobError(msg)
+    return columns[column.lower()]
+
+
+def _check_event_time(data_type: DataType, column: str, place: str) -> None:
+    if not isinstance(data_type, TimestampType | TimestampNTZType | DateType):
+        msg = (
+            f"{place}: event time must be a timestamp. Give the column the type timestamp in `schema`. "
+            f"column={column}, type={data_type.simpleString()}"
+        )
+        raise InvalidJobError(msg)
+
+
+def find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | None:
+    """Return the event-time column of the first keyed step's input; None if the sql before it did not keep one."""
+    wanted = {column.lower() for column in event_times.values()}
+    for field in frame.schema:
+        is_time = isinstance(field.dataType, TimestampType | TimestampNTZType | DateType)
+        if field.name.lower() in wanted and is_time:
+            return str(field.name)
+    return None
+
+
+def strategy_of(source: SourceSpec) -> Strategy:
+    """Return how the watermark of a source follows its event times."""
+    watermark = source.watermark
+    return Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)

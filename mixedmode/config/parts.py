@@ -1,0 +1,113 @@
+"""The valid parts of a job that has mistakes, so that checks of one part go on although another part is wrong.
+
+A check runs on parts only if everything that it reads is valid. So no error is reported that is only the consequence of
+another one.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from mixedmode.config.connectors import AnySource
+from mixedmode.config.document import Path
+from mixedmode.config.fields import SparkSettings, TableName
+from mixedmode.config.sinks import ConsoleSinkSpec
+from mixedmode.config.spec import SPARK_DEFAULTS, JobSpec
+from mixedmode.config.spelling import nearest
+from mixedmode.config.steps import Step
+
+#: sections that an unknown key at the top may have been meant for
+_OPTIONAL = {name for name, field in JobSpec.model_fields.items() if not field.is_required()}
+_SOURCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[TableName, AnySource])
+_STEP: TypeAdapter[Any] = TypeAdapter(Step)
+_SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
+#: settings of a step whose error at the level of the job leaves the rows of the step unknown
+_ROWS_DEPEND_ON = {"map", "process", "window"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobParts:
+    """The parts of a job that SQL and columns are checked with.
+
+    spec: the valid sections, and the defaults in place of the others; its sources and steps are the valid ones.
+    steps: all steps by their position; None for a step that is wrong.
+    unknown: the names of the sources that are wrong. untimed: the valid sources whose `event-time` is in doubt.
+    """
+
+    spec: JobSpec
+    steps: tuple[Step | None, ...]
+    unknown: frozenset[str] = frozenset()
+    untimed: frozenset[str] = frozenset()
+
+    @classmethod
+    def whole(cls, spec: JobSpec) -> "JobParts":
+        """Return the parts of a job without mistakes."""
+        return cls(spec, spec.steps)
+
+    def without(self, findings: Sequence[Path]) -> "JobParts":
+        """Return the parts without those that are the subject of `findings`, which concern the job as a whole."""
+        steps, unknown, untimed = list(self.steps), set(self.unknown), set(self.untimed)
+        for path in findings:
+            match path:
+                case ("steps", int(index)):
+                    steps[index] = None
+                case ("steps", int(index), key, *_) if key in _ROWS_DEPEND_ON:
+                    steps[index] = None
+                case ("sources", str(name)):
+                    unknown.add(name)
+                case ("sources", str(name), *_):
+                    untimed.add(name)
+        sources = {name: source for name, source in self.spec.sources.items() if name not in unknown}
+        spec = self.spec.model_copy(
+            update={"sources": sources, "steps": tuple(step for step in steps if step is not None)}
+        )
+        return replace(
+            self, spec=spec, steps=tuple(steps), unknown=frozenset(unknown), untimed=frozenset(untimed - unknown)
+        )
+
+
+def valid_fields(error: ValidationError) -> set[str]:
+    """Return the sections of a job in which validation found no error."""
+    wrong = {str(detail["loc"][0]) for detail in error.errors(include_url=False) if detail["loc"]}
+    fields = set(JobSpec.model_fields)
+    misspelled = {nearest(key, fields) for key in wrong - fields}
+    if None in misspelled:
+        wrong |= _OPTIONAL
+    return fields - wrong - misspelled
+
+
+def valid_parts(values: Mapping[str, Any], valid: set[str]) -> JobParts | None:
+    """Return the valid parts of a job; None without a valid list of sources, of steps, or of Spark's settings.
+
+    valid: the sections without an error.
+    """
+    sources, steps = values.get("sources"), values.get("steps")
+    if "spark" not in valid or not isinstance(sources, Mapping) or not isinstance(steps, list):
+        return None
+    known: dict[str, Any] = {}
+    for name, source in sources.items():
+        with suppress(ValidationError):
+            known |= _SOURCE.validate_python({name: source})
+    checked = tuple(map(_step, steps))
+    fields: dict[str, Any] = {
+        name: TypeAdapter[Any](JobSpec.model_fields[name].annotation or Any).validate_python(values[name])
+        for name in valid - {"sources", "steps", "spark"}
+        if values.get(name) is not None
+    }
+    spec = JobSpec.model_construct(
+        **{"name": "job", "sink": ConsoleSinkSpec(format="console"), **fields},
+        spark={**SPARK_DEFAULTS, **_SPARK.validate_python(values.get("spark") or {})},
+        sources=known,
+        steps=tuple(step for step in checked if step is not None),
+    )
+    return JobParts(spec, checked, frozenset(str(name) for name in sources if name not in known))
+
+
+def _step(value: Any) -> Any:
+    try:
+        return _STEP.validate_python(value)
+    except ValidationError:
+        return None

@@ -1,0 +1,66 @@
+"""The errors of the operating system that a person can repair, in the same words wherever they are met.
+
+Other errors of the system are left to the code that meets them: a file that does not exist, for example, may be a
+defect.
+"""
+
+import errno
+
+from mixedmode.errors import RetryableError
+
+__all__ = ["system_error", "system_words", "too_many_files"]
+
+_FILES = ("this process may not open more files", "Raise the limit (`ulimit -n 4096`)")
+_FULL = ("no space is left on the disk", "Free space or move the folder to a larger disk")
+_FORBIDDEN = ("permission was denied", "Give this user read and write access")
+_UNREACHED = ("a server does not take the connection, or ended it", "Check that it runs and can be reached")
+_WORDS = {
+    errno.EMFILE: _FILES,
+    errno.ENFILE: _FILES,
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.ECONNREFUSED: _UNREACHED,
+    errno.ECONNRESET: _UNREACHED,
+    errno.ECONNABORTED: _UNREACHED,
+    errno.EHOSTUNREACH: _UNREACHED,
+    errno.ENETUNREACH: _UNREACHED,
+    errno.ETIMEDOUT: _UNREACHED,
+}
+#: the words of the system in the texts of other programs, such as Spark's about an error in a task
+_IN_TEXTS = {"Too many open files": _FILES, "No space left on device": _FULL, "Disk quota exceeded": _FULL}
+
+
+def system_words(error: BaseException | str) -> tuple[str, str] | None:
+    """Return (the reason, the repair) of an error of the system, or of one that a text reports; None for other errors.
+
+    >>> system_words(OSError(errno.EMFILE, "Too many open files"))
+    ('this process may not open more files', 'Raise the limit (`ulimit -n 4096`)')
+    """
+    if isinstance(error, str):
+        return next((words for said, words in _IN_TEXTS.items() if said in error), None)
+    return _WORDS.get(error.errno or 0) if isinstance(error, OSError) else None
+
+
+def system_error(error: BaseException | str, values: str = "") -> RetryableError | None:
+    """Return the error with the words of `system_words`, and with `values` last; None for other errors."""
+    words = system_words(error)
+    if words is None:
+        return None
+    why, how = words
+    if isinstance(error, OSError):
+        values = ", ".join(
+            value for value in (f"cause={error.strerror}", error.filename and f"path={error.filename}", values) if value
+        )
+    return RetryableError(f"{why}. {how}, then start again; a job resumes.{values and f' {values}'}")
+
+
+def too_many_files(error: BaseException, values: str) -> RetryableError | None:
+    """Return the error if a limit of open files is the cause, also where a library reports it as text; else None.
+
+    It is for places whose own message is about a disk.
+    """
+    words = system_words(error) or system_words(str(error))
+    return system_error("Too many open files", f"{values}, cause={error}") if words == _FILES else None
