@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +25,14 @@ from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
     EpochStarted,
+    Event,
     Flipped,
+    Notice,
     Phase,
+    PhaseBegan,
     PublishedLate,
     Rescaled,
+    RescaleIgnored,
     SparkLogRepaired,
     WentBack,
 )
@@ -57,6 +61,8 @@ SPARK_CASES = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 
+E = TypeVar("E")
+
 Row = dict[str, Any]
 Feed = Callable[[], object]  # lets the next input in
 
@@ -78,62 +84,79 @@ class ManualClock:
         return self._seconds
 
 
+class ObserverFailedError(BaseException):
+    """An error of a test's observer. A run survives every Exception of its observers, and a test shall not."""
+
+
 @dataclass
 class Recording:
     """An observer that remembers, and lets the live inputs in one by one (see the module)."""
 
     feed: list[Feed] = field(default_factory=list)
     on_commit: Callable[[EpochCommitted], object] | None = None
-    phases: list[Phase] = field(default_factory=list)
-    started: list[EpochStarted] = field(default_factory=list)
-    committed: list[EpochCommitted] = field(default_factory=list)
-    flips: list[Flipped] = field(default_factory=list)
-    rescaled: list[Rescaled] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-    failed: list[EpochFailed] = field(default_factory=list)
-    went_back: list[WentBack] = field(default_factory=list)
-    repaired: list[SparkLogRepaired] = field(default_factory=list)
-    published_late: list[PublishedLate] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
-    def on_phase(self, phase: Phase) -> None:
-        self.phases.append(phase)
-        if phase == "live":
-            self._let_in()
+    def __call__(self, event: Event) -> None:
+        try:
+            self.tell(event)
+        except Exception as error:
+            raise ObserverFailedError from error
 
-    def on_epoch_started(self, event: EpochStarted) -> None:
-        self.started.append(event)
-
-    def on_epoch_committed(self, event: EpochCommitted) -> None:
-        self.committed.append(event)
-        if self.on_commit is not None:
+    def tell(self, event: Event) -> None:
+        """Take one event."""
+        self.events.append(event)
+        if isinstance(event, EpochCommitted) and self.on_commit is not None:
             self.on_commit(event)
-        if "live" in self.phases:
+        if event == PhaseBegan("live") or (isinstance(event, EpochCommitted) and "live" in self.phases):
             self._let_in()
 
-    def on_epoch_failed(self, event: EpochFailed) -> None:
-        self.failed.append(event)
+    def of(self, kind: type[E]) -> list[E]:
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
 
-    def on_flip(self, event: Flipped) -> None:
-        self.flips.append(event)
+    @property
+    def phases(self) -> list[Phase]:
+        return [event.phase for event in self.of(PhaseBegan)]
 
-    def on_went_back(self, event: WentBack) -> None:
-        self.went_back.append(event)
+    @property
+    def started(self) -> list[EpochStarted]:
+        return self.of(EpochStarted)
 
-    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
-        self.repaired.append(event)
+    @property
+    def committed(self) -> list[EpochCommitted]:
+        return self.of(EpochCommitted)
 
-    def on_published_late(self, event: PublishedLate) -> None:
-        self.published_late.append(event)
+    @property
+    def flips(self) -> list[Flipped]:
+        return self.of(Flipped)
 
-    def on_rescaled(self, event: Rescaled) -> None:
-        self.rescaled.append(event)
+    @property
+    def rescaled(self) -> list[Rescaled]:
+        return self.of(Rescaled)
 
-    def on_notice(self, text: str) -> None:
-        self.notices.append(text)
+    @property
+    def ignored(self) -> list[str]:
+        return [event.reason for event in self.of(RescaleIgnored)]
 
-    def on_rescale_ignored(self, reason: str) -> None:
-        self.ignored.append(reason)
+    @property
+    def notices(self) -> list[str]:
+        return [event.text for event in self.of(Notice)]
+
+    @property
+    def failed(self) -> list[EpochFailed]:
+        return self.of(EpochFailed)
+
+    @property
+    def went_back(self) -> list[WentBack]:
+        return self.of(WentBack)
+
+    @property
+    def repaired(self) -> list[SparkLogRepaired]:
+        return self.of(SparkLogRepaired)
+
+    @property
+    def published_late(self) -> list[PublishedLate]:
+        return self.of(PublishedLate)
 
     def _let_in(self) -> None:
         if self.feed:
@@ -152,7 +175,7 @@ def run(
     """One start of a job, to its end. Returns what it told its observer; all of `feed` has been let in."""
     recording = observer or Recording(feed=list(feed))
     run_job(
-        job.spec, job.where, RunOptions(until=until, observer=recording, clock=clock or ManualClock(), session=spark)
+        job.spec, job.where, RunOptions(until=until, observers=[recording], clock=clock or ManualClock(), session=spark)
     )
     assert not recording.feed, f"the run ended before {len(recording.feed)} inputs were let in"
     return recording

@@ -78,7 +78,7 @@ def run(
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
         stop = _stop_on_signals()
         with screen(loaded.spec) as display:
-            run_job(loaded.spec, loaded.where, RunOptions(until=until, observer=display, stop=stop))
+            run_job(loaded.spec, loaded.where, RunOptions(until=until, observers=[display], stop=stop))
         display.print_summary()
 
 

@@ -59,9 +59,9 @@ def _run(
         enough.set()
 
     threading.Thread(target=watch, name="feed-watcher", daemon=True).start()
-    run_job(loaded.spec, loaded.where, RunOptions(until=Until.STOPPED, observer=display, stop=enough))
+    run_job(loaded.spec, loaded.where, RunOptions(until=Until.STOPPED, observers=[display], stop=enough))
     if not stop.is_set():
-        run_job(loaded.spec, loaded.where, RunOptions(until=Until.IDLE, observer=display, stop=stop))
+        run_job(loaded.spec, loaded.where, RunOptions(until=Until.IDLE, observers=[display], stop=stop))
 
 
 def _end(feed: "subprocess.Popen[bytes]") -> None:

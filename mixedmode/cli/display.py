@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import assert_never
 
 import numpy as np
 from rich.console import Console
@@ -23,10 +24,14 @@ from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
     EpochStarted,
+    Event,
     Flipped,
+    Notice,
     Phase,
+    PhaseBegan,
     PublishedLate,
     Rescaled,
+    RescaleIgnored,
     SparkLogRepaired,
     WentBack,
 )
@@ -95,7 +100,7 @@ class Totals:
 
 @dataclass
 class Display:
-    """An Observer that prints. `totals` are by is_backlog, and `flip` is set once a mixed job is live.
+    """An observer that prints. `totals` are by is_backlog, and `flip` is set once a mixed job is live.
 
     `lines` is None if the console is a terminal.
     """
@@ -115,8 +120,39 @@ class Display:
         self._starting_since: float | None = None
         self._task = self.progress.add_task("starting Spark", total=None)
 
-    def on_phase(self, phase: Phase) -> None:
-        """See Observer."""
+    def __call__(self, event: Event) -> None:  # noqa: C901, PLR0912  # one case for each kind of event
+        """Show one event."""
+        match event:
+            case PhaseBegan(phase):
+                self._phase_began(phase)
+            case Notice(text):
+                self._say("[bold]note[/]     ", text)
+            case EpochStarted():
+                self._epoch_started(event)
+            case EpochCommitted():
+                self._epoch_committed(event)
+            case EpochFailed():
+                self._epoch_failed(event)
+            case Flipped():
+                self._flipped(event)
+            case Rescaled():
+                self._rescaled(event)
+            case RescaleIgnored(reason):
+                self._say("[bold]rescale[/]  ", reason)
+            case WentBack():
+                self._went_back(event)
+            case SparkLogRepaired(files):
+                text = "an entry of Spark's log was missing or damaged, and not needed"
+                for file in files:
+                    self._say("[bold]mended[/]   ", f"{text}, file={file}")
+            case PublishedLate():
+                self.published_late = event
+                text = f"epoch {event.epoch}: an earlier start committed it, and ended before it was all published"
+                self._say("[bold]published[/]  ", text)
+            case _:
+                assert_never(event)
+
+    def _phase_began(self, phase: Phase) -> None:
         text = {
             "starting": "starting Spark",
             "catching up": "looking for what is there",
@@ -132,13 +168,11 @@ class Display:
             self.console.print(f"[bold]started[/]  Spark and the plan are ready after {seconds:.1f} s", highlight=False)
         self._status(text, is_waiting=phase == "live")
 
-    def on_epoch_started(self, event: EpochStarted) -> None:
-        """See Observer."""
+    def _epoch_started(self, event: EpochStarted) -> None:
         kind = "backlog" if event.is_backlog else "live"
         self._status(f"epoch {event.epoch} ({kind}, {event.path} path)", is_quiet=not event.is_backlog)
 
-    def on_epoch_committed(self, event: EpochCommitted) -> None:
-        """See Observer."""
+    def _epoch_committed(self, event: EpochCommitted) -> None:
         self.totals[event.is_backlog].add(event)
         self.last = event
         if event.epoch < _QUIET_EPOCHS or event.epoch % 10 == 0:
@@ -148,14 +182,12 @@ class Display:
         count = "1 epoch" if epochs == 1 else f"{epochs:,} epochs"
         self._status(f"{_WAITING} ({count}, {records:,} records in this run)", is_waiting=True, is_quiet=True)
 
-    def on_epoch_failed(self, event: EpochFailed) -> None:
-        """See Observer."""
+    def _epoch_failed(self, event: EpochFailed) -> None:
         times = f"{event.failures} of {event.tolerable} tolerable failures in a row"
         self._say("[bold]failed[/]   ", f"epoch {event.epoch} is run again ({times})")
         self._say("", event.reason)
 
-    def on_went_back(self, event: WentBack) -> None:
-        """See Observer."""
+    def _went_back(self, event: WentBack) -> None:
         self.went_back = event
         for checkpoint in event.damaged:
             for damage in checkpoint.damages[:_DAMAGES_SHOWN]:
@@ -173,19 +205,6 @@ class Display:
                 "         ", f"rows of later epochs stay in {output}, which cannot be rolled back; they come again"
             )
 
-    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
-        """See Observer."""
-        for file in event.files:
-            self._say(
-                "[bold]mended[/]   ", f"an entry of Spark's log was missing or damaged, and not needed, file={file}"
-            )
-
-    def on_published_late(self, event: PublishedLate) -> None:
-        """See Observer."""
-        self.published_late = event
-        text = f"epoch {event.epoch}: an earlier start committed it, and ended before it was all published"
-        self._say("[bold]published[/]  ", text)
-
     def _say(self, heading: str, text: str) -> None:
         """Print a line that is not cut. Its text may contain any character."""
         self.console.print(Text.from_markup(heading).append(text), highlight=False, soft_wrap=True)
@@ -196,24 +215,14 @@ class Display:
         if self.lines is not None:
             self.lines.change(text, is_waiting=is_waiting, is_quiet=is_quiet)
 
-    def on_flip(self, event: Flipped) -> None:
-        """See Observer."""
+    def _flipped(self, event: Flipped) -> None:
         self.flip = event
         after = "there was no backlog" if event.after_epoch is None else f"checkpoint {event.after_epoch} taken"
         self.console.print(f"[bold]flip[/]     {_clock(event.at_ms)}  live from here on; {after}", highlight=False)
 
-    def on_rescaled(self, event: Rescaled) -> None:
-        """See Observer."""
+    def _rescaled(self, event: Rescaled) -> None:
         steps = ", ".join(f"{step.operator_id} {step.before} -> {step.now}" for step in event.steps)
         self._say("[bold]rescale[/]  ", f"epoch {event.epoch:<5} subtasks of {steps}: {event.reason}")
-
-    def on_rescale_ignored(self, reason: str) -> None:
-        """See Observer."""
-        self._say("[bold]rescale[/]  ", reason)
-
-    def on_notice(self, text: str) -> None:
-        """See Observer."""
-        self._say("[bold]note[/]     ", text)
 
     def print_summary(self) -> None:
         """Print backlog against live, and the state of the job. A run without a committed epoch has no figures."""

@@ -183,7 +183,7 @@ class EpochRunner:
                 if not is_worth_a_repeat or failures > checkpointing.tolerable_failed_checkpoints:
                     raise
                 tolerable = checkpointing.tolerable_failed_checkpoints
-                self._context.observer.on_epoch_failed(EpochFailed(given.epoch, failures, tolerable, str(found)))
+                self._context.observer(EpochFailed(given.epoch, failures, tolerable, str(found)))
                 # the cause may need a moment to go away; the job commits once an interval in any case
                 if self._context.stop.wait(checkpointing.interval_ms / 1000):
                     raise
@@ -195,7 +195,7 @@ class EpochRunner:
         result: EpochResult | None = None
         profile = Profile(context.clock.seconds)
         if not (is_repeat and self._is_committed(given.epoch)):
-            context.observer.on_epoch_started(EpochStarted(given.epoch, given.path.is_backlog, given.path.path))
+            context.observer(EpochStarted(given.epoch, given.path.is_backlog, given.path.path))
             with profile.stage("driver: before the tasks"):
                 context.spark_folder.before_epoch(given.epoch)
             with profile.stage("driver: tasks"):
@@ -214,7 +214,7 @@ class EpochRunner:
             self._drop_old_checkpoints()
         spent = add_seconds({} if result is None else result.profile, profile.seconds)
         committed = _committed(manifest, result, seconds=context.clock.seconds() - started, profile=spent)
-        context.observer.on_epoch_committed(committed)
+        context.observer(committed)
 
     def _is_committed(self, epoch: Epoch) -> bool:
         """Return whether an attempt of this start has committed the epoch.

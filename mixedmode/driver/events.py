@@ -1,13 +1,31 @@
-"""The events of a run, for its observers: the command line's display, a log, a test."""
+"""The events of a run, for its observers: the command line's display, the log, a user's own function.
 
-from collections.abc import Mapping
+An observer is a function of one event. It tells the kinds apart with `match`, and ignores the kinds that it does not
+know.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, PathTaken
 
 #: "over": an earlier run ended the input of the job for good, so there is nothing to run
 Phase = Literal["starting", "catching up", "live", "ended", "over"]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBegan:
+    """The job enters a phase."""
+
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A fact about the input that a person should see before the first epoch, such as a source without files."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,10 @@ class EpochFailed:
 
 @dataclass(frozen=True, slots=True)
 class Flipped:
-    """The backlog is over: from here on the job is live. `after_epoch` is None when there was no backlog."""
+    """The backlog of a mixed job is over: from here on the job is live. At most one such event in a run.
+
+    `after_epoch` is None when there was no backlog.
+    """
 
     at_ms: int
     after_epoch: Epoch | None
@@ -83,6 +104,13 @@ class Rescaled:
 
     epoch: Epoch
     steps: tuple[StepRescaled, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleIgnored:
+    """A request to rescale is outdated or unreadable, and is ignored; the parallelism does not change."""
+
     reason: str
 
 
@@ -114,75 +142,19 @@ class PublishedLate:
     epoch: Epoch
 
 
-class Observer(Protocol):
-    """Receives events in order, from the thread that drives the job. Must not raise, and should be quick."""
+Event = (
+    PhaseBegan
+    | Notice
+    | EpochStarted
+    | EpochCommitted
+    | EpochFailed
+    | Flipped
+    | Rescaled
+    | RescaleIgnored
+    | WentBack
+    | SparkLogRepaired
+    | PublishedLate
+)
 
-    def on_phase(self, phase: Phase) -> None:
-        """The job enters a phase."""
-
-    def on_epoch_started(self, event: EpochStarted) -> None:
-        """An epoch begins."""
-
-    def on_epoch_committed(self, event: EpochCommitted) -> None:
-        """An epoch is committed and published."""
-
-    def on_epoch_failed(self, event: EpochFailed) -> None:
-        """An epoch failed and is run again; the job tolerates it."""
-
-    def on_flip(self, event: Flipped) -> None:
-        """The backlog of a mixed job is over; at most once in a run."""
-
-    def on_rescaled(self, event: Rescaled) -> None:
-        """Some steps have another number of subtasks in the next epoch than in the previous one."""
-
-    def on_rescale_ignored(self, reason: str) -> None:
-        """A request to rescale is outdated or unreadable, and is ignored; the parallelism does not change."""
-
-    def on_notice(self, text: str) -> None:
-        """A fact about the input that a person should see before the first epoch, such as a source without files."""
-
-    def on_went_back(self, event: WentBack) -> None:
-        """The start goes on from an older checkpoint because newer ones are damaged; at most once in a run."""
-
-    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
-        """Spark's own log was repaired; at most once in a run."""
-
-    def on_published_late(self, event: PublishedLate) -> None:
-        """This start published an epoch that an earlier start had committed; at most once in a run."""
-
-
-class Silent:
-    """An observer that shows nothing."""
-
-    def on_phase(self, phase: Phase) -> None:
-        """Nothing to show."""
-
-    def on_epoch_started(self, event: EpochStarted) -> None:
-        """Nothing to show."""
-
-    def on_epoch_committed(self, event: EpochCommitted) -> None:
-        """Nothing to show."""
-
-    def on_epoch_failed(self, event: EpochFailed) -> None:
-        """Nothing to show."""
-
-    def on_flip(self, event: Flipped) -> None:
-        """Nothing to show."""
-
-    def on_rescaled(self, event: Rescaled) -> None:
-        """Nothing to show."""
-
-    def on_rescale_ignored(self, reason: str) -> None:
-        """Nothing to show."""
-
-    def on_notice(self, text: str) -> None:
-        """Nothing to show."""
-
-    def on_went_back(self, event: WentBack) -> None:
-        """Nothing to show."""
-
-    def on_spark_log_repaired(self, event: SparkLogRepaired) -> None:
-        """Nothing to show."""
-
-    def on_published_late(self, event: PublishedLate) -> None:
-        """Nothing to show."""
+#: Receives one event after the other; the result is ignored. The job waits for it, so it should be quick.
+Observer = Callable[[Event], object]

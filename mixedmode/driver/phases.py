@@ -20,7 +20,7 @@ from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import ModePolicy, SourceSpec
 from mixedmode.driver.autoscaler import Autoscaler, scale_targets
 from mixedmode.driver.epochs import EpochContext, EpochRunner, StopRequested
-from mixedmode.driver.events import Flipped
+from mixedmode.driver.events import Flipped, PhaseBegan
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.rescaling import Rescaling
 from mixedmode.executor.spark import StageSettings
@@ -60,14 +60,14 @@ class Phases:
     def run(self, until: Until) -> None:
         """Catch up, flip, then run live until stopped; or catch up again until no input is new. See `Until`."""
         is_fresh = self._runner.latest is None
-        self._context.observer.on_phase("catching up")
+        self._context.observer(PhaseBegan("catching up"))
         self._catch_up(is_first=True)
         is_stopped = self._stop.is_set()
         if is_fresh and self._runner.latest is None and self._policy.mode == "mixed" and not is_stopped:
             self._tell_flip(None)  # there was no backlog
         if is_stopped:
             return
-        self._context.observer.on_phase("live")
+        self._context.observer(PhaseBegan("live"))
         if until is Until.STOPPED:
             self._go_live()
             return
@@ -96,7 +96,7 @@ class Phases:
             self._tell_flip(latest.epoch)
 
     def _tell_flip(self, after_epoch: Epoch | None) -> None:
-        self._context.observer.on_flip(Flipped(at_ms=self._context.clock.now_ms(), after_epoch=after_epoch))
+        self._context.observer(Flipped(at_ms=self._context.clock.now_ms(), after_epoch=after_epoch))
 
     def _go_live(self) -> None:
         frame = self._inputs.stream(lambda _source: Admission())

@@ -117,7 +117,7 @@ def leave_damaged(
         reasons = tuple(f"checkpoint {one.epoch}: {damage}" for one in found.damaged for damage in one.damages)
         back = GoingBack(generation, whole.epoch, reasons)
         files = go_back(log, whole, back, roll_back=sinks.roll_back)
-        observer.on_went_back(WentBack(whole.epoch, found.damaged, files, sinks.lasting))
+        observer(WentBack(whole.epoch, found.damaged, files, sinks.lasting))
     goings_back = log.goings_back()
     older, _ = readable_manifests(log, [epoch for epoch in log.epochs() if epoch < whole.epoch])
     counted = [one for one in older if not is_abandoned(one.epoch, one.generation, goings_back)]
@@ -129,7 +129,7 @@ def leave_damaged(
 
 def _tell_repaired(log: CheckpointLog, repaired: Sequence[str], observer: Observer) -> None:
     if repaired:
-        observer.on_spark_log_repaired(SparkLogRepaired(tuple(f"{log.store.url}/{path}" for path in repaired)))
+        observer(SparkLogRepaired(tuple(f"{log.store.url}/{path}" for path in repaired)))
 
 
 def _known_epochs(log: CheckpointLog, sinks: Sinks) -> tuple[Epoch, ...]:

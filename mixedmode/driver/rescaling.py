@@ -13,7 +13,7 @@ from mixedmode.checkpoint.rescale import InForce, Outdated, RescaleRequest, Subt
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import JobSpec
-from mixedmode.driver.events import Observer, Rescaled, StepRescaled
+from mixedmode.driver.events import Observer, Rescaled, RescaleIgnored, StepRescaled
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.executor.spark import StageSettings
@@ -80,7 +80,7 @@ class Rescaling:
             changes += [StepRescaled(operator_id, then, now)] if then is not None and then != now else []
         if changes:
             reason = _IN_BACKLOG if is_backlog and not self._was_backlog else self._reason()
-            self._observer.on_rescaled(Rescaled(epoch, tuple(changes), reason))
+            self._observer(Rescaled(epoch, tuple(changes), reason))
         self._was_backlog = is_backlog
 
     def _reason(self) -> str:
@@ -107,7 +107,7 @@ class Rescaling:
                 assert request is not None
                 self.request = None
                 self._subtasks = subtasks
-                self._observer.on_rescale_ignored(reason)
+                self._observer(RescaleIgnored(reason))
                 self._requests.drop(up_to=request.number)
                 self._seen = max((number for number in numbers if number > request.number), default=None)
             case _:
@@ -119,7 +119,7 @@ class Rescaling:
             try:
                 request = self._requests.get(number)
             except CorruptStateError as error:
-                self._observer.on_rescale_ignored(str(error))
+                self._observer(RescaleIgnored(str(error)))
                 continue
             if request is not None:
                 return request

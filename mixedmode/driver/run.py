@@ -6,6 +6,7 @@ otherwise  claim a generation, find the newest checkpoint, publish its outputs a
 
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
@@ -27,9 +28,10 @@ from mixedmode.crash_points import arm
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
-from mixedmode.driver.events import EpochCommitted, EpochStarted, Observer, PublishedLate, Silent
+from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
 from mixedmode.driver.input_records import InputRecords
 from mixedmode.driver.inputs import Inputs
+from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
@@ -54,7 +56,7 @@ class RunOptions:
     """Options of a run that are not in the job file. `stop` may be set from another thread or a signal handler."""
 
     until: Until = Until.STOPPED
-    observer: Observer = Silent()  # noqa: RUF009 - holds nothing
+    observers: Sequence[Observer] = ()
     clock: Clock = SystemClock()  # noqa: RUF009 - holds nothing
     stop: threading.Event | None = None
     session: SparkSession | None = None
@@ -68,18 +70,19 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     """
     arm()
     log_folder = _log_folder(spec)
-    options.observer.on_phase("starting")
+    observer = Observers(options.observers)
+    observer(PhaseBegan("starting"))
     with errors_explained(log_folder / LOG_FILE):
         _keep_private(spec)
         session = options.session or open_session(spec, log_folder=log_folder)
         check_workers(session)
         analysis = _checked(session, spec, where)
-        run = _Run(session, spec, analysis, options)
+        run = _Run(session, spec, analysis, options, observer)
         if run.policy.mode == "batch":
             run.run_batch()
         else:
             run.run_with_checkpoints()
-        options.observer.on_phase("ended")
+        observer(PhaseBegan("ended"))
 
 
 def _checked(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
@@ -96,7 +99,9 @@ def _checked(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
 class _Run:
     """One start of a job."""
 
-    def __init__(self, session: SparkSession, spec: JobSpec, analysis: Analysis, options: RunOptions) -> None:
+    def __init__(
+        self, session: SparkSession, spec: JobSpec, analysis: Analysis, options: RunOptions, observer: Observer
+    ) -> None:
         self._session = session
         self._spec = spec
         self._plan: JobPlan = analysis.plan
@@ -105,6 +110,7 @@ class _Run:
         self._dead_letters = DeadLetters(analysis.sources)
         self._records = InputRecords(analysis.sources, self._plan.sources_read, has_clock=self._plan.uses_clock)
         self._options = options
+        self._observer = observer
         self._line_sources: tuple[int, ...] = ()
         self.policy: ModePolicy = resolve_mode(spec)
 
@@ -115,9 +121,9 @@ class _Run:
             self._tell_notices()
             sinks.prepare(output_schemas(self._plan), known=())
             settings = self._inputs.settings(sinks.tasks, None, _NO_GENERATION, is_backlog=True)
-            observer, clock = self._options.observer, self._options.clock
+            observer, clock = self._observer, self._options.clock
             started = clock.seconds()
-            observer.on_epoch_started(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+            observer(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
             now_ms = clock.now_ms()
             timing = timing_at(
                 self._plan.strategies,
@@ -132,7 +138,7 @@ class _Run:
             with self._records.located():
                 result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
             sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
-            observer.on_epoch_committed(
+            observer(
                 EpochCommitted(
                     epoch=Epoch(0),
                     is_backlog=True,
@@ -166,10 +172,10 @@ class _Run:
             is_late = sinks.has_staged(retained[-1].outputs)
             publish_committed(sinks, retained[-1])
             if is_late:
-                self._options.observer.on_published_late(PublishedLate(retained[-1].epoch))
+                self._observer(PublishedLate(retained[-1].epoch))
         collect_orphans(log, sinks=sinks.stores)
         if retained and retained[-1].is_final:
-            self._options.observer.on_phase("over")
+            self._observer(PhaseBegan("over"))
             return
         with SparkFolder(log, generation, reads_once=self._inputs.reads_once) as spark_folder:
             spark_folder.fetch()
@@ -181,7 +187,7 @@ class _Run:
                 sinks=sinks,
                 mode=self.policy.mode,
                 clock=self._options.clock,
-                observer=self._options.observer,
+                observer=self._observer,
                 stop=self._options.stop or threading.Event(),
                 log_file=str(_log_folder(self._spec) / LOG_FILE),
                 spark_folder=spark_folder,
@@ -197,7 +203,7 @@ class _Run:
 
     def _tell_notices(self) -> None:
         for text in self._inputs.notices():
-            self._options.observer.on_notice(text)
+            self._observer(Notice(text))
 
     def _open_sinks(self, base: str, generation: Generation) -> Sinks:
         replaces = self.policy.mode == "batch"
@@ -242,12 +248,12 @@ class _Run:
         if found.whole is None:
             self._inputs.check_beginnings()
             self._tell_notices()
-            drop_damaged_plan(log, planned, self._options.observer)
+            drop_damaged_plan(log, planned, self._observer)
             log.create_identity(wanted)
             sinks.prepare(output_schemas(self._plan), known=())
             return []
-        retained = leave_damaged(log, sinks, found, generation, self._options.observer)
-        drop_damaged_plan(log, planned, self._options.observer)
+        retained = leave_damaged(log, sinks, found, generation, self._observer)
+        drop_damaged_plan(log, planned, self._observer)
         return retained
 
 

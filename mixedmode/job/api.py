@@ -237,23 +237,22 @@ class Job:
         self,
         *,
         until: Literal["stopped", "idle", "drained"] = "stopped",
-        observer: "Observer | None" = None,
+        observers: "Sequence[Observer]" = (),
         stop: threading.Event | None = None,
     ) -> None:
         """Run the job in this process, as `mixedmode run` does. Return when the job ends, or after `stop` is set.
 
         until: `stopped` runs a live job until it is stopped. `idle` returns once all input that is present is
             processed. `drained` does the same, and then ends the input for good.
-        observer: an object whose methods are called for each epoch, for the flip and for other events.
+        observers: functions of one event (mixedmode.driver.events): of each epoch, of the flip, and so on.
         stop: an event that stops the job.
 
         Raises InvalidJobError before anything is committed, or another error of mixedmode.errors that says what to do.
         Call `run` again to resume the job.
         """
-        from mixedmode.driver.events import Silent  # noqa: PLC0415 - Spark is loaded only to run
-        from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415
+        from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415 - Spark is loaded only to run
 
-        options = RunOptions(until=Until(until), observer=observer or Silent(), stop=stop)
+        options = RunOptions(until=Until(until), observers=observers, stop=stop)
         run_job(self.spec, self.where, options)
 
     def rescale(self, parallelism: int | None, *, step: str | None = None) -> None:

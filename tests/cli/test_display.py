@@ -5,7 +5,7 @@ from rich.progress import Progress
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch
 from mixedmode.cli.display import Display
-from mixedmode.driver.events import PublishedLate, Rescaled, SparkLogRepaired, StepRescaled, WentBack
+from mixedmode.driver.events import PublishedLate, Rescaled, RescaleIgnored, SparkLogRepaired, StepRescaled, WentBack
 
 
 def shown(console: Console, tell: str) -> list[str]:
@@ -13,9 +13,9 @@ def shown(console: Console, tell: str) -> list[str]:
         display = Display(console, Progress(console=console, disable=True))
         if tell == "rescaled":
             steps = (StepRescaled("by_key", 2, 4), StepRescaled("by_bucket", 1, 3))
-            display.on_rescaled(Rescaled(Epoch(7), steps, "asked for with `mixedmode rescale`"))
+            display(Rescaled(Epoch(7), steps, "asked for with `mixedmode rescale`"))
         else:
-            display.on_rescale_ignored("it is [old]")
+            display(RescaleIgnored("it is [old]"))
     return capture.get().splitlines()
 
 
@@ -40,7 +40,7 @@ def test_going_back_says_what_is_damaged_in_lines_that_are_not_cut_and_once_more
     manifest = Damage("manifest", "/c/manifests/[8].json", "its manifest is missing")
     damaged = (CheckedCheckpoint(Epoch(8), (manifest,)), CheckedCheckpoint(Epoch(7), tuple(runs)))
     with display.console.capture() as capture:
-        display.on_went_back(WentBack(Epoch(6), damaged, 1_200, ("", "late")))
+        display(WentBack(Epoch(6), damaged, 1_200, ("", "late")))
         display.print_summary()
     assert capture.get().splitlines() == [
         "damaged  checkpoint 8: its manifest is missing, file=/c/manifests/[8].json",
@@ -63,7 +63,7 @@ def test_going_back_says_what_is_damaged_in_lines_that_are_not_cut_and_once_more
 def test_what_was_mended_of_sparks_log_is_told() -> None:
     display = a_display()
     with display.console.capture() as capture:
-        display.on_spark_log_repaired(SparkLogRepaired(("/c/spark/offsets/7",)))
+        display(SparkLogRepaired(("/c/spark/offsets/7",)))
     assert capture.get() == (
         "mended   an entry of Spark's log was missing or damaged, and not needed, file=/c/spark/offsets/7\n"
     )
@@ -72,7 +72,7 @@ def test_what_was_mended_of_sparks_log_is_told() -> None:
 def test_what_an_earlier_start_had_committed_and_not_published_is_told() -> None:
     display = a_display()
     with display.console.capture() as capture:
-        display.on_published_late(PublishedLate(Epoch(7)))
+        display(PublishedLate(Epoch(7)))
         display.print_summary()
     assert capture.get().splitlines() == [
         "published  epoch 7: an earlier start committed it, and ended before it was all published",

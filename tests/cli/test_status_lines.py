@@ -9,7 +9,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.cli.display import Display, watermark_text
 from mixedmode.cli.status_lines import StatusLines
-from mixedmode.driver.events import EpochCommitted, EpochStarted, Rescaled, StepRescaled
+from mixedmode.driver.events import EpochCommitted, EpochStarted, PhaseBegan, Rescaled, RescaleIgnored, StepRescaled
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 
@@ -92,15 +92,15 @@ def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_e
     clock = HandClock()
     console = Console(width=200, file=io.StringIO())
     display = Display(console, Progress(console=console, disable=True), clock.lines(), clock)
-    display.on_phase("starting")
+    display(PhaseBegan("starting"))
     clock.at = 12.34
-    display.on_phase("catching up")
-    display.on_epoch_started(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+    display(PhaseBegan("catching up"))
+    display(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
     clock.at = 14
-    display.on_epoch_committed(committed(0, is_backlog=True))
-    display.on_phase("live")
-    display.on_epoch_started(EpochStarted(Epoch(1), is_backlog=False, path="streaming"))
-    display.on_epoch_committed(committed(1, is_backlog=False))
+    display(committed(0, is_backlog=True))
+    display(PhaseBegan("live"))
+    display(EpochStarted(Epoch(1), is_backlog=False, path="streaming"))
+    display(committed(1, is_backlog=False))
     clock.pass_seconds(display.lines, 10) if display.lines else None
     assert clock.said == [
         "2026-01-01 00:00:00 UTC  starting Spark",
@@ -119,9 +119,9 @@ def test_on_a_terminal_the_clock_counts_what_is_under_way_and_not_the_program() 
     columns = (TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     progress = Progress(*columns, console=console, transient=True, auto_refresh=False, get_time=lambda: now[0])
     display = Display(console, progress)
-    display.on_phase("starting")
+    display(PhaseBegan("starting"))
     now[0] = 100.0
-    display.on_epoch_started(EpochStarted(Epoch(7), is_backlog=True, path="sorted"))
+    display(EpochStarted(Epoch(7), is_backlog=True, path="sorted"))
     now[0] = 103.0
     (task,) = progress.tasks
     assert (task.description, task.elapsed) == ("epoch 7 (backlog, sorted path)", 3.0)
@@ -134,8 +134,8 @@ def test_lines_made_of_two_parts_stay_whole_while_a_moving_line_is_drawn() -> No
         display = Display(console, progress)
         progress.refresh()
         steps = (StepRescaled("by_key", 2, 4),)
-        display.on_rescaled(Rescaled(Epoch(7), steps, "asked for with `mixedmode rescale` [now]"))
-        display.on_rescale_ignored("it is [old]")
+        display(Rescaled(Epoch(7), steps, "asked for with `mixedmode rescale` [now]"))
+        display(RescaleIgnored("it is [old]"))
     said = file.getvalue()
     assert "rescale  epoch 7     subtasks of by_key 2 -> 4: asked for with `mixedmode rescale` [now]\n" in said
     assert "rescale  it is [old]\n" in said

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from mixedmode.driver.events import Event, Flipped
 from mixedmode.driver.run import Until
 from mixedmode.job import Job
 from tests.connectors.rigs import Rig, records
@@ -121,9 +122,10 @@ class LiveEvent(Recording):
         super().__init__()
         self._is_live = is_live
 
-    def on_flip(self, event: object) -> None:
-        super().on_flip(event)  # type: ignore[arg-type]
-        self._is_live.set()
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, Flipped):
+            self._is_live.set()
 
 
 def hand_over_again(one: Rig, epoch: int) -> None:

@@ -7,7 +7,7 @@ would start.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -24,6 +24,8 @@ from mixedmode.config.fields import Section, key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import STEP_KINDS
 from mixedmode.crash_points import CrashPoint
+from mixedmode.driver.events import EpochCommitted, Flipped, PhaseBegan
+from mixedmode.driver.observers import Observers
 from mixedmode.driver.run import RunOptions
 from mixedmode.errors import MixedmodeError
 from mixedmode.job import SideOutput, Sink, Source
@@ -186,6 +188,23 @@ def test_the_first_job_is_the_same_in_yaml_and_in_python(folder: Path, runs: lis
     (folder / "job.yaml").write_text(the_block("yaml", "README.md").text, encoding="utf-8")
     exec(compile(the_block("python", "README.md").text, "README.md", "exec"), {})
     assert runs == [load_job("job.yaml").spec]
+
+
+def test_the_observer_in_the_documents_tells_epochs_and_the_flip(runs: list[JobSpec]) -> None:
+    (block,) = (block for block in blocks("python") if "observers=" in block.text)
+    names: dict[str, Any] = {}
+    exec(compile(block.text, str(block), "exec"), names)
+    observers = Observers([names["watch"]])
+    for event in (PhaseBegan("starting"), epoch_committed(0, records=500), Flipped(at_ms=0, after_epoch=Epoch(0))):
+        observers(event)
+    assert names["seen"] == ["epoch 0: 500 records", "live from here on"]
+
+
+def epoch_committed(epoch: int, *, records: int) -> EpochCommitted:
+    """The event of an epoch whose other figures do not matter."""
+    figures = {field.name: 0 for field in fields(EpochCommitted)}
+    values: dict[str, Any] = {**figures, "epoch": Epoch(epoch), "records": records, "profile": {}}
+    return EpochCommitted(**values)
 
 
 # --- reading an output -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mixedmode.connectors import CustomSource
 from mixedmode.driver.backlogs import SourceBacklogs
-from mixedmode.driver.events import EpochStarted, Flipped
+from mixedmode.driver.events import EpochStarted, Event, Flipped
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
@@ -79,14 +79,12 @@ class Ordered(Recording):
         self._telling = telling
 
     @override
-    def on_epoch_started(self, event: EpochStarted) -> None:
-        super().on_epoch_started(event)
-        self._telling.start(event)
-
-    @override
-    def on_flip(self, event: Flipped) -> None:
-        super().on_flip(event)
-        self._telling.flip(event)
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, EpochStarted):
+            self._telling.start(event)
+        if isinstance(event, Flipped):
+            self._telling.flip(event)
 
 
 def test_what_came_after_a_kill_in_the_backlog_is_live(tmp_path: Path) -> None:
@@ -107,7 +105,7 @@ def test_what_came_after_a_kill_in_the_backlog_is_live(tmp_path: Path) -> None:
     world = World(Faults(), {"0": postings(1, 2)})
 
     def start(telling: Telling) -> None:
-        options = RunOptions(Until.IDLE, Ordered(telling), ManualClock(), session=local_session(world))
+        options = RunOptions(Until.IDLE, [Ordered(telling)], ManualClock(), session=local_session(world))
         run_job(job.spec, job.where, options)
 
     with without_spark():

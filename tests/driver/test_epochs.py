@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.gc import collect_orphans
 from mixedmode.config.sources import SourceSpec
-from mixedmode.driver.events import EpochStarted
+from mixedmode.driver.events import EpochStarted, Event, PhaseBegan
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from mixedmode.job import Job, Sink, Source
@@ -87,13 +87,11 @@ class Watching(Recording):
         self._on_start = on_start
         self._on_live = on_live
 
-    def on_epoch_started(self, event: EpochStarted) -> None:
-        super().on_epoch_started(event)
-        self._on_start(event)
-
-    def on_phase(self, phase: Any) -> None:
-        super().on_phase(phase)
-        if phase == "live":
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, EpochStarted):
+            self._on_start(event)
+        if event == PhaseBegan("live"):
             self._on_live()
 
 
@@ -412,7 +410,7 @@ def test_a_stop_before_the_first_epoch_commits_nothing_and_the_next_start_has_a_
 
 
 def options(spark: SparkSession, observer: Recording, stop: threading.Event) -> RunOptions:
-    return RunOptions(until=Until.STOPPED, observer=observer, session=spark, clock=ManualClock(), stop=stop)
+    return RunOptions(until=Until.STOPPED, observers=[observer], session=spark, clock=ManualClock(), stop=stop)
 
 
 def test_a_live_job_takes_what_comes_until_it_is_stopped(spark: SparkSession, folder: Folder) -> None:

@@ -151,7 +151,7 @@ def test_a_processing_time_timer_fires_although_no_record_comes(spark: SparkSess
     folder.add(record("a", 1, 0))
     job = totals(folder, name="Reminders").write(Sink.parquet(folder.out))
     observer = Recording(on_commit=later)
-    run_job(job.spec, job.where, RunOptions(observer=observer, clock=clock, stop=stop, session=spark))
+    run_job(job.spec, job.where, RunOptions(observers=[observer], clock=clock, stop=stop, session=spark))
     fired = [event.epoch for event in observer.committed if event.rows_out]
     assert fired == [observer.committed[-1].epoch], "once, in a live epoch"
     assert [event.records for event in observer.committed] == [1] + [0] * fired[0]

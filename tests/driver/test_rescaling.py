@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.types import Manifest, OperatorState
-from mixedmode.driver.events import EpochCommitted, EpochStarted, StepRescaled
+from mixedmode.driver.events import EpochCommitted, EpochStarted, Event, StepRescaled
 from mixedmode.driver.run import RunOptions, run_job
 from mixedmode.job import Job, Sink, Source
 from mixedmode.keys import KeyGroupRange, group_range
@@ -253,9 +253,9 @@ def test_a_request_in_backlog_counts_from_the_first_live_epoch_on(spark: SparkSe
     job = story.job(backlog_parallelism=2)
 
     class Asking(Recording):
-        def on_epoch_started(self, event: EpochStarted) -> None:
-            super().on_epoch_started(event)
-            if event.is_backlog:
+        def tell(self, event: Event) -> None:
+            super().tell(event)
+            if isinstance(event, EpochStarted) and event.is_backlog:
                 job.rescale(3)
 
     run(job, spark, observer=Asking(feed=[story.add]))
@@ -292,8 +292,10 @@ def test_the_autoscaler_rescales_a_live_job_and_the_screen_and_the_manifests_sho
     stop = threading.Event()
 
     class Feeding(Recording):
-        def on_epoch_committed(self, event: EpochCommitted) -> None:
-            super().on_epoch_committed(event)
+        def tell(self, event: Event) -> None:
+            super().tell(event)
+            if not isinstance(event, EpochCommitted):
+                return
             if len(self.committed) == 8:
                 stop.set()
             elif len(self.committed) > 1:
@@ -301,7 +303,7 @@ def test_the_autoscaler_rescales_a_live_job_and_the_screen_and_the_manifests_sho
 
     observer = Feeding(feed=[story.add])
     job = story.job(autoscaler={"max_parallelism": 2, "cool_down": "1ms"}, checkpoint_interval="1ms")
-    run_job(job.spec, job.where, RunOptions(observer=observer, stop=stop, session=spark))
+    run_job(job.spec, job.where, RunOptions(observers=[observer], stop=stop, session=spark))
     assert [subtasks(manifest)["ledger"] for manifest in manifests(story.checkpoints)] == [1] * 6 + [2] * 2
     (event,) = observer.rescaled
     assert (event.epoch, event.steps) == (6, (StepRescaled("ledger", 1, 2),))

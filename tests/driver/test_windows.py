@@ -340,7 +340,7 @@ def test_early_results_of_open_windows_come_by_the_clock(spark: SparkSession, fo
     steps = folder.job().key_by("k").window(tumbling="1h", early_results_every="10s").aggregate(s="sum(v)")
     job = steps.write(Sink.parquet(folder.out))
     observer = Recording(on_commit=later)
-    run_job(job.spec, job.where, RunOptions(observer=observer, clock=folder.clock, stop=stop, session=spark))
+    run_job(job.spec, job.where, RunOptions(observers=[observer], clock=folder.clock, stop=stop, session=spark))
     early = [(3, "insert"), (7, "update")]
     assert [(row["s"], row["_op"]) for row in output_changes(folder.out)] == early
     folder.run(steps, spark, until=Until.DRAINED)

@@ -66,7 +66,7 @@ class KilledJob:
         return sent
 
     def check(self) -> None:
-        """Each record can be identified by its headers, the topic folds to the answer, and each dead letter is there once."""
+        """Headers identify each record, the topic folds to the answer, and each dead letter is there once."""
         sent = self.sent()
         first = sorted((records[0] for records in sent.values()), key=lambda record: (record.partition, record.offset))
         assert upserted(first) == self.orders.answer()

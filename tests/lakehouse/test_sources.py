@@ -140,7 +140,7 @@ def test_a_live_query_reads_what_comes(spark: SparkSession, tmp_path: Path, kind
     feed: list[Feed] = [partial(add, spark, kind, lake.inputs, piece) for piece in pieces]
     recording = Recording(feed=feed, on_commit=stop_at_the_end)
     job = lake.job().sql("SELECT * FROM sales").write(Sink.parquet(tmp_path / "out"))
-    options = RunOptions(until=Until.STOPPED, observer=recording, clock=ManualClock(), stop=stop, session=spark)
+    options = RunOptions(until=Until.STOPPED, observers=[recording], clock=ManualClock(), stop=stop, session=spark)
     run_job(job.spec, job.where, options)
     assert [epoch.records for epoch in recording.committed] == [2, 1, 1]
     assert prices(lake) == [1, 2, 4, 5]

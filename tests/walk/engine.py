@@ -93,7 +93,7 @@ class Start:
         session = local_session(world, self._next_command)
         options = RunOptions(
             until=Until.STOPPED,
-            observer=self.observer,
+            observers=[self.observer],
             clock=ManualClock(),
             stop=self._stop,
             session=session,

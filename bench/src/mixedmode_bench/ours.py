@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mixedmode.driver.events import EpochCommitted, EpochStarted, Phase, Silent
+from mixedmode.driver.events import EpochCommitted, EpochStarted, Event, PhaseBegan
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InternalError, RetryableError
 from mixedmode.sinks.table import current_table
@@ -47,7 +47,7 @@ class _Ours(OnSpark):
             return self._run_live(task)
         watch = _Watch(self.session)
         job = task.workload.job(task.data, task.work, self.mode)
-        run_job(job.spec, job.where, RunOptions(until=Until.IDLE, observer=watch, session=self.session))
+        run_job(job.spec, job.where, RunOptions(until=Until.IDLE, observers=[watch], session=self.session))
         whole_s = watch.now()
         ready_s = watch.live_at if watch.live_at is not None else whole_s
         parts = {"start": watch.spans[0].start_s} if watch.spans else {}
@@ -75,7 +75,7 @@ class _Ours(OnSpark):
         guard = threading.Timer(LIVE_SECONDS_MAX, watch.stop.set)
         guard.start()
         try:
-            run_job(job.spec, job.where, RunOptions(observer=watch, stop=watch.stop, session=self.session))
+            run_job(job.spec, job.where, RunOptions(observers=[watch], stop=watch.stop, session=self.session))
         finally:
             guard.cancel()
         if not watch.is_fed or watch.live_at is None:
@@ -119,7 +119,7 @@ class Streaming(_Ours):
 
 
 @dataclass
-class _Watch(Silent):
+class _Watch:
     """An observer with a stopwatch. With a feed, it lets a file in when the job is live and after each live epoch."""
 
     session: SparkSession
@@ -140,18 +140,26 @@ class _Watch(Silent):
         """Seconds since the run began."""
         return time.perf_counter() - self._began
 
-    def on_phase(self, phase: Phase) -> None:
-        if phase == "live":
-            self.live_at = self.now()
-            if self.feed is not None:
-                self.feed.let_in()
+    def __call__(self, event: Event) -> None:
+        """Note the time of an event."""
+        match event:
+            case PhaseBegan("live"):
+                self.live_at = self.now()
+                if self.feed is not None:
+                    self.feed.let_in()
+            case EpochStarted():
+                self._epoch_started()
+            case EpochCommitted():
+                self._epoch_committed(event)
+            case _:
+                pass
 
-    def on_epoch_started(self, event: EpochStarted) -> None:  # noqa: ARG002  # as Observer has it
+    def _epoch_started(self) -> None:
         self._started_s = self.now()
         if self.live_at is not None and self.feed is not None and self.query is None:
             (self.query,) = self.session.streams.active
 
-    def on_epoch_committed(self, event: EpochCommitted) -> None:
+    def _epoch_committed(self, event: EpochCommitted) -> None:
         self.spans.append(EpochSpan(self._started_s, self.now(), event.records, self.live_at is None))
         for stage, seconds in event.profile.items():
             self.profile[stage] = self.profile.get(stage, 0.0) + seconds
