@@ -16,7 +16,7 @@ help:
 	@echo "make bench-flink | bench-suites    the same with Flink, 350 MB more | what is in bench/, as pytest"
 	@echo "make services    Kafka and PostgreSQL on this machine, until Ctrl-C; data in run/services"
 	@echo "make orders  an example with both, and PostgreSQL's table at the end (docs/tutorial-orders.md)"
-	@echo "make soak    a job that is killed every 30 s, for 20 minutes (ARGS=\"--minutes 2\")"
+	@echo "make soak    kills at every place of an epoch, then a job that is killed every 30 s, for 20 minutes"
 	@echo "make lint | types | tests | lakehouse | walk    one part of make test; ARGS=... is passed on"
 	@echo "make clean   remove .venv, run and the caches"
 
