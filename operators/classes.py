@@ -187,12 +187,13 @@ def _forget_others(module: str, folder: str) -> None:
     """Remove modules from sys.modules that hide modules of the same name in `folder`.
 
     One process serves several jobs, and their folders may contain modules with equal names. So this forgets `module`
-    itself, and every module that it may import from `folder`, if it was loaded from another job's folder.
+    itself, and every module that it may import from `folder`, if it was loaded from another job's folder. This program
+    itself stays, also if it lies in the folder of a job, as its source does for a job in the root of its repository.
     """
     top = module.partition(".")[0]
     for beside in iter_modules([folder]):
         file = _file_of(beside.name)
-        if file is None or _is_in(file, folder):
+        if file is None or _is_in(file, folder) or beside.name == __name__.partition(".")[0]:
             continue
         if beside.name == top or any(_is_in(file, other) for other in _FOLDERS):
             for name in [name for name in sys.modules if f"{name}.".startswith(f"{beside.name}.")]:

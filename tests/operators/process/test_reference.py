@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators import classes
 from mixedmode.operators.classes import file_of
 from mixedmode.operators.process import FunctionReference, KeyedProcessFunction, LocalFunction, Record
 
@@ -86,7 +87,12 @@ def test_two_jobs_may_have_modules_of_one_name_beside_those_that_they_name(tmp_p
         assert reference.create().name == Path(folder).name  # type: ignore[union-attr]
 
 
-def test_a_module_that_is_no_jobs_stays_though_a_folder_has_one_of_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folders", [set(), {str(Path(classes.__file__).absolute().parents[2])}])
+def test_this_program_stays_though_a_folder_has_a_module_of_its_name(
+    folders: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a job in the folder of this program."""
+    monkeypatch.setattr(classes, "_FOLDERS", folders)
     folder = write(tmp_path)
     (tmp_path / "mixedmode.py").write_text("raise AssertionError")
     ours = sys.modules["mixedmode"]
