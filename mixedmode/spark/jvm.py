@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -80,8 +80,11 @@ def hush_accumulators(context: SparkContext) -> None:
 
 
 def has_ended(error: BaseException | None = None) -> bool:
-    """Return whether the JVM has ended. If `error` is a lost connection, wait a moment for the process to end."""
-    is_lost = isinstance(error, LOST_CONNECTION)
+    """Return whether the JVM has ended. If `error` is a lost connection, wait a moment for the process to end.
+
+    Py4J tells a connection that is lost while it looks for a name of the JVM as a plain Py4JError: the name is missing.
+    """
+    is_lost = isinstance(error, LOST_CONNECTION) or type(error) is Py4JError
     process = _process()
     if process is None:  # another program has started the JVM
         return isinstance(error, Py4JNetworkError)

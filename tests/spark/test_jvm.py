@@ -37,6 +37,7 @@ OF_A_DEAD_JVM = [
     TypeError("'JavaPackage' object is not callable"),
     AttributeError("'NoneType' object has no attribute 'sc'"),
 ]
+LOST = OF_A_DEAD_JVM[:6]  # the others are raised by a live JVM too, and nobody waits for its end then
 ENDED = "Spark's JVM has ended: it was killed, or ran out of memory. Nothing of the epoch under way was committed. "
 
 
@@ -112,6 +113,20 @@ def test_the_message_names_what_the_process_said_last(tmp_path: Path) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
     assert "cause=java.lang.OutOfMemoryError: Java heap space, log=" in str(caught.value)
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_the_end_of_a_jvm_that_its_process_has_a_moment_later_is_seen(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def wait(timeout: float) -> int:
+        if timeout < 1:
+            raise subprocess.TimeoutExpired([], timeout)
+        return -9
+
+    monkeypatch.setattr(jvm, "_process", lambda: SimpleNamespace(wait=wait))
+    with pytest.raises(RetryableError, match="JVM has ended"), errors_explained("spark.log"):
+        raise error
 
 
 def test_an_error_that_is_not_of_the_jvm_keeps_its_kind_while_the_jvm_lives(monkeypatch: pytest.MonkeyPatch) -> None:
