@@ -80,12 +80,12 @@ def valid_fields(error: ValidationError) -> set[str]:
 
 
 def valid_parts(values: Mapping[str, Any], valid: set[str]) -> JobParts | None:
-    """Return the valid parts of a job; None without a valid list of sources, of steps, or of Spark's settings.
+    """Return the valid parts of a job; None if it names no sources or no steps, or if Spark's settings are wrong.
 
     valid: the sections without an error.
     """
     sources, steps = values.get("sources"), values.get("steps")
-    if "spark" not in valid or not isinstance(sources, Mapping) or not isinstance(steps, list):
+    if "spark" not in valid or not (sources and isinstance(sources, Mapping) and steps and isinstance(steps, list)):
         return None
     known: dict[str, Any] = {}
     for name, source in sources.items():

@@ -16,6 +16,7 @@ Invariants (tests/config/test_reader.py):
   I2  no value is dropped silently: a key given twice is a problem that names both places
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -32,6 +33,9 @@ SAME_SETTING: dict[Path, Path] = {
     ("execution", "checkpointing", "interval-during-backlog"): ("execution", "interval-during-backlog"),
 }
 
+#: a surrogate: from an escape in quotes, or from bytes of an argument that are not UTF-8
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
 _TAG = "tag:yaml.org,2002:"
 #: more than any job needs; deeper nesting would exhaust Python's stack, and aliases of aliases its memory
 _DEPTH_MAX, _VALUES_MAX = 60, 100_000
@@ -74,6 +78,8 @@ class _Loader(yaml.SafeLoader):
         before = self._values
         self._depth += 1
         node: yaml.Node | None = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and _HALF_CHARACTER.search(node.value):
+            self._refuse(line, _HALF)
         self._depth -= 1
         self._values += self._values_of.get(id(node), 1) if isinstance(event, yaml.AliasEvent) else 1
         if self._values > _VALUES_MAX:
@@ -154,6 +160,9 @@ class _Tree:
         mark = Mark(f"--set {key}", text=text)
         if not equals or not key:
             self._refuse(Mark(f"--set {override}"), "this is not key=value. Write, for example, --set parallelism=4.")
+            return
+        if _HALF_CHARACTER.search(override):
+            self._refuse(Mark(ascii(f"--set {override}")), _HALF)
             return
         parts = self._parts(key, mark, ())
         if not parts:

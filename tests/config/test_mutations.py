@@ -5,7 +5,7 @@ the error, and that its text says something.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +126,9 @@ def places(value: Any, at: Place = ()) -> Iterator[Place]:
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> dict[str, Any]:
+def mutated(draw: st.DrawFn, jobs: Sequence[dict[str, Any]] = VALID) -> dict[str, Any]:
     """A valid job in which one to three things were changed."""
-    job: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(VALID)))
+    job: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(jobs)))
     for _ in range(draw(st.integers(1, 3))):
         *above, last = draw(st.sampled_from([place for place in places(job) if place]))
         around: Any = job

@@ -11,6 +11,8 @@ from mixedmode.config.document import Document
 from mixedmode.config.reader import read_document
 from mixedmode.errors import InvalidJobError
 
+HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
+
 
 def read(text: str, *overrides: str) -> Document:
     return read_document(text, "job.yaml", overrides)
@@ -189,6 +191,8 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
     [
         ("", "job.yaml: the job file is empty. A job needs at least name, sources, steps and sink."),
         ("# nothing\n---\n", "job.yaml: the job file is empty. A job needs at least name, sources, steps and sink."),
+        ('a: b\n"\\ud800": c', f"job.yaml:2: {HALF}"),
+        ('a:\n  - b: "c\\udfffd"', f"job.yaml:2: {HALF}"),
         (
             "\n- a",
             "job.yaml:2: the job file must be a section of keys (name, sources, steps, sink), not a list.",
@@ -260,6 +264,11 @@ def test_an_override_replaces_what_the_file_says(override: str, values: dict[str
     assert document.values == values
     key = override.partition("=")[0]
     assert str(document.marks[key]) == f"--set {key}"
+
+
+@pytest.mark.parametrize("override", ["a\ud800=1", "a.b=\udcff"])
+def test_an_override_with_half_a_character_is_a_problem(override: str) -> None:
+    assert problems("a: {b: 1}", override) == [f"{f'--set {override}'!a}: {HALF}"]
 
 
 def test_the_last_of_several_overrides_wins() -> None:
