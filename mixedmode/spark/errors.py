@@ -22,6 +22,7 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 # SQLSTATE class 22, errors of values: division by zero, a failed cast, a number too large for its type
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
+_MALFORMED_RECORD = re.compile("MALFORMED_RECORD|BadRecordException")
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
 # messages on Spark's own damaged log; seen only if a start compares no checksums, which find the damage earlier
 _DAMAGED_LOG = re.compile(
@@ -48,7 +49,6 @@ _OTHER_PYTHON = re.compile(
     r"|No module named '?(?:mixedmode|operators|pyspark|pyarrow|rocksdict|msgspec)\b[^\n]*)"
 )
 _FILE = re.compile(r"(?:Encountered error while reading file|Could not read footer for file:?) (\S+?)\.? ")
-
 _FILE_OF_RECORD = re.compile(r"a record of a source is not what .* file=(\S+), record=", re.DOTALL)
 
 
@@ -68,7 +68,7 @@ def condition(error: BaseException) -> str:
 def malformed_file(error: BaseException) -> str | None:
     """Return the URL of the file in which a reader found a record that does not parse; None for another failure."""
     text = str(error)
-    if "MALFORMED_RECORD" in text or "BadRecordException" in text:
+    if _MALFORMED_RECORD.search(text):
         found = _FILE.search(text)
     else:
         raised = _RAISED.search(text)
@@ -150,7 +150,7 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
 def _wrong_input(text: str) -> str | None:
     """Return the message if data, SQL or sources stopped a query, else None. The caller adds the log."""
     file = _found(_FILE, text)
-    if "MALFORMED_RECORD" in text or "BadRecordException" in text:
+    if _MALFORMED_RECORD.search(text):
         return (
             "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
             "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "

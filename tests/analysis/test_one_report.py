@@ -107,7 +107,7 @@ def in_the_order_of_the_file(places: Sequence[str]) -> list[str]:
 
 
 def excluded(one: str, other: str) -> bool:
-    """Whether two mistakes cannot be in one file, or the second hides behind the first one."""
+    """Return whether two mistakes cannot be in one file, or the first one hides the second."""
     return (one, other) in {
         ("sources.returns", "sources.returns.evnt-time"),  # the same lines
         ("execution.runtime-mod", "parallelism"),  # how many subtasks are allowed is a joint matter of both sections

@@ -55,7 +55,7 @@ class Runner:
 
 
 def waits(epochs: dict[int, tuple[bool, float]], *, backlog_ms: int, live_ms: int = 1000) -> list[float | None]:
-    """How long the job waits after live epochs, in seconds."""
+    """Return the pauses of the job after its live epochs, in seconds."""
     clock, stop = Stopwatch(), RecordedStop()
     context: Any = SimpleNamespace(
         spec=JobSpec.model_validate(SMALLEST_JOB),

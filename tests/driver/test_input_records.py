@@ -1,4 +1,4 @@
-"""Which source checks which files of an epoch, and what becomes of a failure on one of them."""
+"""Each source checks its own files of an epoch; a failure on one of them names the line."""
 
 from collections.abc import Sequence
 from typing import Any

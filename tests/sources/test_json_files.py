@@ -3,8 +3,10 @@
 import gzip
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -14,10 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Source
+from mixedmode.sources import json_files
 from mixedmode.sources.files import FileSource
 from mixedmode.sources.json_records import JsonRecords
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.errors import malformed_file
+from tests.harness import write_text
+from tests.sources.test_paths import NAMES
 
 pytestmark = pytest.mark.spark
 
@@ -219,3 +224,22 @@ def read_where(spark: SparkSession, folder: Path, condition: str) -> list[Any]:
     return (
         FileSource(spark, Source.json(folder, schema=DDL), where="here").batch().where(condition).select("id").collect()
     )
+
+
+@pytest.mark.parametrize("small_bytes", [0, 2**20], ids=["scanned by tasks", "scanned by the driver"])
+def test_text_behind_a_value_is_found_in_a_file_of_any_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
+) -> None:
+    """Spark writes names of files as URLs; a name that is read as another one would be a file without lines."""
+    monkeypatch.setattr(json_files, "_SMALL_BYTES", small_bytes)
+    names = [f"{name}.json" for name in NAMES]
+    for number, name in enumerate(names):
+        write_text(tmp_path, name, f'{{"id": {number}}} {{"id": -1}}\n' if number % 2 else f'{{"id": {number}}}\n')
+    source = FileSource(spark, Source.json(tmp_path, schema=DDL), where="here")
+    refused = set()
+    for url in spark.read.text(str(tmp_path)).inputFiles():
+        with suppress(InvalidJobError):
+            source.check_files([url])
+            continue
+        refused.add(Path(unquote(url)).name)
+    assert refused == set(names[1::2])
