@@ -5,6 +5,8 @@ VENV  := .venv
 TOX   := $(VENV)/bin/tox
 READY := $(VENV)/.tox-ready
 ARGS  :=
+# nothing at all without ARGS: an empty `--` would replace the defaults in tox.ini, such as tests/lakehouse
+PASSED = $(if $(ARGS),-- $(ARGS))
 
 .PHONY: help demo test tests lakehouse walk lint types services orders bench bench-flink bench-suites soak clean
 .DEFAULT_GOAL := help
@@ -22,13 +24,13 @@ help:
 
 demo: $(READY)
 	@test -e $(VENV)/bin/mixedmode || ln -sf ../tox/demo/bin/mixedmode $(VENV)/bin/mixedmode
-	$(TOX) run -q -e demo -- $(ARGS)
+	$(TOX) run -q -e demo $(PASSED)
 
 test: $(READY)
 	$(TOX) run -e lint,types,tests,lakehouse,walk
 
 lint types tests lakehouse walk services orders bench bench-flink bench-suites soak: $(READY)
-	$(TOX) run -e $@ -- $(ARGS)
+	$(TOX) run -e $@ $(PASSED)
 
 clean:
 	rm -rf $(VENV) run build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
