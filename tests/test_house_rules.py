@@ -59,6 +59,9 @@ RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # What a layer must not know although it lies below.
 NEVER_FROM = {
     "mixedmode/checkpoint/": ("mixedmode.state",),
+    "mixedmode/executor/local.py": ("pyspark", "mixedmode.spark"),
+    "mixedmode/executor/protocol.py": ("pyspark", "mixedmode.spark"),
+    "mixedmode/executor/stage_tasks.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/testing/": tuple(f"mixedmode.{name}" for name in ("driver", "spark", "sources", "sinks", "checkpoint")),
     "mixedmode/": ("tests", "bench", "mixedmode_bench", "operators", "pytest"),
 }
@@ -376,6 +379,8 @@ def test_every_reference_leads_somewhere(files: Files) -> None:
         ("mixedmode/checkpoint/gc.py", "from obstore import put", "only mixedmode/checkpoint/store.py"),
         ("mixedmode/testing/epoch.py", "from mixedmode import sinks", "mixedmode/testing/ must not know it"),
         ("mixedmode/errors.py", "import tests.helpers", "mixedmode/ must not know it"),
+        ("mixedmode/executor/local.py", "def f():\n    import pyspark", "mixedmode/executor/local.py must not know it"),
+        ("mixedmode/executor/protocol.py", "from pyspark.sql import DataFrame", "protocol.py must not know it"),
         ("mixedmode/time/timers.py", "import time", "take the clock or the generator as an argument"),
     ],
 )
@@ -410,6 +415,7 @@ def test_an_allowed_import_is_let_through(path: str, code: str) -> None:
             "from mixedmode.driver.epochs import EpochRunner",
             "operators lies below driver",
         ),
+        ("mixedmode/executor/spark.py", "from mixedmode.driver import epochs", "executor lies below driver"),
         (
             "mixedmode/sinks/files.py",
             "def f():\n    import mixedmode.tasks.rows",

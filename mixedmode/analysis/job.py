@@ -36,7 +36,7 @@ from mixedmode.config import (
     SourceSpec,
     SqlStep,
 )
-from mixedmode.config.calls import is_column
+from mixedmode.config.calls import column_in
 from mixedmode.config.drift import Drift
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import Step
@@ -47,6 +47,7 @@ from mixedmode.operators.interface import TIME_COLUMN
 from mixedmode.plan.explain_steps import goes_by_time
 from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.keyed_stages import Upstream, with_changelogs
 from mixedmode.plan.stages import (
     DEAD_LETTER,
     LATE,
@@ -184,7 +185,7 @@ class _Chain:
         strategies, source_rows = self._watermarks()
         return JobPlan(
             sql=tuple(self._sql),
-            stages=_with_previous(self._stages),
+            stages=with_changelogs(self._stages),
             output_fields=tuple(arrow_fields(self._current.schema)),
             key_columns=self._key_columns(),
             reads=self._reads(),
@@ -235,7 +236,7 @@ class _Chain:
             return ()
         stage, schema = self._stages[0], next(iter(self._sources.values())).schema
         types = {field.name.lower(): field.dataType for field in schema}
-        columns = [_column_in(text) for text in stage.arguments]
+        columns = [column_in(text) for text in stage.arguments]
         named = all(column is not None and column.lower() in types for column in columns)
         named = named and not any(map(pa.types.is_nested, stage.argument_types))
         has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
@@ -292,12 +293,8 @@ class _Chain:
         event_time = find_event_time(self._current, self._event_times)
         if event_time is None and self._is_time_in_doubt:
             event_time = self._current.columns[0]  # no mistake may follow from that of the event time
-        given = StepInput(
-            frame=self._current,
-            sql=tuple(self._sql),
-            keyed_before=self._keyed_before,
-            event_time=None if self._keyed_before else event_time,
-        )
+        upstream = Upstream(tuple(self._sql), self._keyed_before, None if self._keyed_before else event_time)
+        given = StepInput(self._current, upstream)
         where = partial(self._where, "steps", index)
         if isinstance(step, ProcessStep):
             self._append(ProcessStage(step, given, where).build())
@@ -350,11 +347,6 @@ class _Chain:
         self._emit(stage.operator.output_fields)
 
 
-def _with_previous(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
-    """Return the stages; all but the last also emit retractions."""
-    return tuple(stage if stage is stages[-1] else stage.with_retractions() for stage in stages)
-
-
 def _check_columns(frame: DataFrame, where: str) -> None:
     names = [name.lower() for name in frame.columns]
     for name in names:
@@ -364,13 +356,6 @@ def _check_columns(frame: DataFrame, where: str) -> None:
         if name.startswith("_"):
             msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={name}"
             raise InvalidJobError(msg)
-
-
-def _column_in(text: str) -> str | None:
-    """Return the column name if an expression is only a column, quoted or not; else None."""
-    if text.startswith("`") and text.endswith("`"):
-        return text[1:-1].replace("``", "`")
-    return text if is_column(text) else None
 
 
 def _is_plain_parquet(source: SourceSpec) -> bool:

@@ -14,13 +14,11 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateFunction
 from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
-from mixedmode.operators.process import FunctionReference, ProcessOperator, state_schema_of
-from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
+from mixedmode.operators.process import FunctionReference, state_schema_of
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
@@ -29,7 +27,8 @@ from mixedmode.plan.keyed_operators import (
     operator_of,
     output_function,
 )
-from mixedmode.plan.stages import KeyedStage, SqlText
+from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources import parse_ddl
 from mixedmode.spark.errors import refused
@@ -42,20 +41,10 @@ RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATT
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """The input of a keyed step: a streaming stand-in, and the sql steps that make the input.
-
-    `keyed_before` is the number of keyed steps upstream; if there is one, the input is a changelog.
-    """
+    """The input of a keyed step: a streaming stand-in, and the step's position in the job."""
 
     frame: DataFrame
-    sql: tuple[SqlText, ...]
-    keyed_before: int
-    event_time: str | None
-
-    @property
-    def is_changelog(self) -> bool:
-        """Return whether the input may retract rows."""
-        return self.keyed_before > 0
+    upstream: Upstream
 
 
 class AggregateStage:
@@ -72,18 +61,8 @@ class AggregateStage:
         step, given = self._step, self._given
         columns, functions = self._checked()
         operator = operator_of(step, columns, functions, self._where)
-        return KeyedStage(
-            operator_id=operator_id(step, given.keyed_before),
-            sql=given.sql,
-            key_fields=columns.keys,
-            arguments=tuple(columns.arguments),
-            argument_types=tuple(columns.arguments.values()),
-            event_time=given.event_time,
-            is_changelog=given.is_changelog,
-            operator=operator,
-            identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
-            late_fields=() if step.late is None else tuple(arrow_fields(given.frame.schema)),
-        )
+        late_fields = () if step.late is None else tuple(arrow_fields(given.frame.schema))
+        return aggregate_stage(step, given.upstream, columns, operator, late_fields=late_fields)
 
     def _checked(self) -> tuple[StepColumns, dict[str, AggregateFunction]]:
         """Return the columns that the step reads, and the functions by output. Raise InvalidJobError as build does.
@@ -97,8 +76,8 @@ class AggregateStage:
         for text in expressions_of(step):
             with collecting(found):
                 arguments[text] = self._argument_type(text)
-        has_time = given.event_time is not None
-        columns = StepColumns(keys, arguments, has_event_time=has_time, is_changelog=given.is_changelog)
+        has_time = given.upstream.event_time is not None
+        columns = StepColumns(keys, arguments, has_event_time=has_time, is_changelog=given.upstream.is_changelog)
         if step.window is not None and not has_time:
             found.append(InvalidJobError(no_event_time(self._where("window"))))
             columns = replace(columns, has_event_time=True)
@@ -118,7 +97,7 @@ class AggregateStage:
             plan = read_frame(projected, until=self._given.frame)
         except PySparkException as error:
             raise refused(where, error) from error
-        check_argument(plan, where=where, is_keyed=self._given.is_changelog)
+        check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
         return arrow_type(projected.schema[0].dataType, f"{where}: {text}")
 
 
@@ -138,31 +117,16 @@ class ProcessStage:
         keys = key_fields(given.frame, step.key_by, self._where("key-by"), found)
         check_declared(step, self._where, found)
         raise_all(found)
-        record_fields = tuple(arrow_fields(given.frame.schema))
-        own_id = operator_id(step, given.keyed_before)
-        operator = ProcessOperator(
-            operator_id=own_id,
-            function=FunctionReference.parse(step.process, step.args, step.folder),
-            key_schema=KeySchema(keys),
-            record_fields=record_fields,
+        return process_stage(
+            step,
+            given.upstream,
+            keys=keys,
+            arguments={quoted(field.name): field for field in arrow_fields(given.frame.schema)},
             output_fields=declared_fields(step.output, self._where("output")),
             function_outputs={
                 tag: declared_fields(output.schema_ddl, self._where("outputs", tag, "schema"))
                 for tag, output in step.outputs.items()
             },
-            on_error=step.on_error,
-            has_event_time=given.event_time is not None,
-        )
-        return KeyedStage(
-            operator_id=own_id,
-            sql=given.sql,
-            key_fields=keys,
-            arguments=tuple(quoted(field.name) for field in record_fields),
-            argument_types=tuple(field.type for field in record_fields),
-            event_time=given.event_time,
-            is_changelog=False,
-            operator=operator,
-            identity=step_fingerprint("process", keys),
         )
 
 

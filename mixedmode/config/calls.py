@@ -214,6 +214,13 @@ def is_column(text: str) -> bool:
     return bool(_IDENTIFIER.fullmatch(text)) and text.lower() not in _LITERALS
 
 
+def column_in(text: str) -> str | None:
+    """Return the column name if an expression is only a column, quoted or not; else None."""
+    if text.startswith("`") and text.endswith("`"):
+        return text[1:-1].replace("``", "`")
+    return text if is_column(text) else None
+
+
 def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None, bool, str | None, tuple[float, ...]]:
     """Return (argument, is_distinct, by, parameters)."""
     first, rest = texts[0], texts[1:]

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import InvalidJobError
-from mixedmode.executor.spark import StageSettings
+from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import dead_letter_output
 from mixedmode.sources import OpenSource
 from mixedmode.sources.kafka_offsets import (

@@ -42,7 +42,7 @@ from mixedmode.driver.dead_letters import DeadLetters
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer
 from mixedmode.driver.input_records import InputRecords
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
-from mixedmode.executor.spark import EpochResult, EpochTask, StageSettings, run_stages
+from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
 from mixedmode.plan.stages import JobPlan
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.sinks import Sinks
@@ -71,6 +71,7 @@ class EpochContext:
 
     spec: JobSpec
     plan: JobPlan
+    executor: Executor[DataFrame]
     log: CheckpointLog
     generation: Generation
     sinks: Sinks
@@ -89,20 +90,17 @@ class EpochContext:
 
 @dataclass(frozen=True, slots=True)
 class EpochInput:
-    """The input of one epoch, and how the epoch processes it. `frame` is None when the input has ended.
+    """The input of one epoch, and its task. `frame` is None when the input has ended.
 
-    `source_logs` are for the manifest; `files` are the files that map tasks read themselves, None where not known.
+    `source_logs` are for the manifest.
     """
 
     session: SparkSession
     frame: DataFrame | None
-    epoch: Epoch
-    settings: StageSettings
+    task: EpochTask
     path: EpochPath
-    timing: Timing
     offsets: str
     source_logs: tuple[SourceLog, ...] = ()
-    files: tuple[str, ...] | None = None
 
 
 class EpochRunner:
@@ -136,10 +134,12 @@ class EpochRunner:
         match decision:
             case RunEpoch():
                 path = self._path(offsets, is_catching_up=is_catching_up)
-                session, timing = frame.sparkSession, self._timing(path)
+                timing = self._timing(path)
                 logs, files = self._new_input(offsets)
-                chosen = settings(epoch, path)
-                self._run_tolerantly(EpochInput(session, frame, epoch, chosen, path, timing, offsets, logs, files))
+                task = EpochTask.after(
+                    latest, self._context.plan, settings(epoch, path), epoch, path.path, timing, files
+                )
+                self._run_tolerantly(EpochInput(frame.sparkSession, frame, task, path, offsets, logs))
             case Republish():
                 assert latest is not None
                 publish_committed(self._context.sinks, latest)
@@ -165,8 +165,9 @@ class EpochRunner:
         latest = self.latest
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
         path = EpochPath(is_backlog=False, path="streaming")
-        timing = self._timing(path).at_the_end()
-        self._run_tolerantly(EpochInput(session, None, epoch, settings(epoch, path), path, timing, offsets=""))
+        timing, plan = self._timing(path).at_the_end(), self._context.plan
+        task = EpochTask.after(latest, plan, settings(epoch, path), epoch, path.path, timing)
+        self._run_tolerantly(EpochInput(session, None, task, path, offsets=""))
 
     def _run_tolerantly(self, given: EpochInput) -> None:
         """Run an epoch. Repeat it after a failure outside mixedmode, unless more failed in a row than tolerated."""
@@ -183,7 +184,7 @@ class EpochRunner:
                 if not is_worth_a_repeat or failures > checkpointing.tolerable_failed_checkpoints:
                     raise
                 tolerable = checkpointing.tolerable_failed_checkpoints
-                self._context.observer(EpochFailed(given.epoch, failures, tolerable, str(found)))
+                self._context.observer(EpochFailed(given.task.epoch, failures, tolerable, str(found)))
                 # the cause may need a moment to go away; the job commits once an interval in any case
                 if self._context.stop.wait(checkpointing.interval_ms / 1000):
                     raise
@@ -194,15 +195,15 @@ class EpochRunner:
         started = context.clock.seconds()
         result: EpochResult | None = None
         profile = Profile(context.clock.seconds)
-        if not (is_repeat and self._is_committed(given.epoch)):
-            context.observer(EpochStarted(given.epoch, given.path.is_backlog, given.path.path))
+        if not (is_repeat and self._is_committed(given.task.epoch)):
+            context.observer(EpochStarted(given.task.epoch, given.path.is_backlog, given.path.path))
             with profile.stage("driver: before the tasks"):
-                context.spark_folder.before_epoch(given.epoch)
+                context.spark_folder.before_epoch(given.task.epoch)
             with profile.stage("driver: tasks"):
                 result = self._run_stages(given)
             with profile.stage("driver: commit"):
                 manifest = self._manifest(given, result)
-                reach("before-manifest", given.epoch)
+                reach("before-manifest", given.task.epoch)
                 manifest = self._commit(manifest)
             self._retained.append(manifest)
             if manifest.records_in or not context.plan.uses_clock:  # a heartbeat starts epochs without records
@@ -229,27 +230,22 @@ class EpochRunner:
         return True
 
     def _run_stages(self, given: EpochInput) -> EpochResult:
-        context, latest = self._context, self.latest
-        state = () if latest is None else latest.operators
-        known = () if latest is None else latest.output_names
-        with_full_snapshot = context.plan.with_full_snapshot([operator.operator_id for operator in state], known)
-        lists = () if latest is None else latest.list_states
-        task = EpochTask(given.epoch, given.path.path, given.timing, state, with_full_snapshot, lists, given.files)
+        context = self._context
         # a backlog has no time limit: its only checkpoint is the one at its end
         limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
-        tag = f"mixedmode-{context.generation}-{given.epoch}"
+        tag = f"mixedmode-{context.generation}-{given.task.epoch}"
         try:
             with context.records.located(), deadline(given.session, limit_ms, tag=tag):
-                result = run_stages(given.session, given.frame, context.plan, given.settings, task)
+                result = context.executor.run_epoch(given.task, given.frame)
                 return replace(result, outputs=(*result.outputs, *self._dead_letters(given)))
         except Exception:
-            self._discard(given.epoch)
+            self._discard(given.task.epoch)
             raise
 
     def _dead_letters(self, given: EpochInput) -> tuple[StagedFile, ...]:
         before = "" if self.latest is None else self.latest.offsets
-        folder, settings = self._context.spark_folder, given.settings
-        return self._context.dead_letters.stage(given.epoch, settings, folder, before=before, now=given.offsets)
+        folder, settings = self._context.spark_folder, given.task.settings
+        return self._context.dead_letters.stage(given.task.epoch, settings, folder, before=before, now=given.offsets)
 
     def _timing(self, path: EpochPath) -> Timing:
         spec = self._context.spec
@@ -320,16 +316,16 @@ class EpochRunner:
             raise FencedError(msg)
 
     def _manifest(self, given: EpochInput, result: EpochResult) -> Manifest:
-        context, settings, timing = self._context, given.settings, given.timing
+        context, settings, timing = self._context, given.task.settings, given.task.timing
         watermark_us = timing.after(result.progress).watermark_us
         return Manifest(
             job=context.spec.name,
-            epoch=given.epoch,
+            epoch=given.task.epoch,
             generation=context.generation,
             previous=None if self.latest is None else self.latest.epoch,
             created_ms=context.clock.now_ms(),
             is_backlog=given.path.is_backlog,
-            path=given.path.path,
+            path=given.task.path,
             parallelism=settings.parallelism,
             max_parallelism=settings.max_parallelism,
             sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
@@ -343,7 +339,7 @@ class EpochRunner:
             source_logs=given.source_logs,
             outputs=result.outputs,
             output_names=tuple(context.sinks.by_name),
-            output_contents=contents_after(self.latest, given.epoch, result.outputs, tuple(context.sinks.by_name)),
+            output_contents=contents_after(self.latest, given.task.epoch, result.outputs, tuple(context.sinks.by_name)),
             records_in=result.progress.records,
             records_late=result.progress.late,
             records_ahead=result.progress.ahead,

@@ -10,7 +10,7 @@ from mixedmode.config import JobSpec, SourceSpec
 from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources, missing_files
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.executor.input_frames import input_frame, with_nothing_of
-from mixedmode.executor.spark import StageSettings
+from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, OpenSource

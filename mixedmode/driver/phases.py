@@ -23,7 +23,7 @@ from mixedmode.driver.epochs import EpochContext, EpochRunner, StopRequested
 from mixedmode.driver.events import Flipped, PhaseBegan
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.rescaling import Rescaling
-from mixedmode.executor.spark import StageSettings
+from mixedmode.executor.protocol import StageSettings
 from mixedmode.sources import Admission
 from mixedmode.spark.session import cores
 

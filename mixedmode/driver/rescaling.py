@@ -16,7 +16,7 @@ from mixedmode.config import JobSpec
 from mixedmode.driver.events import Observer, Rescaled, RescaleIgnored, StepRescaled
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.errors import CorruptStateError, RetryableError
-from mixedmode.executor.spark import StageSettings
+from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import JobPlan
 
 _BY_HAND = "asked for with `mixedmode rescale`"

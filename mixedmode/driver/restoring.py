@@ -4,13 +4,12 @@ The order is: verify the savepoint, decide, check the outputs; then write files;
 is written, and no output is changed, before all checks have passed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.job import analyse
 from mixedmode.checkpoint.decide import Refused
 from mixedmode.checkpoint.decide_restore import Program, Restorable, decide_restore
 from mixedmode.checkpoint.log import CheckpointLog
@@ -27,6 +26,7 @@ from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
 from mixedmode.config import JobSpec, resolve_mode
+from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
@@ -67,6 +67,7 @@ def restore_savepoint(
     allow_dropped: bool = False,
     moved: Mapping[str, str] | None = None,
     session: SparkSession | None = None,
+    engine: Callable[[SparkSession], Engine] = Engine,
 ) -> RestoredJob:
     """Fill the job's empty checkpoint folder from a savepoint (folder or URL); the job's next start goes on from it.
 
@@ -75,7 +76,9 @@ def restore_savepoint(
     been written.
     """
     with errors_explained("not kept"):
-        return _restored(place, spec, where, allow_dropped=allow_dropped, moved=moved or {}, session=session)
+        return _restored(
+            place, spec, where, allow_dropped=allow_dropped, moved=moved or {}, session=session, engine=engine
+        )
 
 
 def _restored(
@@ -86,6 +89,7 @@ def _restored(
     allow_dropped: bool,
     moved: Mapping[str, str],
     session: SparkSession | None,
+    engine: Callable[[SparkSession], Engine],
 ) -> RestoredJob:
     folder = spec.execution.checkpointing.dir
     if folder is None or resolve_mode(spec).mode == "batch":
@@ -99,7 +103,7 @@ def _restored(
     verify_savepoint(source, savepoint)
     stored = savepoint_manifest(source, savepoint)
     session = session or open_session(spec)
-    plan = analyse(session, spec, where).plan
+    plan = engine(session).analyse(spec, where).plan
     sinks = open_sinks(session, spec, plan, log.store.url, Generation(0))
     identity = JobIdentity(spec.name, spec.pipeline.max_parallelism, plan.fingerprints)
     steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)

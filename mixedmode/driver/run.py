@@ -6,14 +6,14 @@ otherwise  claim a generation, find the newest checkpoint, publish its outputs a
 
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.job import Analysis, analyse
+from mixedmode.analysis.job import Analysis
 from mixedmode.analysis.map_steps import check_items, check_subtasks
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
@@ -27,23 +27,22 @@ from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.crash_points import arm
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
+from mixedmode.driver.engine import Engine
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
 from mixedmode.driver.input_records import InputRecords
-from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.executor.spark import EpochTask, run_stages
+from mixedmode.executor.protocol import EpochTask
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import LATE, MAIN, JobPlan, dead_letter_output
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.session import LOG_FILE, open_session
-from mixedmode.spark.workers import check_workers
 from mixedmode.tasks.timing import timing_at
 
 __all__ = ["RunOptions", "Until", "run_job"]
@@ -53,13 +52,17 @@ _NO_GENERATION = Generation(0)
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of a run that are not in the job file. `stop` may be set from another thread or a signal handler."""
+    """Options of a run that are not in the job file. `stop` may be set from another thread or a signal handler.
+
+    `engine`: returns the engine of the run in a session.
+    """
 
     until: Until = Until.STOPPED
     observers: Sequence[Observer] = ()
     clock: Clock = SystemClock()  # noqa: RUF009 - holds nothing
     stop: threading.Event | None = None
     session: SparkSession | None = None
+    engine: Callable[[SparkSession], Engine] = Engine
 
 
 def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
@@ -75,9 +78,10 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     with errors_explained(log_folder / LOG_FILE):
         _keep_private(spec)
         session = options.session or open_session(spec, log_folder=log_folder)
-        check_workers(session)
-        analysis = _checked(session, spec, where)
-        run = _Run(session, spec, analysis, options, observer)
+        engine = options.engine(session)
+        engine.check()
+        analysis = _checked(engine, spec, where)
+        run = _Run(engine, spec, analysis, options, observer)
         if run.policy.mode == "batch":
             run.run_batch()
         else:
@@ -85,13 +89,13 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         observer(PhaseBegan("ended"))
 
 
-def _checked(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
+def _checked(engine: Engine, spec: JobSpec, where: Where) -> Analysis:
     """Return the analysis of a job. Raise one error with every mistake; topics and databases are asked last."""
     found = library_problems(spec, where)
     analysis = None
     with collecting(found):
-        analysis = analyse(session, spec, where)
-    raise_all(found or connection_problems(session, spec, where))
+        analysis = engine.analyse(spec, where)
+    raise_all(found or connection_problems(engine.session, spec, where))
     assert analysis is not None, spec.name
     return analysis
 
@@ -100,12 +104,13 @@ class _Run:
     """One start of a job."""
 
     def __init__(
-        self, session: SparkSession, spec: JobSpec, analysis: Analysis, options: RunOptions, observer: Observer
+        self, engine: Engine, spec: JobSpec, analysis: Analysis, options: RunOptions, observer: Observer
     ) -> None:
-        self._session = session
+        self._session = engine.session
+        self._executor = engine.executor()
         self._spec = spec
         self._plan: JobPlan = analysis.plan
-        self._inputs = Inputs(session, spec, analysis.plan, analysis.sources)
+        self._inputs = engine.inputs(spec, analysis)
         self._sources = analysis.sources
         self._dead_letters = DeadLetters(analysis.sources)
         self._records = InputRecords(analysis.sources, self._plan.sources_read, has_clock=self._plan.uses_clock)
@@ -134,9 +139,9 @@ class _Run:
                 is_backlog=True,
                 fires_all=True,
             )
-            task = EpochTask(Epoch(0), "sorted", timing.at_the_end())
+            task = EpochTask.after(None, self._plan, settings, Epoch(0), "sorted", timing.at_the_end())
             with self._records.located():
-                result = run_stages(self._session, self._inputs.batch(), self._plan, settings, task)
+                result = self._executor.run_epoch(task, self._inputs.batch())
             sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
             observer(
                 EpochCommitted(
@@ -182,6 +187,7 @@ class _Run:
             context = EpochContext(
                 spec=self._spec,
                 plan=self._plan,
+                executor=self._executor,
                 log=log,
                 generation=generation,
                 sinks=sinks,

@@ -6,42 +6,26 @@ A map stage runs in one Spark action, which collects its reports. The stage chan
 epoch: its rows are persisted until the epoch ends, and later steps read the persisted rows.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
-from mixedmode.checkpoint.types import Epoch, ListState
-from mixedmode.errors import InvalidJobError
+from mixedmode.checkpoint.types import ListState
+from mixedmode.executor.protocol import EpochTask
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
-from mixedmode.plan.stages import MapStage
+from mixedmode.executor.stage_tasks import map_subtasks, map_watch
 from mixedmode.spark.frames import apply_sql, spark_schema
-from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_problem
+from mixedmode.state.lists import check_size
 from mixedmode.tasks.map_task import MapTask
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.rebalance import DEALT_DDL, ORDER, Rebalance
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
-from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import Watch
 
-__all__ = ["MapEpoch", "Mapped", "run_maps"]
-
-
-@dataclass(frozen=True, slots=True)
-class MapEpoch:
-    """The facts about an epoch that the map stages need.
-
-    `before`: the lists after the previous epoch. `keeps`: false in batch mode, which stores no lists. `watch`: how the
-    first stage measures the progress of the source; None if no step depends on the watermark.
-    """
-
-    epoch: Epoch
-    timing: Timing
-    before: Sequence[ListState]
-    keeps: bool
-    watch: Watch | None = None
+__all__ = ["Mapped", "release", "run_maps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +41,24 @@ class Mapped:
     seen: Progress
 
 
-def run_maps(
-    session: SparkSession,
-    frame: DataFrame,
-    stages: Sequence[MapStage],
-    parallelism: Mapping[str, int],
-    given: MapEpoch,
-) -> Mapped:
-    """Run the map stages, one after the other.
+def run_maps(session: SparkSession, frame: DataFrame, task: EpochTask) -> Mapped:
+    """Run the map stages of an epoch, one after the other.
 
-    frame: the input of the first map stage, after its sql. parallelism: {operator id: number of subtasks}. Raise the
-    error of a subtask, or InvalidJobError for lists that are too large or cannot be redistributed.
+    frame: the input of the first map stage, after its sql. Raise the error of a subtask, or InvalidJobError for lists
+    that are too large or cannot be redistributed. Batch mode stores no lists.
     """
-    before = {state.operator_id: state.lists for state in given.before}
+    keeps = task.settings.checkpoint_url is not None
     states, held, seen = [], list[DataFrame](), Progress()
     try:
-        for number, stage in enumerate(stages):
+        for number, stage in enumerate(task.plan.maps):
             rows = frame if number == 0 else apply_sql(session, frame, stage.sql)
-            task = _map_task(stage, before.get(stage.operator_id, ()), parallelism[stage.operator_id], given)
-            task = replace(task, tells_attempt=may_compute_twice(session))
-            output = _mapped(rows, task, given.watch if number == 0 else None).persist()
+            subtask = map_subtasks(task, stage, tells_attempt=may_compute_twice(session))
+            output = _mapped(rows, subtask, map_watch(task) if number == 0 else None).persist()
             held.append(output)
-            reports = _reports(output, len(task.lists))
+            reports = _reports(output, len(subtask.lists))
             seen = reduce(Progress.merged, (report.progress for report in reports), seen)
             lists = tuple(report.items for report in reports)
-            if stage.keeps_list and given.keeps:
+            if stage.keeps_list and keeps:
                 check_size(stage.operator_id, lists, stage.redistribution)
                 states.append(ListState(stage.operator_id, stage.redistribution, lists))
             frame = rows_of(output, reports)
@@ -95,20 +72,6 @@ def release(held: Sequence[DataFrame]) -> None:
     """Unpersist the rows of map stages."""
     for frame in held:
         frame.unpersist()
-
-
-def _map_task(stage: MapStage, lists: Lists, parallelism: int, given: MapEpoch) -> MapTask:
-    problem = rescaling_problem(stage.operator_id, lists, stage.redistribution, parallelism)
-    if problem is not None:
-        raise InvalidJobError(problem)
-    return MapTask(
-        operator=stage.operator,
-        epoch=given.epoch,
-        is_backlog=given.timing.is_backlog,
-        clock_ms=given.timing.clock_ms,
-        watermark_us=given.timing.before.watermark_us,
-        lists=redistribute(lists, stage.redistribution, parallelism),
-    )
 
 
 def _mapped(rows: DataFrame, task: MapTask, watch: Watch | None) -> DataFrame:

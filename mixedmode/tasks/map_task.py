@@ -15,6 +15,7 @@ from mixedmode.state.lists import Lists, check_size
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, subtask_number, with_report_column
+from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.rebalance import PROGRESS
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
@@ -46,14 +47,14 @@ class MapTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the subtask. Spark calls this once per partition, also for an empty one."""
-        return report_failures(self._run(batches), self._report_batch)
+        return self.run(batches, numbers_from_spark())
 
-    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+    def run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
+        """Run the subtask as the task with these numbers. Yield its rows and a report."""
+        return report_failures(self._run(batches, numbers), self._report_batch)
 
-        context = TaskContext.get()
-        assert context is not None, "a subtask runs inside a Spark task"
-        subtask = subtask_number(context.partitionId(), len(self.lists))
+    def _run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
+        subtask = subtask_number(numbers.partition, len(self.lists))
         given = MapContext(
             operator_id=self.operator.operator_id,
             subtask=subtask,
@@ -69,10 +70,10 @@ class MapTask:
             if isinstance(output, KeptList):
                 kept = output.items
             else:
-                yield from with_report_column(output, self.output_schema, context.taskAttemptId()).to_batches()
+                yield from with_report_column(output, self.output_schema, numbers.attempt_id).to_batches()
         check_size(self.operator.operator_id, (kept,), None)  # before it is sent to the driver
-        reach_in_task("aggregate", TaskPlace(self.epoch, self.operator.operator_id, subtask, context.attemptNumber()))
-        report = SubtaskReport(subtask, seen[0], items=kept, attempt=context.taskAttemptId())
+        reach_in_task("aggregate", TaskPlace(self.epoch, self.operator.operator_id, subtask, numbers.attempt))
+        report = SubtaskReport(subtask, seen[0], items=kept, attempt=numbers.attempt_id)
         yield self._report_batch(report.encode())
 
     def _tables(self, batches: Iterator[pa.RecordBatch], seen: list[Progress]) -> Iterator[pa.Table]:

@@ -20,6 +20,7 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.operators.map.dealing import dealt
 from mixedmode.tasks.blocks import BLOCK_BYTES, blocks_of, cell_of
 from mixedmode.tasks.exchange import gathered
+from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.watching import Watch
 
@@ -53,11 +54,11 @@ class Rebalance:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of one map task; none for empty input."""
-        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+        return self.run(batches, numbers_from_spark())
 
-        context = TaskContext.get()
-        assert context is not None, "rows are dealt out inside a Spark task"
-        task, seen = context.partitionId(), [Progress()]
+    def run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
+        """Yield the blocks of the map task with these numbers."""
+        task, seen = numbers.partition, [Progress()]
         tables = gathered(batches, BLOCK_BYTES * self.parallelism)
         if self.watch is not None:
             tables = self._rows(tables, self.watch, seen)

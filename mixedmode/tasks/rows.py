@@ -17,6 +17,7 @@ from mixedmode.operators.interface import AppendedRows
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.sort import joined
 from mixedmode.tasks.failures import report_failures
+from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.time import Seen
@@ -41,25 +42,25 @@ class RowsTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows, and yield one report."""
-        return report_failures(self._run(batches), _report_batch)
+        return self.run(batches, numbers_from_spark())
 
-    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+    def run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
+        """Write the rows as the task with these numbers, and yield one report."""
+        return report_failures(self._run(batches, numbers), _report_batch)
 
-        context = TaskContext.get()
-        assert context is not None, "rows are written inside a Spark task"
+    def _run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="mixedmode-rows-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            writer = OutputWriter(self.sink, self.epoch, context.partitionId(), folder, self.output)
+            writer = OutputWriter(self.sink, self.epoch, numbers.partition, folder, self.output)
             records = 0
             for rows in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):
                 records += rows.num_rows
                 writer.write(AppendedRows(rows.cast(pa.schema(list(self.fields)))).upserts())
             outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
-            reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", context.partitionId(), context.attemptNumber()))
+            reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", numbers.partition, numbers.attempt))
             progress = Progress(records, splits={(self.source, ""): Seen(records, None)})
-            report = SubtaskReport(context.partitionId(), progress, rows_out=records, outputs=outputs)
+            report = SubtaskReport(numbers.partition, progress, rows_out=records, outputs=outputs)
             yield _report_batch(report.encode())
 
 

@@ -32,6 +32,7 @@ from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import decode_failure, report_failures
 from mixedmode.tasks.inner_rows import subtask_number, with_report_column
 from mixedmode.tasks.memory import MemoryShares
+from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
@@ -64,19 +65,19 @@ class SubtaskTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the subtask. Spark calls this once per partition, also for an empty one."""
-        return report_failures(self._run(batches), self._report_batch)
+        return self.run(batches, numbers_from_spark())
 
-    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext  # noqa: PLC0415 - the only thing that a task asks Spark
+    def run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
+        """Run the subtask as the task with these numbers. Yield the rows of an inner stage, and a report."""
+        return report_failures(self._run(batches, numbers), self._report_batch)
 
-        context = TaskContext.get()
-        assert context is not None, "a subtask runs inside a Spark task"
+    def _run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="mixedmode-subtask-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            number = subtask_number(context.partitionId(), self.parallelism)
-            place = TaskPlace(self.epoch, self.stage.operator_id, number, context.attemptNumber())
-            run = _SubtaskRun(self, place, context.taskAttemptId(), folder, stack)
+            subtask = subtask_number(numbers.partition, self.parallelism)
+            place = TaskPlace(self.epoch, self.stage.operator_id, subtask, numbers.attempt)
+            run = _SubtaskRun(self, place, numbers.attempt_id, folder, stack)
             for table in run.tables(batches):
                 yield from table.to_batches()
             yield self._report_batch(run.report().encode())

@@ -21,9 +21,8 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.custom import CustomSourceReader
 from mixedmode.sources.kafka_offsets import parse_offsets, records_between
 from tests.harness import SPARK, ManualClock, Recording, manifests, output_changes, output_rows, run
+from tests.local_engine import LocalEngine, World, local_session
 from tests.walk.bank import DDL, SCHEMA
-from tests.walk.engine import World, local_session, without_spark
-from tests.walk.faults import Faults
 
 HERE = "tests.driver.test_backlog_again"
 
@@ -102,18 +101,18 @@ def test_what_came_after_a_kill_in_the_backlog_is_live(tmp_path: Path) -> None:
         spark=SPARK,
     )
     job = job.key_by("account").aggregate(n="sum(amount)").write(Sink.parquet(tmp_path / "out"))
-    world = World(Faults(), {"0": postings(1, 2)})
+    world = World({"0": postings(1, 2)})
 
     def start(telling: Telling) -> None:
-        options = RunOptions(Until.IDLE, [Ordered(telling)], ManualClock(), session=local_session(world))
+        session, observers = local_session(world), [Ordered(telling)]
+        options = RunOptions(Until.IDLE, observers, ManualClock(), session=session, engine=LocalEngine)
         run_job(job.spec, job.where, options)
 
-    with without_spark():
-        with pytest.raises(KeyboardInterrupt):
-            start(Telling(fails_at=0))
-        world.files["1"] = postings(3, 4)
-        telling = Telling()
-        start(telling)
+    with pytest.raises(KeyboardInterrupt):
+        start(Telling(fails_at=0))
+    world.files["1"] = postings(3, 4)
+    telling = Telling()
+    start(telling)
     assert telling.told == ["backlog 0", "flip after 0", "live 1"]
     found = [(one.is_backlog, one.path, one.parallelism) for one in manifests(tmp_path / "checkpoints")]
     assert found == [(True, "sorted", 3), (False, "streaming", 1)]

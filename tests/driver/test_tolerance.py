@@ -16,7 +16,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.driver import epochs
 from mixedmode.errors import CorruptStateError, FencedError, RetryableError
-from mixedmode.executor.spark import run_stages
+from mixedmode.executor.spark import SparkExecutor
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sinks import Sinks
 from tests.harness import SPARK, Recording, manifests, output_rows, run, write_json
@@ -66,7 +66,7 @@ def failing(times: int, real: Callable[..., Any], error: Exception = AWAY) -> Ca
 def test_an_epoch_that_failed_as_often_as_is_tolerated_is_committed(
     spark: SparkSession, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(epochs, "run_stages", failing(2, run_stages))
+    monkeypatch.setattr(SparkExecutor, "run_epoch", failing(2, SparkExecutor.run_epoch))
     observer = run(job(base, tolerable=2), spark)
     assert [(event.epoch, event.failures, event.tolerable, event.reason) for event in observer.failed] == [
         (0, 1, 2, str(AWAY)),
@@ -80,7 +80,7 @@ def test_one_failure_more_ends_the_run_and_the_next_start_goes_on(
     spark: SparkSession, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(epochs, "run_stages", failing(3, run_stages))
+        patch.setattr(SparkExecutor, "run_epoch", failing(3, SparkExecutor.run_epoch))
         observer = Recording()
         with pytest.raises(RetryableError, match="the store is away"):
             run(job(base, tolerable=2), spark, observer=observer)
@@ -91,7 +91,9 @@ def test_one_failure_more_ends_the_run_and_the_next_start_goes_on(
 
 
 def test_damage_is_never_tolerated(spark: SparkSession, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epochs, "run_stages", failing(1, run_stages, CorruptStateError("a run is damaged.")))
+    monkeypatch.setattr(
+        SparkExecutor, "run_epoch", failing(1, SparkExecutor.run_epoch, CorruptStateError("a run is damaged."))
+    )
     observer = Recording()
     with pytest.raises(CorruptStateError, match="a run is damaged"):
         run(job(base, tolerable=9), spark, observer=observer)

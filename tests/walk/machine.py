@@ -26,8 +26,9 @@ from mixedmode.driver.rescale_requests import ask_to_rescale
 from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from tests.harness import ManualClock
+from tests.local_engine import LocalEngine, local_session
 from tests.walk.bank import BOOKS, Draft, as_table, drafts
-from tests.walk.engine import Place, Start, World, local_session
+from tests.walk.engine import Place, Start, world_of
 from tests.walk.faults import FailAtStep, Fault, Faults, KillAtPoint, KillAtStep, Killed, PauseAtStep
 from tests.walk.model import DAMAGES, Damaging, Model, Saved
 from tests.walk.spark_log import SparkLogError
@@ -76,7 +77,7 @@ class Walk(RuleBasedStateMachine):
         super().__init__()
         self.commits.clear()
         self.place = Place(Path(tempfile.mkdtemp(dir=self.base)))
-        self.world = World(self.faults)
+        self.world = world_of(self.faults)
         self.running: Start | None = None
         self.saved: list[Saved] = []
         self.folders = 0  #: made for checkpoints and outputs so far
@@ -152,7 +153,7 @@ class Walk(RuleBasedStateMachine):
         before = self.model.log.newest_generation()
         with self.faults.armed(pause):
             if self.running is None:
-                older = Start(self.job(self.place, parallelism), self.world)
+                older = Start(self.job(self.place, parallelism), self.world, self.faults)
             else:
                 older = self.running
                 older.epoch()
@@ -273,7 +274,8 @@ class Walk(RuleBasedStateMachine):
         keeps_output = fits or (keeps_output and self.model.can_tell(saved))
         place = self._place(keeps_folder=keeps_folder and (fits or not keeps_output), keeps_output=keeps_output)
         job = self.job(place, parallelism)
-        restored = partial(restore_savepoint, saved.store.url, job.spec, job.where, session=local_session(self.world))
+        session = local_session(self.world)
+        restored = partial(restore_savepoint, saved.store.url, job.spec, job.where, session=session, engine=LocalEngine)
         if keeps_output and not fits:
             with pytest.raises(InvalidJobError, match=r"an output (folder|begins anew)"):
                 restored()
@@ -306,7 +308,7 @@ class Walk(RuleBasedStateMachine):
         before = self.model.snapshot() if self.model.damaged else {}
         self.world.lost, self.parallelism = lost, parallelism
         with self.faults.armed(fault):
-            start = Start(self.job(self.place, parallelism), self.world)
+            start = Start(self.job(self.place, parallelism), self.world, self.faults)
         if isinstance(start.failure, CorruptStateError) and self.model.damaged:
             assert self.model.newest_whole is None, start.failure
             assert before.items() <= self.model.snapshot().items(), "nothing is whole, and nothing was overwritten"

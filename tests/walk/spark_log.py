@@ -38,10 +38,14 @@ class ConcurrentUpdateError(SparkLogError):
 
 
 class SparkQuery:
-    """One streaming query over a checkpoint folder, from its start. `step` is called around each write."""
+    """One streaming query over a checkpoint folder, from its start. `step` is called around each write.
 
-    def __init__(self, folder: Path, step: Callable[[], None]) -> None:
+    files_max: the most files that a micro-batch takes.
+    """
+
+    def __init__(self, folder: Path, step: Callable[[], None], files_max: int | None = None) -> None:
         self._folder = folder
+        self._files_max = files_max
         self._step = step
         if not (folder / "metadata").exists():
             self._write("metadata", json.dumps({"id": str(uuid.uuid4())}))
@@ -80,7 +84,7 @@ class SparkQuery:
 
     def _construct(self, present: Iterable[str]) -> bool:
         """As MicroBatchExecution.constructNextBatch and FileStreamSource.fetchMaxOffset."""
-        new = [name for name in present if name not in self._seen]
+        new = [name for name in present if name not in self._seen][: self._files_max]
         if new:
             self._source_offset += 1
             self._add_to_source(self._source_offset, new)

@@ -24,8 +24,6 @@ from mixedmode.checkpoint import verify
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.log import CheckpointLog, CommitOutcome, Committed
 from mixedmode.checkpoint.types import Manifest
-from mixedmode.state import merging
-from tests.walk.engine import without_spark
 from tests.walk.faults import Faults
 from tests.walk.machine import Walk
 
@@ -36,13 +34,19 @@ CI_SEED = 410
 
 @pytest.fixture
 def walks(tmp_path: Path) -> Iterator[type[Walk]]:
-    """Walks on small numbers, in a folder in memory where there is one: kills are of processes, not of machines."""
+    """Walks on small numbers, in a folder in memory where there is one: kills are of processes, not of machines.
+
+    Replaced are functions that the program calls at many places and that no object brings along: the steps of I/O
+    (driver, tasks and sinks each open their store by its URL), the commit, crash points, and the temporary folder.
+    """
     shared = Path("/dev/shm")
-    with without_spark() as patch, tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else tmp_path) as base:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else tmp_path) as base,
+    ):
         Walk.base, Walk.faults, Walk.steps = Path(base), Faults(), 0
         (Walk.base / "tmp").mkdir()
         patch.setattr(tempfile, "tempdir", str(Walk.base / "tmp"))
-        patch.setattr(merging, "FAN_IN", 5)
         patch.setattr(verify, "_THREADS", 1)  # so that steps of I/O have an order
         patch.setattr(os, "fsync", lambda _file: None)
         patch.setattr(CheckpointLog, "commit", _remembered(CheckpointLog.commit, Walk.commits))

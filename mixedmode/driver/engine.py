@@ -1,0 +1,41 @@
+"""Everything that a run of a job asks of Spark, as one object: the analysis, the inputs and the executor.
+
+The streaming query itself is not here: it belongs to the frame that `Inputs.stream` returns.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.analysis.job import Analysis, analyse
+from mixedmode.config import JobSpec
+from mixedmode.driver.inputs import Inputs
+from mixedmode.executor.protocol import Executor
+from mixedmode.executor.spark import SparkExecutor
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.spark.workers import check_workers
+
+__all__ = ["Engine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Spark, as a run uses it. A test that runs jobs without Spark passes a subclass (RunOptions.engine)."""
+
+    session: SparkSession
+
+    def check(self) -> None:
+        """Raise InvalidJobError if tasks cannot run here."""
+        check_workers(self.session)
+
+    def analyse(self, spec: JobSpec, where: Where) -> Analysis:
+        """Return the plan of a job, and its opened sources. Raise InvalidJobError with every problem."""
+        return analyse(self.session, spec, where)
+
+    def inputs(self, spec: JobSpec, analysis: Analysis) -> Inputs:
+        """Return the inputs of a job."""
+        return Inputs(self.session, spec, analysis.plan, analysis.sources)
+
+    def executor(self) -> Executor[DataFrame]:
+        """Return what runs the epochs of the frames of `inputs`."""
+        return SparkExecutor(self.session)

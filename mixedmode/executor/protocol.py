@@ -1,0 +1,134 @@
+"""The protocol of an executor, which runs one epoch of a plan, and its values.
+
+`executor/spark.py` runs the epochs of jobs. `executor/local.py` runs the same code of the tasks in one process, without
+Spark. The driver has an executor as an object, and depends on this module only.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, Self, TypeVar
+
+from mixedmode.checkpoint.types import (
+    Epoch,
+    Generation,
+    ListState,
+    Manifest,
+    OperatorState,
+    PathTaken,
+    RunFile,
+    StagedFile,
+)
+from mixedmode.plan.stages import JobPlan
+from mixedmode.sinks.files import SinkTask
+from mixedmode.state import merging
+from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.timing import Timing
+
+__all__ = ["EpochResult", "EpochTask", "Executor", "StageSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """The settings of an epoch that do not depend on its input.
+
+    `checkpoint_url` is None in batch mode. `sinks`: by output name. `step_parallelism`: {operator id: number of
+    subtasks}, only of steps with their own number. `fan_in`: of decide_merge (state/merging.py).
+    """
+
+    parallelism: int
+    max_parallelism: int
+    sort_memory_bytes: int
+    checkpoint_url: str | None
+    generation: Generation
+    sinks: Mapping[str, SinkTask]
+    emits_running_results: bool = False  # in backlog
+    step_parallelism: Mapping[str, int] = field(default_factory=dict)
+    fan_in: int = merging.FAN_IN
+
+    def parallelism_of(self, operator_id: str) -> int:
+        """Return the number of subtasks of a step."""
+        return self.step_parallelism.get(operator_id, self.parallelism)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTask:
+    """One epoch to run: the plan, its settings, number, path and timing, and the state after the previous epoch.
+
+    `with_full_snapshot`: steps that emit their whole stored table, because a downstream step or output is new.
+    `lists`: of map stages. `files`: URIs of the input files, for an executor that reads them; None: it lists them.
+    `seen`: the progress of the sources that map stages have measured; the driver knows none.
+    """
+
+    plan: JobPlan
+    settings: StageSettings
+    epoch: Epoch
+    path: PathTaken
+    timing: Timing
+    state: Sequence[OperatorState] = ()
+    with_full_snapshot: frozenset[str] = frozenset()
+    lists: Sequence[ListState] = ()
+    files: tuple[str, ...] | None = None
+    seen: Progress = Progress()  # noqa: RUF009 - frozen
+
+    @classmethod
+    def after(
+        cls,
+        latest: Manifest | None,
+        plan: JobPlan,
+        settings: StageSettings,
+        epoch: Epoch,
+        path: PathTaken,
+        timing: Timing,
+        files: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Return the task of the epoch after the manifest `latest`; None for the first epoch of a job."""
+        state = () if latest is None else latest.operators
+        outputs = () if latest is None else latest.output_names
+        return cls(
+            plan=plan,
+            settings=settings,
+            epoch=epoch,
+            path=path,
+            timing=timing,
+            state=state,
+            with_full_snapshot=plan.with_full_snapshot([operator.operator_id for operator in state], outputs),
+            lists=() if latest is None else latest.list_states,
+            files=files,
+        )
+
+    def runs_of(self, operator_id: str) -> tuple[RunFile, ...]:
+        """Return the committed runs of a step, oldest to newest."""
+        return next((operator.runs for operator in self.state if operator.operator_id == operator_id), ())
+
+
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    """The results of the tasks of one epoch, ready for a manifest.
+
+    `migration_seconds` is the time of the slowest subtask. `profile`: {stage: seconds of work, added up over tasks}.
+    """
+
+    progress: Progress
+    rows_out: int
+    skipped: int
+    pairs: int
+    spilled_runs: int
+    migration_seconds: float
+    operators: tuple[OperatorState, ...]
+    outputs: tuple[StagedFile, ...]
+    list_states: tuple[ListState, ...] = ()
+    profile: Mapping[str, float] = field(default_factory=dict)
+
+
+InputT_contra = TypeVar("InputT_contra", contravariant=True)
+
+
+class Executor(Protocol[InputT_contra]):
+    """Runs the epochs of a job, one at a time. `InputT_contra` is the form in which the executor takes the input."""
+
+    def run_epoch(self, task: EpochTask, rows: InputT_contra | None) -> EpochResult:
+        """Run the stages of one epoch, and return their results. Raise the error of a task.
+
+        rows: the input of the epoch; None for an epoch without input. The tasks write runs and staged outputs, which
+        count only when the manifest of the epoch names them. So an epoch may run again after a failure.
+        """

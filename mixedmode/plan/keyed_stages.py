@@ -1,0 +1,103 @@
+"""Makes the stage of a keyed step from its spec and the columns of its input. Pure: no Spark.
+
+In a job, Spark supplies the types of columns and expressions (analysis/keyed_steps.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mixedmode.config import KeyedAggregateStep, ProcessStep
+from mixedmode.config.steps import operator_id
+from mixedmode.keys import KeySchema
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
+from mixedmode.plan.keyed_operators import StepColumns
+from mixedmode.plan.stages import KeyedStage, SqlText
+
+__all__ = ["Upstream", "aggregate_stage", "process_stage", "with_changelogs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The position of a keyed step in its job: the sql steps that make its input, and what precedes them.
+
+    `keyed_before`: the number of keyed steps upstream; if there is one, the input is a changelog. `event_time`: the
+    event-time column of the input, if any.
+    """
+
+    sql: tuple[SqlText, ...]
+    keyed_before: int
+    event_time: str | None
+
+    @property
+    def is_changelog(self) -> bool:
+        """Return whether the input may retract rows."""
+        return self.keyed_before > 0
+
+
+def aggregate_stage(
+    step: KeyedAggregateStep,
+    upstream: Upstream,
+    columns: StepColumns,
+    operator: KeyedOperator,
+    *,
+    late_fields: tuple[pa.Field, ...] = (),
+) -> KeyedStage:
+    """Return the stage of a keyed aggregate.  columns: what its operator reads; late_fields: see KeyedStage."""
+    return KeyedStage(
+        operator_id=operator_id(step, upstream.keyed_before),
+        sql=upstream.sql,
+        key_fields=columns.keys,
+        arguments=tuple(columns.arguments),
+        argument_types=tuple(columns.arguments.values()),
+        event_time=upstream.event_time,
+        is_changelog=upstream.is_changelog,
+        operator=operator,
+        identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
+        late_fields=late_fields,
+    )
+
+
+def process_stage(
+    step: ProcessStep,
+    upstream: Upstream,
+    *,
+    keys: tuple[pa.Field, ...],
+    arguments: Mapping[str, pa.Field],
+    output_fields: tuple[pa.Field, ...],
+    function_outputs: Mapping[str, tuple[pa.Field, ...]],
+) -> KeyedStage:
+    """Return the stage of a process function.
+
+    arguments: {expression: column} of its records. function_outputs: the columns of its side outputs, by tag.
+    """
+    own_id = operator_id(step, upstream.keyed_before)
+    operator = ProcessOperator(
+        operator_id=own_id,
+        function=FunctionReference.parse(step.process, step.args, step.folder),
+        key_schema=KeySchema(keys),
+        record_fields=tuple(arguments.values()),
+        output_fields=output_fields,
+        function_outputs=function_outputs,
+        on_error=step.on_error,
+        has_event_time=upstream.event_time is not None,
+    )
+    return KeyedStage(
+        operator_id=own_id,
+        sql=upstream.sql,
+        key_fields=keys,
+        arguments=tuple(arguments),
+        argument_types=tuple(field.type for field in arguments.values()),
+        event_time=upstream.event_time,
+        is_changelog=False,
+        operator=operator,
+        identity=step_fingerprint("process", keys),
+    )
+
+
+def with_changelogs(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
+    """Return the stages of a job; all but the last also emit retractions."""
+    return tuple(stage if stage is stages[-1] else stage.with_retractions() for stage in stages)

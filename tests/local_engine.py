@@ -1,0 +1,214 @@
+"""The engine without Spark: a real start of a job, whose micro-batches, tasks and shuffle are local and deterministic.
+
+Real are run_job with its checks, the phases, the epoch loop, the map side, the subtasks with their state and replicas,
+the checkpoint folder and the sinks. Replaced are the analysis (tests/walk/analysis.py), the streaming query
+(tests/walk/spark_log.py), and what Spark does between the tasks (mixedmode/executor/local.py).
+"""
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from typing_extensions import override
+
+from mixedmode.analysis.job import Analysis
+from mixedmode.config import JobSpec, SourceSpec
+from mixedmode.driver.engine import Engine
+from mixedmode.driver.inputs import Inputs
+from mixedmode.executor.local import LocalExecutor
+from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.sources import Admission
+from mixedmode.state import merging
+from tests.walk.analysis import local_analysis
+from tests.walk.spark_log import SparkQuery
+
+
+@dataclass
+class World:
+    """Everything outside of the job: the files that exist, and what happens to its tasks.
+
+    `step` is called around each write of Spark's log. `handed` remembers which files were passed as which epoch. Of the
+    subtasks in `lost`, the first attempt in the next epoch does all its work and is lost at its very end. `fan_in` is
+    that of merges of runs.
+    """
+
+    files: dict[str, pa.Table] = field(default_factory=dict)
+    step: Callable[[], None] = lambda: None
+    handed: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    lost: AbstractSet[int] = frozenset()
+    fan_in: int = merging.FAN_IN
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSession:
+    """In the place of a SparkSession."""
+
+    world: World
+    next_command: Callable[[], str]
+    streams: Any = field(default_factory=lambda: SimpleNamespace(active=()))
+    sparkContext: Any = field(default_factory=lambda: SimpleNamespace(defaultParallelism=2))  # noqa: N815
+
+
+def local_session(world: World, next_command: Callable[[], str] | None = None) -> SparkSession:
+    """A session as far as a run with a LocalEngine needs one.  next_command: called by each trigger of a live query."""
+    session: Any = LocalSession(world, next_command or _no_command)
+    return cast("SparkSession", session)
+
+
+def _no_command() -> str:
+    msg = "nothing is run in this session"
+    raise AssertionError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine(Engine):
+    """In the place of Spark, in a session of `local_session`."""
+
+    @override
+    def check(self) -> None:
+        pass  # there is no other Python
+
+    @override
+    def analyse(self, spec: JobSpec, where: Where) -> Analysis:
+        return local_analysis(spec, where)
+
+    @override
+    def inputs(self, spec: JobSpec, analysis: Analysis) -> Inputs:
+        return LocalInputs(self.session, spec, analysis.plan, analysis.sources)
+
+    @override
+    def executor(self) -> Executor[DataFrame]:
+        return _OfFrames(self._world)
+
+    @property
+    def _world(self) -> World:
+        session: Any = self.session
+        world: World = session.world
+        return world
+
+
+class LocalInputs(Inputs):
+    """The files of a world, in the place of Spark's sources."""
+
+    @property
+    def _local(self) -> LocalSession:
+        return cast("LocalSession", cast("Any", self.session))
+
+    @override
+    def batch(self) -> DataFrame:
+        return LocalFrame(self._local, tuple(self._local.world.files)).as_frame()
+
+    @override
+    def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
+        (source,) = self._spec.sources.values()
+        return LocalFrame(self._local, files_max=admission(source).max_files).as_frame()
+
+    @override
+    def line_sources(self) -> tuple[int, ...]:
+        return (0,)
+
+    @override
+    def present(self, urls: Sequence[str]) -> list[str]:
+        missing = [url for url in urls if url not in self._local.world.files]
+        assert not missing, missing
+        return list(urls)
+
+    @override
+    def settings(self, *given: Any, **named: Any) -> StageSettings:
+        return replace(super().settings(*given, **named), fan_in=self._local.world.fan_in)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFrame:
+    """In the place of a DataFrame of the source: names of files, or None for the streaming one.
+
+    `files_max`: the most files of a micro-batch.
+    """
+
+    sparkSession: LocalSession  # noqa: N815 - as Spark calls it
+    names: Sequence[str] | None = None
+    files_max: int | None = None
+
+    def as_frame(self) -> DataFrame:
+        """Return itself, for callers that expect Spark's."""
+        return cast("DataFrame", cast("Any", self))
+
+    @property
+    def writeStream(self) -> "LocalWriter":  # noqa: N802 - as Spark calls it
+        """A query over it."""
+        return LocalWriter(self.sparkSession, self.files_max)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfFrames:
+    """A LocalExecutor for local frames: each file is a map task."""
+
+    world: World
+
+    def run_epoch(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
+        frame: Any = rows
+        tables = None if frame is None else [self.world.files[name] for name in frame.names]
+        return LocalExecutor(self.world.lost).run_epoch(task, tables)
+
+
+class LocalWriter:
+    """In the place of a DataStreamWriter, and of the StreamingQuery that it starts."""
+
+    def __init__(self, session: LocalSession, files_max: int | None) -> None:
+        self.id = object()
+        self.status = {"isTriggerActive": False}
+        self._session = session
+        self._files_max = files_max
+        self._is_stopped = False
+
+    def foreachBatch(self, handler: Callable[[LocalFrame, int], None]) -> "LocalWriter":  # noqa: N802
+        """See DataStreamWriter."""
+        self._handler = handler
+        return self
+
+    def queryName(self, _name: str) -> "LocalWriter":  # noqa: N802
+        """See DataStreamWriter."""
+        return self
+
+    def option(self, name: str, value: str) -> "LocalWriter":
+        """See DataStreamWriter."""
+        assert name == "checkpointLocation", name
+        self._folder = Path(value.removeprefix("file://"))
+        return self
+
+    def trigger(self, **trigger: Any) -> "LocalWriter":
+        """See DataStreamWriter."""
+        self._is_live = "availableNow" not in trigger
+        return self
+
+    def start(self) -> "LocalWriter":
+        """See DataStreamWriter."""
+        self._query = SparkQuery(self._folder, self._session.world.step, self._files_max)
+        self._present = list(self._session.world.files)
+        return self
+
+    def awaitTermination(self, _seconds: float) -> bool:  # noqa: N802
+        """See StreamingQuery. A live query has one trigger per call."""
+        if self._is_stopped:
+            return True
+        if self._is_live:
+            if self._session.next_command() == "epoch":
+                self._query.run_batch(self._session.world.files, self._hand_over)
+            return False
+        while self._query.run_batch(self._present, self._hand_over):
+            pass
+        return True
+
+    def stop(self) -> None:
+        """See StreamingQuery."""
+        self._is_stopped = True
+
+    def _hand_over(self, epoch: int, names: Sequence[str]) -> None:
+        self._session.world.handed[epoch] = tuple(names)
+        self._handler(LocalFrame(self._session, names), epoch)
