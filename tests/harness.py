@@ -21,6 +21,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.clock import Clock
+from mixedmode.driver.engine import Engine
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
@@ -171,12 +172,12 @@ def run(
     clock: Clock | None = None,
     feed: Iterable[Feed] = (),
     observer: Recording | None = None,
+    engine: Callable[[SparkSession], Engine] = Engine,
 ) -> Recording:
     """One start of a job, to its end. Returns what it told its observer; all of `feed` has been let in."""
     recording = observer or Recording(feed=list(feed))
-    run_job(
-        job.spec, job.where, RunOptions(until=until, observers=[recording], clock=clock or ManualClock(), session=spark)
-    )
+    options = RunOptions(until=until, observers=[recording], clock=clock or ManualClock(), session=spark, engine=engine)
+    run_job(job.spec, job.where, options)
     assert not recording.feed, f"the run ended before {len(recording.feed)} inputs were let in"
     return recording
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +16,7 @@ from hypothesis import strategies as st
 
 from mixedmode.job import Source
 from tests.differential.oracle import Call, Where
-from tests.differential.stories import Mode, Piece, Story
-from tests.harness import write_parquet
+from tests.differential.stories import Mode, ParquetPiece, Story
 
 Rows = list[dict[str, Any]]
 
@@ -208,18 +206,14 @@ class Case:
         }
 
 
-def parquet_piece(name: str, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Piece:
+def parquet_piece(name: str, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> ParquetPiece:
     """Rows that arrive as one Parquet file."""
-
-    def arrive(folder: Path) -> None:
-        write_parquet(folder, f"{name}.parquet", pa.Table.from_pylist(list(rows), schema))
-
-    return arrive
+    return ParquetPiece(name, pa.Table.from_pylist(list(rows), schema))
 
 
 @st.composite
-def cases(draw: st.DrawFn, modes: Sequence[Mode]) -> Case:
-    """Any job over any rows, in one of `modes`."""
+def cases(draw: st.DrawFn, modes: Sequence[Mode], *, needs_spark: bool = True) -> Case:
+    """Any job over any rows, in one of `modes`. Without Spark, it has no SQL and no expression."""
     keys = tuple(draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=3)))
     rows = draw(_rows(keys))
     cuts = draw(st.lists(st.integers(0, len(rows)), max_size=3))
@@ -228,7 +222,8 @@ def cases(draw: st.DrawFn, modes: Sequence[Mode]) -> Case:
     )  # now and then there is no file at all
     borders = (0, *sorted(cuts), len(rows)) if files else ()
     parallelism = draw(st.sampled_from([1, 2, 4]))
-    names = draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=8, unique=True))
+    known = sorted(AGGREGATES if needs_spark else (name for name in AGGREGATES if not name.endswith("_if_n")))
+    names = draw(st.lists(st.sampled_from(known), min_size=1, max_size=8, unique=True))
     return Case(
         keys=keys,
         rows=rows if files else [],
@@ -240,7 +235,7 @@ def cases(draw: st.DrawFn, modes: Sequence[Mode]) -> Case:
         backlog_parallelism=draw(st.sampled_from([None, None, 1, 3])),
         max_parallelism=draw(st.sampled_from([4, 13, 128])),
         sort_memory=draw(st.sampled_from([2**28, 2**28, 2_000])),
-        has_sql=draw(st.booleans()),
+        has_sql=needs_spark and draw(st.booleans()),
     )
 
 

@@ -4,22 +4,43 @@ What comes out is checked epoch by epoch. `fold` replays the rows of an output t
 plain Python, and refuses an insert of a key that is there or an update of one that is not.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
+from hypothesis import settings as settings_of_cases
 from pyspark.sql import SparkSession
 
 from mixedmode.config.sources import SourceSpec
 from mixedmode.job import Job, Sink
 from tests.differential.oracle import Row, Table, key_of
-from tests.harness import SPARK, Recording, output_changes, run
+from tests.harness import SPARK, SPARK_CASES, Recording, output_changes, run, write_parquet
+from tests.local_engine import LocalEngine, World, local_session
+
+#: the number of random cases on the local executor, in all tests together
+LOCAL_CASES = int(os.environ.get("DIFFERENTIAL_CASES", "500"))
 
 Mode = Literal["batch", "streaming", "mixed"]
 MODES: tuple[Mode, ...] = ("batch", "streaming", "mixed")
 
-#: what arrives: writes one file into the folder that the job reads
+
+@dataclass(frozen=True)
+class ParquetPiece:
+    """A file that arrives."""
+
+    name: str
+    table: pa.Table
+
+    def __call__(self, folder: Path) -> None:
+        """Write the file into the folder that the job reads."""
+        write_parquet(folder, f"{self.name}.parquet", self.table)
+
+
+#: what arrives: writes one file into the folder that the job reads. Without Spark, each is a ParquetPiece
 Piece = Callable[[Path], object]
 #: the source of a job over a folder; more arguments as those of Source.parquet
 MakeSource = Callable[..., SourceSpec]
@@ -45,14 +66,25 @@ class Outcome:
     recording: Recording
 
 
-def play(story: Story, mode: Mode, steps: Steps, spark: SparkSession, base: Path, **settings: Any) -> Outcome:
-    """Run a job over a story. Streaming takes one piece an epoch; batch starts when everything has arrived."""
-    inputs = base / "in"
+def play(story: Story, mode: Mode, steps: Steps, spark: SparkSession | None, base: Path, **settings: Any) -> Outcome:
+    """Run a job over a story. Streaming takes one piece an epoch; batch starts when everything has arrived.
+
+    spark: None for the local executor.
+    """
+    inputs, world = base / "in", World()
     inputs.mkdir(parents=True)
     is_batch = mode == "batch"
     flip = len(story.pieces) if is_batch else story.flip
+
+    def arrive(piece: Piece) -> None:
+        if spark is None:
+            assert isinstance(piece, ParquetPiece), piece
+            world.files[piece.name] = piece.table
+        else:
+            piece(inputs)
+
     for piece in story.pieces[:flip]:
-        piece(inputs)
+        arrive(piece)
     more = {"bounded": True} if is_batch else {"max_files_per_epoch": 1} if mode == "streaming" else {}
     job = Job(
         "story",
@@ -62,9 +94,18 @@ def play(story: Story, mode: Mode, steps: Steps, spark: SparkSession, base: Path
         spark=SPARK,
         **settings,
     )
-    feed = [lambda piece=piece: piece(inputs) for piece in story.pieces[flip:]]
-    recording = run(steps(job).write(Sink.parquet(base / "out")), spark, feed=feed)
+    feed = [partial(arrive, piece) for piece in story.pieces[flip:]]
+    job = steps(job).write(Sink.parquet(base / "out"))
+    if spark is None:
+        recording = run(job, local_session(world), feed=feed, engine=LocalEngine)
+    else:
+        recording = run(job, spark, feed=feed)
     return Outcome(base / "out", base / "checkpoints", recording)
+
+
+def local_cases(part: float) -> settings_of_cases:
+    """The settings of a test that has this part of the random cases on the local executor."""
+    return settings_of_cases(SPARK_CASES, max_examples=max(1, int(LOCAL_CASES * part)))
 
 
 def epochs_of(story: Story, mode: Mode) -> list[int]:

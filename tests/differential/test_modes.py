@@ -1,6 +1,7 @@
 """Batch, streaming and mixed runs of one job give the table that plain Python recomputes, after every epoch.
 
-Keys of every supported type, every aggregate, NULLs, skew, empty inputs, and flips at random file borders.
+Keys of every supported type, every aggregate, NULLs, skew, empty inputs, and flips at random file borders. Nearly all
+cases run on the local executor, with the driver, the tasks, the state and the files of a job; a few run on Spark.
 """
 
 from pathlib import Path
@@ -12,31 +13,36 @@ from pyspark.sql import SparkSession
 from mixedmode.job import Job
 from tests.differential.cases import AGGREGATES, Case, cases
 from tests.differential.oracle import Table, aggregate, differences, keyed
-from tests.differential.stories import MODES, Mode, Outcome, epochs_of, play, table_after
+from tests.differential.stories import MODES, Mode, Outcome, epochs_of, local_cases, play, table_after
 from tests.harness import SPARK_CASES, manifests, output_rows
 
-pytestmark = pytest.mark.spark
+RANDOM_MODES: list[Mode] = ["mixed", "mixed", "streaming", "batch"]
 
 
-@settings(SPARK_CASES, max_examples=60)
-@given(case=cases(modes=["mixed", "mixed", "streaming", "batch"]))
-def test_every_mode_gives_the_answer_of_plain_python(
+@local_cases(0.4)
+@given(case=cases(RANDOM_MODES, needs_spark=False))
+def test_every_mode_gives_the_answer_of_plain_python(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
+    check(case, case.mode, None, tmp_path_factory.mktemp("case"))
+
+
+@pytest.mark.spark
+@settings(SPARK_CASES, max_examples=3)
+@given(case=cases(RANDOM_MODES))
+def test_every_mode_gives_the_answer_of_plain_python_on_spark(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, case: Case
 ) -> None:
     check(case, case.mode, spark, tmp_path_factory.mktemp("case"))
 
 
-@settings(SPARK_CASES, max_examples=12)
-@given(case=cases(modes=["mixed"]))
-def test_all_modes_agree_on_one_input(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, case: Case
-) -> None:
+@local_cases(0.1)
+@given(case=cases(modes=["mixed"], needs_spark=False))
+def test_all_modes_agree_on_one_input(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
     base = tmp_path_factory.mktemp("case")
     for mode in MODES:
-        check(case, mode, spark, base / mode)
+        check(case, mode, None, base / mode)
 
 
-def check(case: Case, mode: Mode, spark: SparkSession, base: Path) -> None:
+def check(case: Case, mode: Mode, spark: SparkSession | None, base: Path) -> None:
     """Run the case, compare the table after each epoch, and look at what was committed."""
     calls = {name: sql for name, (sql, _) in AGGREGATES.items() if name in case.names}
 

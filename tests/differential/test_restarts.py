@@ -1,8 +1,8 @@
 """A walk through the life of a job: started again and again, each time a little differently, over growing input.
 
-Parallelism, the memory of the sorter, retention and how soon runs are merged change from start to start; a subtask may
-have lost its local copy of the state; and the clock may have gone on, so that every epoch from there on lags and takes
-the sorted path over the state.
+From start to start, other settings change: parallelism, the memory of the sorter, retention and, without Spark, how
+soon runs are merged. A subtask may have lost its local copy of the state. The clock may have gone on, so that every
+epoch from there on lags and takes the sorted path over the state.
 """
 
 import shutil
@@ -19,15 +19,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from mixedmode.driver.engine import Engine
 from mixedmode.job import Job, Sink, Source
 from mixedmode.state import merging
 from tests.differential.cases import Rows, parquet_piece
 from tests.differential.oracle import differences
-from tests.differential.stories import fold
-from tests.differential.test_steps import CHAINS, DDL, SCHEMA
+from tests.differential.stories import fold, local_cases
+from tests.differential.test_steps import CHAINS, DDL, LOCAL_CHAINS, SCHEMA, Chain
 from tests.harness import SPARK, SPARK_CASES, ManualClock, manifests, output_changes, run
-
-pytestmark = pytest.mark.spark
+from tests.local_engine import LocalEngine, World, local_session
 
 MAX_PARALLELISM = 12
 HOUR_MS = 3_600_000
@@ -83,40 +83,54 @@ def row(v: int | None) -> dict[str, Any]:
 NOTHING_PASSES = [start([row(None), row(2)]), start([row(1)], hours_later=5)]
 
 
+walks = st.lists(starts(), min_size=2, max_size=5)
+modes = st.sampled_from(["mixed", "mixed", "streaming"])
+
+
+@local_cases(0.1)
+@given(chain=st.sampled_from(sorted(LOCAL_CHAINS)), walk=walks, mode=modes)
+def test_every_start_goes_on_where_the_one_before_ended(
+    scratch_folder: Path, tmp_path_factory: pytest.TempPathFactory, chain: str, walk: list[Start], mode: str
+) -> None:
+    check(LOCAL_CHAINS[chain], walk, mode, None, tmp_path_factory.mktemp("walk"))
+
+
+@pytest.mark.spark
 @example(chain="filtered after", walk=NOTHING_PASSES, mode="mixed")
 @example(chain="filtered after", walk=NOTHING_PASSES, mode="streaming")
-@settings(SPARK_CASES, max_examples=8)
-@given(
-    chain=st.sampled_from(sorted(CHAINS)),
-    walk=st.lists(starts(), min_size=2, max_size=5),
-    mode=st.sampled_from(["mixed", "mixed", "streaming"]),
-)
-def test_every_start_goes_on_where_the_one_before_ended(
+@settings(SPARK_CASES, max_examples=1)
+@given(chain=st.sampled_from(sorted(CHAINS)), walk=walks, mode=modes)
+def test_every_start_of_a_chain_with_sql_goes_on_where_the_one_before_ended(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, chain: str, walk: list[Start], mode: str
 ) -> None:
-    base = tmp_path_factory.mktemp("walk")
-    clock, rows, files = ManualClock(AT_MS), Rows(), 0
+    check(CHAINS[chain], walk, mode, spark, tmp_path_factory.mktemp("walk"))
+
+
+def check(chain: Chain, walk: list[Start], mode: str, spark: SparkSession | None, base: Path) -> None:
+    """Start the job again and again, and compare its table with the answer each time.  spark: None for local runs."""
+    clock, rows, files, world = ManualClock(AT_MS), Rows(), 0, World()
     (base / "in").mkdir()
     for start in walk:
         has_watermark = bool(rows)  # without one, nothing is known to lag
         for piece in start.files:
-            parquet_piece(f"{files:03}", [{**row, "at": AT} for row in piece], WITH_TIME)(base / "in")
+            arrived = parquet_piece(f"{files:03}", [{**row, "at": AT} for row in piece], WITH_TIME)
+            arrived(base / "in")
+            world.files[arrived.name] = arrived.table
             rows += piece
             files += 1
         clock.time_ms += start.hours_later * HOUR_MS
         if start.loses_replicas:
             shutil.rmtree(replicas(), ignore_errors=True)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(merging, "FAN_IN", start.fan_in)
-            observer = run(job(base, chain, start, is_mixed=mode == "mixed"), spark, clock=clock)
-        key_by = CHAINS[chain].key_by
-        assert not differences(CHAINS[chain].answer(rows), fold(output_changes(base / "out"), key_by))
+        world.fan_in = start.fan_in
+        session, engine = (local_session(world), LocalEngine) if spark is None else (spark, Engine)
+        observer = run(job(base, chain, start, is_mixed=mode == "mixed"), session, clock=clock, engine=engine)
+        assert not differences(chain.answer(rows), fold(output_changes(base / "out"), chain.key_by))
         assert not observer.committed or len(manifests(base / "checkpoints")) <= start.retained
         if has_watermark and clock.time_ms > AT_MS:
             assert all(event.path == "sorted" for event in observer.committed)
 
 
-def job(base: Path, chain: str, start: Start, *, is_mixed: bool) -> Job:
+def job(base: Path, chain: Chain, start: Start, *, is_mixed: bool) -> Job:
     read = partial(Source.parquet, schema=f"{DDL}, at timestamp", event_time="at")
     walking = Job(
         "walk",
@@ -130,7 +144,7 @@ def job(base: Path, chain: str, start: Start, *, is_mixed: bool) -> Job:
         watermark_lag_threshold="1h",
         spark=SPARK,
     )
-    return CHAINS[chain].steps(walking).write(Sink.parquet(base / "out"))
+    return chain.steps(walking).write(Sink.parquet(base / "out"))
 
 
 def replicas() -> Path:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,10 +19,8 @@ from pyspark.sql import SparkSession
 from mixedmode.job import Job, Source
 from tests.differential.cases import Rows, parquet_piece
 from tests.differential.oracle import Call, Table, Where, aggregate, differences, keyed
-from tests.differential.stories import Mode, Story, epochs_of, play, table_after
+from tests.differential.stories import Mode, Story, epochs_of, local_cases, play, table_after
 from tests.harness import SPARK_CASES, output_rows
-
-pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([("k", pa.string()), ("j", pa.int32()), ("v", pa.int64()), ("d", pa.float64())])
 DDL = "k string, j int, v bigint, d double"
@@ -160,6 +157,59 @@ CHAINS = {
 }
 
 
+def _two_steps(second: dict[str, str], *key_by: str) -> Callable[[Job], Job]:
+    return lambda job: job.key_by("k", "j").aggregate(FIRST).key_by(*key_by).aggregate(second)
+
+
+def _two_steps_answer(second: dict[str, Call], *key_by: str) -> Callable[[Rows], Table]:
+    return lambda rows: aggregate(_first_step(rows), key_by, second)
+
+
+def _three_steps_alone(job: Job) -> Job:
+    job = job.key_by("k", "j").aggregate(s="sum(v)", d="max(d)")
+    job = job.key_by("k").aggregate(js="count(*)", s="sum(s)", d="min(d)")
+    return job.key_by("js").aggregate(ks="count(*)", low="min(s)", total="sum(d)")
+
+
+def _three_steps_alone_answer(rows: Rows) -> Table:
+    first = aggregate(rows, ["k", "j"], {"s": Call("sum", "v"), "d": Call("max", "d")})
+    second = aggregate(_rows_of(first), ["k"], {"js": Call("count"), "s": Call("sum", "s"), "d": Call("min", "d")})
+    calls = {"ks": Call("count"), "low": Call("min", "s"), "total": Call("sum", "d")}
+    return aggregate(_rows_of(second), ["js"], calls)
+
+
+INVERTIBLE = {
+    "keys": ("count(*)", Call("count")),
+    "rows": ("sum(n)", Call("sum", "n")),
+    "mean": ("avg(top)", Call("avg", "top")),
+}
+KEPT = {
+    "low": ("min(s)", Call("min", "s")),
+    "last_k": ("max(k)", Call("max", "k")),
+    "spread": ("stddev_pop(s)", Call("stddev_pop", "s")),
+    "ks": ("count(distinct k)", Call("count_distinct", "k")),
+    "names": ("collect_set(k, 2)", Call("collect_set", "k", number=2)),
+    "best": ("max_by(k, s)", Call("max_by", "k", by="s")),
+    "half": ("approx_percentile(s, 0.5)", Call("approx_percentile", "s", number=0.5)),
+    "sums": ("collect_list(s, 4)", Call("collect_list", "s", number=4)),
+}
+
+
+def _chain(calls: dict[str, tuple[str, Call]], *key_by: str) -> Chain:
+    texts, answers = ({name: call[i] for name, call in calls.items()} for i in (0, 1))
+    return Chain(_two_steps(texts, *key_by), _two_steps_answer(answers, *key_by), [*key_by])  # type: ignore[arg-type]
+
+
+#: without SQL, so that they need no Spark; a row moves from group to group as its sum or its count does
+LOCAL_CHAINS = {
+    "invertible by sum": _chain(INVERTIBLE, "s"),
+    "invertible by count and top": _chain(INVERTIBLE, "n", "top"),
+    "kept values by count": _chain(KEPT, "n"),
+    "kept values by top": _chain(KEPT, "top"),
+    "three steps": Chain(_three_steps_alone, _three_steps_alone_answer, ["js"]),
+}
+
+
 def _rows() -> st.SearchStrategy[Rows]:
     row = st.fixed_dictionaries(
         {
@@ -172,55 +222,72 @@ def _rows() -> st.SearchStrategy[Rows]:
     return st.lists(row, max_size=30)
 
 
-@settings(SPARK_CASES, max_examples=24)
-@given(
-    chain=st.sampled_from(sorted(CHAINS)),
-    rows=_rows(),
-    cuts=st.lists(st.integers(0, 30), max_size=3),
-    flip=st.integers(0, 4),
-    mode=st.sampled_from(["mixed", "mixed", "streaming", "batch"]),
-    parallelism=st.sampled_from([1, 2, 3]),
-)
+@dataclass(frozen=True)
+class Way:
+    """Rows, and a way in which a chain may meet them."""
+
+    rows: Rows
+    borders: list[int]
+    flip: int
+    mode: Mode
+    parallelism: int
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> Way:
+    rows = draw(_rows())
+    return Way(
+        rows=rows,
+        borders=[0, *sorted(draw(st.lists(st.integers(0, len(rows)), max_size=3))), len(rows)],
+        flip=draw(st.integers(0, 4)),
+        mode=draw(st.sampled_from(["mixed", "mixed", "streaming", "batch"])),
+        parallelism=draw(st.sampled_from([1, 2, 3])),
+    )
+
+
+@local_cases(0.3)
+@given(chain=st.sampled_from(sorted(LOCAL_CHAINS)), way=ways())
 def test_a_chain_of_steps_gives_the_answer_of_starting_over(
-    spark: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-    chain: str,
-    rows: Rows,
-    cuts: list[int],
-    flip: int,
-    mode: Mode,
-    parallelism: int,
+    tmp_path_factory: pytest.TempPathFactory, chain: str, way: Way
 ) -> None:
-    borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-    check(CHAINS[chain], rows, borders, flip, mode, spark, tmp_path_factory.mktemp("case"), parallelism=parallelism)
+    check(LOCAL_CHAINS[chain], way, None, tmp_path_factory.mktemp("case"))
 
 
+@pytest.mark.spark
+@settings(SPARK_CASES, max_examples=2)
+@given(chain=st.sampled_from(sorted(CHAINS)), way=ways())
+def test_a_chain_of_steps_with_sql_gives_the_answer_of_starting_over(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, chain: str, way: Way
+) -> None:
+    check(CHAINS[chain], way, spark, tmp_path_factory.mktemp("case"))
+
+
+#: sums of key a over the epochs: 1, 2, 4, -5, 0, so its group in CHAINS goes 1, 2, 1, none, 0
+MOVING = Way([{"k": "a", "j": 0, "v": v, "d": 0.5} for v in (1, 1, 2, -9, 5)], [0, 1, 2, 3, 4, 5], 1, "mixed", 2)
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("chain", sorted(CHAINS))
 def test_a_key_moves_between_groups_and_back_and_leaves(spark: SparkSession, tmp_path: Path, chain: str) -> None:
-    """Sums of key a over the epochs: 1, 2, 4, -5, 0, so its group goes 1, 2, 1, none, 0."""
-    rows: Rows = [{"k": "a", "j": 0, "v": v, "d": 0.5} for v in (1, 1, 2, -9, 5)]
-    check(CHAINS[chain], rows, [0, 1, 2, 3, 4, 5], 1, "mixed", spark, tmp_path, parallelism=2)
+    check(CHAINS[chain], MOVING, spark, tmp_path)
 
 
-def check(
-    chain: Chain,
-    rows: Rows,
-    borders: list[int],
-    flip: int,
-    mode: Mode,
-    spark: SparkSession,
-    base: Path,
-    **settings: Any,
-) -> None:
+@pytest.mark.parametrize("chain", sorted(LOCAL_CHAINS))
+def test_a_key_moves_between_groups_without_sql(tmp_path: Path, chain: str) -> None:
+    check(LOCAL_CHAINS[chain], MOVING, None, tmp_path)
+
+
+def check(chain: Chain, way: Way, spark: SparkSession | None, base: Path) -> None:
+    """Run the chain, and compare the table after each epoch with the answer over the rows so far."""
     pieces = [
-        parquet_piece(f"{number:03}", rows[start:end], SCHEMA)
-        for number, (start, end) in enumerate(itertools.pairwise(borders))
+        parquet_piece(f"{number:03}", way.rows[start:end], SCHEMA)
+        for number, (start, end) in enumerate(itertools.pairwise(way.borders))
     ]
-    story = Story(pieces, min(flip, len(pieces)), partial(Source.parquet, schema=DDL))
-    outcome = play(story, mode, chain.steps, spark, base, max_parallelism=16, **settings)
+    story = Story(pieces, min(way.flip, len(pieces)), partial(Source.parquet, schema=DDL))
+    outcome = play(story, way.mode, chain.steps, spark, base, max_parallelism=16, parallelism=way.parallelism)
     arrived = 0
-    for epoch, count in enumerate(epochs_of(story, mode)):
+    for epoch, count in enumerate(epochs_of(story, way.mode)):
         arrived += count
         found = table_after(outcome, epoch, chain.key_by)
-        assert not differences(chain.answer(rows[: borders[arrived]]), found), (mode, epoch)
-    assert not differences(chain.answer(rows), keyed(output_rows(outcome.out), chain.key_by)), "current_table"
+        assert not differences(chain.answer(way.rows[: way.borders[arrived]]), found), (way.mode, epoch)
+    assert not differences(chain.answer(way.rows), keyed(output_rows(outcome.out), chain.key_by)), "current_table"
