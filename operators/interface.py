@@ -50,6 +50,24 @@ class OperatorAttributes:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorTraits:
+    """Facts about an operator that the plan needs, and that no user declares.
+
+    can_retract: the operator has a field `emits_retractions`, because a change may replace a row that it has emitted.
+    can_emit_running_results: it has `emits_running_results`, so that it can emit a result for each record.
+    can_emit_full_snapshot: it has `emits_full_snapshot`, because its state holds all rows that it has emitted.
+    fires_by_watermark: the watermark decides which rows the operator emits, and when.
+    state_uses_time: the state depends on event times; None: if the input has them.
+    """
+
+    can_retract: bool = False
+    can_emit_running_results: bool = False
+    can_emit_full_snapshot: bool = False
+    fires_by_watermark: bool = False
+    state_uses_time: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """A slice of the input of a keyed step; arrays have shape (n,), in the order of arrival.
 
@@ -144,6 +162,10 @@ class KeyedOperator(Protocol):
     @property
     def attributes(self) -> OperatorAttributes:
         """The operator's properties, for planning."""
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The operator's traits, for planning."""
 
     @property
     def combine(self) -> Combine | None:

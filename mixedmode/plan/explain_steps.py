@@ -45,7 +45,7 @@ def map_lines(stage: MapStage, subtasks: int, backlog: int) -> Iterator[str]:
 
 def goes_by_time(stage: KeyedStage) -> bool:
     """Return whether the watermark decides which rows the stage emits, and when."""
-    return isinstance(stage.operator, TimedOperator | ProcessOperator)
+    return stage.operator.traits.fires_by_watermark
 
 
 def combined(stage: KeyedStage) -> str:

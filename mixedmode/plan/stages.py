@@ -12,7 +12,6 @@ import pyarrow as pa
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
-from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
@@ -87,20 +86,20 @@ class KeyedStage:
 
     def with_retractions(self) -> "KeyedStage":
         """Return the same stage, which also retracts the row that a change replaces."""
-        if not hasattr(self.operator, "emits_retractions"):  # an operator that only inserts rows replaces none
+        if not self.operator.traits.can_retract:  # an operator that only inserts rows replaces none
             return self
         return replace(self, operator=replace(self.operator, emits_retractions=True))  # type: ignore[type-var]
 
     def with_running_results(self) -> "KeyedStage":
         """Return the same stage, which emits a result per record instead of one per key, if its operator can."""
-        if not isinstance(self.operator, AggregateOperator) or self.is_changelog:
+        if not self.operator.traits.can_emit_running_results:
             return self
-        return replace(self, operator=replace(self.operator, emits_running_results=True))
+        return replace(self, operator=replace(self.operator, emits_running_results=True))  # type: ignore[type-var]
 
     @property
     def can_emit_full_snapshot(self) -> bool:
         """Return whether the state has all rows that the step has emitted. Fired windows are not in the state."""
-        return isinstance(self.operator, AggregateOperator | MultisetAggregateOperator)
+        return self.operator.traits.can_emit_full_snapshot
 
     def with_full_snapshot(self) -> "KeyedStage":
         """Return the same stage, which emits its whole stored table once, as inserts; if `can_emit_full_snapshot`."""
@@ -122,9 +121,8 @@ class KeyedStage:
     @property
     def _goes_by_time(self) -> bool:
         """Return whether state depends on event time: of windows and functions; of an aggregate if a register does."""
-        if isinstance(self.operator, AggregateOperator | MultisetAggregateOperator):
-            return self.operator.aggregator.goes_by_time
-        return self.event_time is not None
+        uses_time = self.operator.traits.state_uses_time
+        return self.event_time is not None if uses_time is None else uses_time
 
 
 @dataclass(frozen=True, slots=True)

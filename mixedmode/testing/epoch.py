@@ -3,6 +3,9 @@
 The map side folds rows and splits them by subtask. Each subtask then sorts and processes its own rows.
 The state is one sorted dictionary, in which a subtask sees its own key groups only. The state changes when all
 subtasks are done, or not at all.
+
+This is apart from `executor/local.py`, which stores runs and outputs in files: that executor needs RocksDB, an object
+store and several times as long for an epoch. Both call the operator through the same functions (operators/running.py).
 """
 
 import tempfile

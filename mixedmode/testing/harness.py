@@ -19,7 +19,6 @@ from sortedcontainers import SortedDict
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration
 from mixedmode.keys.groups import check_parallelism
-from mixedmode.operators.aggregate import AggregateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.testing.epoch import Place, run_epoch
@@ -266,8 +265,8 @@ class Harness:
     def _operator(self, *, is_backlog: bool) -> KeyedOperator:
         operator = self._step.operator
         gives_all = is_backlog and self._settings.backlog_emit == "all"
-        if gives_all and isinstance(operator, AggregateOperator) and not operator.is_changelog:
-            return replace(operator, emits_running_results=True)
+        if gives_all and operator.traits.can_emit_running_results:
+            return replace(operator, emits_running_results=True)  # type: ignore[type-var]
         return operator
 
     def _checked_watermark(self, to: Instant | None) -> int:

@@ -33,6 +33,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorTraits,
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of
@@ -60,6 +61,13 @@ class MultisetAggregateOperator:
 
     attributes = OperatorAttributes()
     combine = None  # retracted rows and added rows must stay separate
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """All rows of a key are in the state, so its result can always be computed again."""
+        return OperatorTraits(
+            can_retract=True, can_emit_full_snapshot=True, state_uses_time=self.aggregator.goes_by_time
+        )
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

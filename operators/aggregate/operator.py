@@ -26,6 +26,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorTraits,
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of, keyed_table
@@ -52,6 +53,16 @@ class AggregateOperator:
     emits_full_snapshot: bool = False
 
     attributes = OperatorAttributes()
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Results of a changelog are never running: a retraction is no new record."""
+        return OperatorTraits(
+            can_retract=True,
+            can_emit_running_results=not self.is_changelog,
+            can_emit_full_snapshot=True,
+            state_uses_time=self.aggregator.goes_by_time,
+        )
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

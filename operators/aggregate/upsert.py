@@ -17,7 +17,15 @@ from mixedmode.operators.aggregate.aggregator import argument_name
 from mixedmode.operators.aggregate.changelog import folded_rows, row_fields
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.segments import segments
-from mixedmode.operators.interface import KEY_COLUMN, WEIGHT_COLUMN, Batch, Folded, OperatorAttributes, SubtaskContext
+from mixedmode.operators.interface import (
+    KEY_COLUMN,
+    WEIGHT_COLUMN,
+    Batch,
+    Folded,
+    OperatorAttributes,
+    OperatorTraits,
+    SubtaskContext,
+)
 from mixedmode.operators.tables import column_of
 from mixedmode.state import StateDescriptor
 
@@ -30,6 +38,7 @@ class UpsertOperator:
     fields: tuple[pa.Field, ...]
 
     attributes = OperatorAttributes()
+    traits = OperatorTraits()
     combine = None  # retracted rows and added rows must stay separate
 
     @property

@@ -26,6 +26,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorTraits,
     SideRows,
     SubtaskContext,
 )
@@ -76,6 +77,8 @@ class ProcessOperator:
             if tag in self.function_outputs:
                 msg = f"an output of a process step cannot be named {tag}, which is kept. Name it otherwise. tag={tag}"
                 raise InvalidJobError(msg)
+
+    traits = OperatorTraits(fires_by_watermark=True)
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

@@ -30,6 +30,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorTraits,
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of
@@ -57,6 +58,7 @@ class CountWindowAggregateOperator:
     count: int
 
     attributes = OperatorAttributes()
+    traits = OperatorTraits()
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

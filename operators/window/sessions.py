@@ -36,6 +36,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorTraits,
     SubtaskContext,
 )
 from mixedmode.operators.window.firing import Firing
@@ -67,6 +68,8 @@ class SessionAggregateOperator:
     allowed_lateness_us: int
     early_every_ms: int | None
     emits_retractions: bool
+
+    traits = OperatorTraits(can_retract=True, fires_by_watermark=True)
 
     @property
     def attributes(self) -> OperatorAttributes:

@@ -32,6 +32,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorTraits,
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of
@@ -63,6 +64,8 @@ class TimeWindowAggregateOperator:
     allowed_lateness_us: int
     early_every_ms: int | None
     emits_retractions: bool
+
+    traits = OperatorTraits(can_retract=True, fires_by_watermark=True)
 
     @property
     def attributes(self) -> OperatorAttributes:
