@@ -12,6 +12,7 @@ which timers and windows fire.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,13 @@ OP_COLUMN = "_op"
 WEIGHT_COLUMN = "_weight"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 OP_TYPE = pa.string()
+
+
+class Changelog(StrEnum):
+    """What the rows between two steps may be."""
+
+    APPEND = "append"  # rows are only added
+    RETRACT = "retract"  # a row may be taken back: each row has a weight, +1 (insert) or -1 (retraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +61,21 @@ class OperatorAttributes:
 class OperatorTraits:
     """Facts about an operator that the plan needs, and that no user declares.
 
-    can_retract: the operator has a field `emits_retractions`, because a change may replace a row that it has emitted.
+    emits: RETRACT if a change may replace a row that the operator has emitted. Then it has a field `emits_retractions`.
+    emits_final_windows: its rows have `window_start` and `window_end`, and are emitted once, when the watermark reaches
+    `window_end`. So all rows of windows with one end are emitted in one epoch.
     can_emit_running_results: it has `emits_running_results`, so that it can emit a result for each record.
     can_emit_full_snapshot: it has `emits_full_snapshot`, because its state holds all rows that it has emitted.
+    delay_us: how far the event times of emitted rows may be behind the watermark that fires them.
     fires_by_watermark: the watermark decides which rows the operator emits, and when.
     state_uses_time: the state depends on event times; None: if the input has them.
     """
 
-    can_retract: bool = False
+    emits: Changelog = Changelog.APPEND
+    emits_final_windows: bool = False
     can_emit_running_results: bool = False
     can_emit_full_snapshot: bool = False
+    delay_us: int = 0
     fires_by_watermark: bool = False
     state_uses_time: bool | None = None
 

@@ -1,16 +1,18 @@
 """The columns of the sources with event times and partitions, and the watermark strategy of a source."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampNTZType, TimestampType
 
 from mixedmode.config import SourceSpec
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.spark.frames import spark_schema
 from mixedmode.time import Strategy
 
-__all__ = ["event_time_of", "find_event_time", "partition_column_of", "strategy_of"]
+__all__ = ["check_event_time", "event_time_of", "find_event_time", "partition_column_of", "strategy_of"]
 
 
 def event_time_of(source: SourceSpec, schema: StructType, where: str) -> str | None:
@@ -41,14 +43,22 @@ def _column_of(schema: StructType, column: str, place: str) -> StructField:
 def _check_event_time(data_type: DataType, column: str, place: str) -> None:
     if not isinstance(data_type, TimestampType | TimestampNTZType | DateType):
         msg = (
-            f"{place}: event time must be a timestamp. Give the column the type timestamp in `schema`. "
+            f"{place}: event time must be a timestamp. Give the column the type timestamp where its type is declared. "
             f"column={column}, type={data_type.simpleString()}"
         )
         raise InvalidJobError(msg)
 
 
+def check_event_time(fields: Sequence[pa.Field], column: str, where: str) -> None:
+    """Raise InvalidJobError unless one of the output columns of a function has this name, and can be event time."""
+    _check_event_time(_column_of(spark_schema(fields), column, where).dataType, column, where)
+
+
 def find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | None:
-    """Return the event-time column of the first keyed step's input; None if the sql before it did not keep one."""
+    """Return the event-time column of a keyed step's input; None if the sql before it did not keep one.
+
+    event_times: the names that it may have, by source; behind a keyed step, the name that this step emits.
+    """
     wanted = {column.lower() for column in event_times.values()}
     for field in frame.schema:
         is_time = isinstance(field.dataType, TimestampType | TimestampNTZType | DateType)

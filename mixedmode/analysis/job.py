@@ -21,10 +21,10 @@ from mixedmode.analysis.event_times import find_event_time, strategy_of
 from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
-from mixedmode.analysis.plan import Node
+from mixedmode.analysis.plan import Node, nodes_of
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.source_rows import columns_of_source
-from mixedmode.analysis.sql_checks import check_keys_kept, check_query, check_repeatable, check_stateless, inputs_of
+from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of, kept_keys
 from mixedmode.config import (
     FileSourceSpec,
     JobParts,
@@ -43,7 +43,8 @@ from mixedmode.config.steps import Step
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator, argument_name
-from mixedmode.operators.interface import TIME_COLUMN
+from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Changelog
+from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.explain_steps import goes_by_time
 from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.plan.keyed_operators import Where
@@ -51,6 +52,7 @@ from mixedmode.plan.keyed_stages import Upstream, with_changelogs
 from mixedmode.plan.stages import (
     DEAD_LETTER,
     LATE,
+    EmittedRows,
     JobPlan,
     KeyedStage,
     MapStage,
@@ -132,6 +134,7 @@ class _Chain:
         self._maps: list[MapStage] = []
         self._stages: list[KeyedStage] = []
         self._keyed_before = 0  # keyed steps, also those that are wrong
+        self._emitted: EmittedRows | None = None  # what the last keyed step emits
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
 
     def walk(self) -> None:
@@ -148,7 +151,7 @@ class _Chain:
                 with collecting(self._found):
                     self._add(index, step)
                 if not self._is_known and isinstance(step, MapStep | ProcessStep):
-                    self._assume(step.output)
+                    self._assume(step)
                 self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
             self._keyed_before += isinstance(step, KeyedAggregateStep | ProcessStep)
         if len(self._found) == before and None not in self._steps:
@@ -163,10 +166,12 @@ class _Chain:
         else:
             self._add_keyed(index, step)
 
-    def _assume(self, output: str) -> None:
+    def _assume(self, step: MapStep | ProcessStep) -> None:
         """Go on with the declared output of a step that is wrong otherwise."""
         with suppress(InvalidJobError):
-            self._emit(declared_fields(output, ""))
+            self._emit(declared_fields(step.output, ""))
+            if isinstance(step, ProcessStep):
+                self._emitted = EmittedRows(Changelog.APPEND, step.event_time)
 
     def _emit(self, fields: Sequence[pa.Field]) -> None:
         """Let these columns be the input of the next step."""
@@ -186,18 +191,23 @@ class _Chain:
         return JobPlan(
             sql=tuple(self._sql),
             stages=with_changelogs(self._stages),
-            output_fields=tuple(arrow_fields(self._current.schema)),
+            output_fields=self._output_fields(),
             key_columns=self._key_columns(),
             reads=self._reads(),
             sources_read=self._sources_read,
             event_times=self._event_times,
             strategies=strategies,
-            side_sinks=_side_sinks(self._spec),
+            side_sinks=_side_sinks(self._spec, self._stages),
             maps=tuple(self._maps),
             dead_letters=tuple(name for name, source in self._spec.sources.items() if source.outputs),
             source_rows=source_rows,
             partitions={name: column for name, column in self._partitions.items() if name in strategies},
         )
+
+    def _output_fields(self) -> tuple[pa.Field, ...]:
+        if self._stages and not self._sql:
+            return self._stages[-1].operator.output_fields
+        return tuple(arrow_fields(self._current.schema))
 
     def _watermarks(self) -> tuple[dict[str, Strategy], SourceRows | None]:
         """Return the watermark strategy of each source, and the rows with its event times (see JobPlan.source_rows).
@@ -290,38 +300,65 @@ class _Chain:
     def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
         if self._first_input is None:
             self._first_input = self._current
-        event_time = find_event_time(self._current, self._event_times)
-        if event_time is None and self._is_time_in_doubt:
-            event_time = self._current.columns[0]  # no mistake may follow from that of the event time
-        upstream = Upstream(tuple(self._sql), self._keyed_before, None if self._keyed_before else event_time)
-        given = StepInput(self._current, upstream)
+        given = StepInput(self._current, self._upstream())
         where = partial(self._where, "steps", index)
         if isinstance(step, ProcessStep):
             self._append(ProcessStage(step, given, where).build())
         else:
             self._append(AggregateStage(step, given, where).build())
 
+    @property
+    def _is_changelog(self) -> bool:
+        return self._emitted is not None and self._emitted.changelog is Changelog.RETRACT
+
+    def _upstream(self) -> Upstream:
+        """Return the position of the next keyed step."""
+        before = self._emitted
+        if before is None:
+            event_time = find_event_time(self._current, self._event_times)
+            if event_time is None and self._is_time_in_doubt:
+                event_time = self._current.columns[0]  # no mistake may follow from that of the event time
+            return Upstream(tuple(self._sql), self._keyed_before, event_time)
+        return Upstream(
+            tuple(self._sql),
+            self._keyed_before,
+            None if before.event_time is None else find_event_time(self._current, {"": before.event_time}),
+            before.changelog,
+            before.delay_us,
+            self._final_windows() if before.has_final_windows else (),
+        )
+
+    def _final_windows(self) -> tuple[str, ...]:
+        """Return the columns with the bounds of the last keyed step's windows; () if the sql behind it changed them."""
+        before, after = column_ids(self._keyed_rows), column_ids(self._current)
+        bounds = tuple(field.name for field in WINDOW_BOUNDS)
+        is_kept = all(after.get(name) == before[name] for name in bounds)
+        is_union = any(node.kind == "Union" for node in nodes_of(read_frame(self._current, until=self._keyed_rows)))
+        return bounds if is_kept and not is_union else ()
+
     def _key_columns(self) -> tuple[str, ...]:
         return tuple(field.name for field in self._stages[-1].operator.output_key) if self._stages else ()
 
     def _add_upsert(self) -> None:
-        """Add a stage that makes upserts, by the last keyed step's key, of the rows of the sql after that step."""
+        """Add a stage that makes upserts, by the last keyed step's key, of the rows of the sql after that step.
+
+        Rows that are only added need no key: if the sql drops or changes the key, they are written as they are.
+        """
         key_columns = self._key_columns()
         if not self._sql or not key_columns:
             return
         last_sql = max(index for index, step in enumerate(self._spec.steps) if isinstance(step, SqlStep))
         where = self._where("steps", last_sql, "sql")
-        fields = {field.name: field for field in arrow_fields(self._current.schema)}
-        missing = [name for name in key_columns if name not in fields]
-        if missing:
-            msg = (
-                f"{where}: the sql after the last key-by drops its key, so a changed row could not be found again in "
-                f"the output. Select the key columns too. missing={', '.join(missing)}"
-            )
-            raise InvalidJobError(msg)
         plan = read_frame(self._current, until=self._keyed_rows)
-        before, after = column_ids(self._keyed_rows), column_ids(self._current)
-        check_keys_kept(plan, before, after, key_columns, where=where)
+        try:
+            kept = kept_keys(plan, column_ids(self._keyed_rows), column_ids(self._current), key_columns, where=where)
+        except InvalidJobError:
+            if self._is_changelog:
+                raise
+            return
+        fields = {field.name: field for field in arrow_fields(self._current.schema)}
+        named = {name.lower(): name for name in fields}
+        key_columns = tuple(named[name] for name in kept)
         keys = KeySchema(tuple(fields[name] for name in key_columns))
         rest = [field for name, field in fields.items() if name not in key_columns]
         self._append(
@@ -332,7 +369,7 @@ class _Chain:
                 arguments=tuple(quoted(field.name) for field in rest),
                 argument_types=tuple(field.type for field in rest),
                 event_time=None,
-                is_changelog=True,
+                is_changelog=self._is_changelog,
                 operator=UpsertOperator(keys, tuple(rest)),
                 identity=step_fingerprint("upsert"),
             )
@@ -340,11 +377,12 @@ class _Chain:
 
     def _check_plan(self, plan: Node, step: SqlStep, where: str) -> None:
         check_stateless(plan, where=where)
-        check_repeatable(plan, where=where, is_keyed=self._keyed_before > 0, allows_clock=step.clock == "allowed")
+        check_repeatable(plan, where=where, is_keyed=self._is_changelog, allows_clock=step.clock == "allowed")
 
     def _append(self, stage: KeyedStage) -> None:
         self._stages.append(stage)
-        self._emit(stage.operator.output_fields)
+        self._emitted = stage.emitted
+        self._emit([field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN])
 
 
 def _check_columns(frame: DataFrame, where: str) -> None:
@@ -364,15 +402,16 @@ def _is_plain_parquet(source: SourceSpec) -> bool:
     return source.format == "parquet" and not source.options and is_plain_folder(source.path)
 
 
-def _side_sinks(spec: JobSpec) -> dict[str, SinkSpec]:
+def _side_sinks(spec: JobSpec, stages: Sequence[KeyedStage]) -> dict[str, SinkSpec]:
     sinks: dict[str, SinkSpec] = {
         dead_letter_output(name): sink for name, source in spec.sources.items() for sink in source.outputs.values()
     }
-    for step in spec.steps:
+    keyed = [step for step in spec.steps if isinstance(step, KeyedAggregateStep | ProcessStep)]
+    for step, stage in zip(keyed, stages, strict=False):  # a last stage that makes upserts is of no step
         if isinstance(step, KeyedAggregateStep) and step.late is not None:
-            sinks[LATE] = step.late
+            sinks[stage.output_of(LATE)] = step.late
         if isinstance(step, ProcessStep):
             sinks |= step.outputs
             if step.dead_letter is not None:
-                sinks[DEAD_LETTER] = step.dead_letter
+                sinks[stage.output_of(DEAD_LETTER)] = step.dead_letter
     return sinks

@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst import read_frame
+from mixedmode.analysis.event_times import check_event_time
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import KeyedAggregateStep, ProcessStep
@@ -28,7 +29,7 @@ from mixedmode.plan.keyed_operators import (
     output_function,
 )
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage
-from mixedmode.plan.stages import KeyedStage
+from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources import parse_ddl
 from mixedmode.spark.errors import refused
@@ -77,9 +78,18 @@ class AggregateStage:
             with collecting(found):
                 arguments[text] = self._argument_type(text)
         has_time = given.upstream.event_time is not None
-        columns = StepColumns(keys, arguments, has_event_time=has_time, is_changelog=given.upstream.is_changelog)
+        columns = StepColumns(
+            keys,
+            arguments,
+            has_event_time=has_time,
+            is_changelog=given.upstream.is_changelog,
+            final_windows=given.upstream.final_windows,
+        )
+        if columns.is_window_keyed and step.window is None:
+            found += self._names_taken()
         if step.window is not None and not has_time:
-            found.append(InvalidJobError(no_event_time(self._where("window"))))
+            is_first = given.upstream.keyed_before == 0
+            found.append(InvalidJobError(no_event_time(self._where("window"), is_first=is_first)))
             columns = replace(columns, has_event_time=True)
         functions = {}
         for name, call in step.aggregate.items():
@@ -88,6 +98,16 @@ class AggregateStage:
                     functions[name] = output_function(name, step, columns, self._where)
         raise_all(found)
         return columns, functions
+
+    def _names_taken(self) -> list[MixedmodeError]:
+        """Return the mistakes of a step whose rows are of windows: the names of its columns that are kept."""
+        names = [*self._step.key_by, *self._step.aggregate]
+        taken = [name for name in names if name.lower() == WINDOW_TIME.name]
+        msg = (
+            f"{self._where('aggregate')}: the rows of a window have this name for their event time already. Leave it "
+            "out of the key, and give results another name. found="
+        )
+        return [InvalidJobError(msg + name) for name in taken]
 
     def _argument_type(self, text: str) -> pa.DataType:
         output = next(name for name, call in self._step.aggregate.items() if text in call.expressions)
@@ -136,7 +156,9 @@ def check_declared(step: ProcessStep, where: Where, found: list[MixedmodeError])
     where: names a place in the step.
     """
     with collecting(found):
-        declared_fields(step.output, where("output"))
+        fields = declared_fields(step.output, where("output"))
+        if step.event_time is not None:
+            check_event_time(fields, step.event_time, where("event-time"))
     for tag, output in step.outputs.items():
         with collecting(found):
             declared_fields(output.schema_ddl, where("outputs", tag, "schema"))

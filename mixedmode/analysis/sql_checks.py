@@ -157,19 +157,29 @@ def check_argument(plan: Node, *, where: str, is_keyed: bool) -> None:
         raise InvalidJobError(msg)
 
 
-def check_keys_kept(
+def kept_keys(
     plan: Node, before: Mapping[str, int], after: Mapping[str, int], keys: tuple[str, ...], *, where: str
-) -> None:
-    """Raise InvalidJobError unless the sql `plan` after the last key-by returns at most one row per row of a key.
+) -> tuple[str, ...]:
+    """Return the columns that have the key, after the sql `plan` behind the last key-by; they may have new names.
 
-    before, after: {column name in lower case: column id}. A key column with a new id was computed, so two keys could
-    become equal. For example, `SELECT lower(k) AS k` makes one key of A and a. The columns of a union have the ids of
-    its first part, so a union is always refused.
+    before, after: {column name in lower case: column id}. Raise InvalidJobError unless the sql returns at most one row
+    per row of a key. A key column with a new id was computed, so two keys could become equal. For example, `SELECT
+    lower(k) AS k` makes one key of A and a. The columns of a union have the ids of its first part, so a union is always
+    refused.
     """
     streaming = [node for node in nodes_of(plan) if node.is_streaming]
-    changed = [key for key in keys if before[key.lower()] != after[key.lower()]]
-    if any(node.kind == "Union" for node in streaming):
-        changed = list(keys)
+    is_union = any(node.kind == "Union" for node in streaming)
+    by_id = {number: name for name, number in reversed(list(after.items()))}
+    by_id |= {after[key.lower()]: key.lower() for key in keys if key.lower() in after}  # an old name is better
+    lost = [key for key in keys if before[key.lower()] not in by_id]
+    missing = [key for key in lost if key.lower() not in after]
+    if missing:
+        msg = (
+            f"{where}: the sql after the last key-by drops its key, so a changed row could not be found again in "
+            f"the output. Select the key columns too. missing={', '.join(missing)}"
+        )
+        raise InvalidJobError(msg)
+    changed = list(keys) if is_union else lost
     if changed:
         msg = (
             f"{where}: the sql after the last key-by changes its key, so rows of several keys could end as one, and "
@@ -185,6 +195,7 @@ def check_keys_kept(
             f"over VALUES. found={found}"
         )
         raise InvalidJobError(msg)
+    return tuple(by_id[before[key.lower()]] for key in keys)
 
 
 def _problems(node: Node) -> Iterator[tuple[str, str]]:

@@ -227,24 +227,17 @@ class JobSpec(JobSettings):
             yield ("execution", "autoscaler", "enabled"), text
 
     def _event_time_findings(self) -> Iterator[tuple[Path, str]]:
-        """Refuse windows and functions after a keyed step, which emits updates without event time."""
-        follows_keyed = False
+        """Refuse steps whose input cannot have event time, or may take rows back that they cannot."""
+        before: tuple[int, KeyedAggregateStep | ProcessStep] | None = None
         for index, step in enumerate(self.steps):
-            if isinstance(step, MapStep) and follows_keyed:
-                text = (
-                    " must come before the first keyed step: a keyed step emits updates, and a map function cannot "
-                    "retract a row that it has seen. Move it, or use sql."
-                )
+            if isinstance(step, MapStep) and before is not None:
+                text = " must come before the first keyed step. Move it, or use sql."
                 yield ("steps", index, "map"), text
             if isinstance(step, SqlStep | MapStep):
                 continue
             key = "process" if isinstance(step, ProcessStep) else "window" if step.window is not None else None
-            if key is not None and follows_keyed:
-                text = (
-                    " must be in the first keyed step: the rows of a keyed step change, and have no event time. "
-                    "Make it the first one, or a job of its own over the output of this one."
-                )
-                yield ("steps", index, key), text
+            if key is not None and before is not None:
+                yield from _input_findings(("steps", index, key), *before)
             elif key == "window":
                 text = " is missing: windows go by the time of a record. Name the column that says when it happened."
                 yield from (
@@ -252,4 +245,31 @@ class JobSpec(JobSettings):
                     for name, source in self.sources.items()
                     if source.event_time is None
                 )
-            follows_keyed = True
+            before = (index, step)
+
+
+def _input_findings(path: Path, index: int, before: KeyedAggregateStep | ProcessStep) -> Iterator[tuple[Path, str]]:
+    """Yield why a window or a function, at `path`, cannot read the rows of the keyed step `before` at `index`."""
+    place = path_text(("steps", index))
+    if isinstance(before, ProcessStep):
+        if path[-1] == "window" and before.event_time is None:
+            text = (
+                f" goes by event time, and the rows of the function before it have none. Add `event-time` to {place}, "
+                "the column of its output that says when a row happened."
+            )
+            yield path, text
+    elif before.window is None:
+        is_window = path[-1] == "window"
+        takes = "a window has a time for each row" if is_window else "a function cannot take a row back"
+        text = (
+            f" cannot read the rows of the aggregate before it, which change and have no event time: {takes}. Give "
+            f"{place} a window, put this step before it, or use an aggregate here."
+        )
+        yield path, text
+    elif before.allowed_lateness_ms or before.early_results_every_ms is not None:
+        key = "allowed-lateness" if before.allowed_lateness_ms else "early-results-every"
+        text = (
+            f" cannot read the rows of {place}, which change: with `{key}`, a window may be emitted more than once. "
+            "Remove that setting, or use an aggregate here."
+        )
+        yield path, text

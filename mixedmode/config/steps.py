@@ -129,6 +129,9 @@ class ProcessStep(Section):
     )
     args: Arguments = Field(default={}, description="arguments for the class, by name")
     output: Lines = Field(description="columns of the result as Spark DDL, such as customer string, orders long")
+    event_time: Text | None = Field(
+        default=None, description="the column of `output` with the event time of its rows, for windows behind the step"
+    )
     outputs: Mapping[TagName, AnySideOutput] = Field(
         default={}, description="where the rows of each side output go, by tag"
     )
@@ -186,7 +189,7 @@ _TELLTALES = (
     (("map",), "map"),
     (("process",), "process"),
     (("aggregate",), "aggregate"),
-    (("folder", "args", "output", "outputs", "on-error", "dead-letter"), "process"),
+    (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late"), "aggregate"),
 )
 

@@ -15,7 +15,7 @@ from mixedmode.config.fields import Count, DurationMs, Section, SpanMs, TimeZone
 from mixedmode.durations import format_duration_ms
 
 #: columns that windows add to the result of a step
-WINDOW_COLUMNS = ("window_start", "window_end", "window_number")
+WINDOW_COLUMNS = ("window_start", "window_end", "window_number", "window_time")
 #: limit on the windows of one record, since a small slide in a large window multiplies the work
 WINDOWS_PER_RECORD_MAX = 10_000
 _DAY_MS = 86_400_000

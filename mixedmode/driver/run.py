@@ -38,7 +38,7 @@ from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.protocol import EpochTask
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import LATE, MAIN, JobPlan, dead_letter_output
+from mixedmode.plan.stages import MAIN, JobPlan, dead_letter_output
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.folder import SparkFolder
@@ -301,9 +301,7 @@ def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
     """Return {name of an output: its columns}; the main output is "". Pure."""
     schemas = {MAIN: OutputSchema(plan.output_fields, plan.key_columns)}
     for stage in plan.stages:
-        if stage.late_fields:
-            schemas[LATE] = OutputSchema(stage.late_fields)
-        schemas |= {tag: OutputSchema(fields) for tag, fields in stage.operator.side_outputs.items()}
+        schemas |= {name: OutputSchema(fields) for name, fields in stage.side_outputs.items()}
     return schemas | {dead_letter_output(name): OutputSchema(DEAD_LETTER_FIELDS) for name in plan.dead_letters}
 
 

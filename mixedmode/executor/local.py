@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from mixedmode.config.calls import column_in
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import EpochResult, EpochTask
-from mixedmode.executor.stage_tasks import epoch_result, map_side, subtasks
+from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtasks
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.stages import JobPlan, KeyedStage
@@ -47,10 +47,11 @@ class LocalExecutor:
             subtask = subtasks(task, stage)
             found = self._run_stage(subtask, _exchanged(map_side(task, stage), tables))
             reports.append([report for report, _ in found])
+            task = after(task, reports[-1])
             if subtask.waits_for_end:
                 break  # later stages get no rows, so they do not run and keep their state
             if following is not None:
-                tables = [_stage_columns(changelog, following, task.plan) for _, changelog in found]
+                tables = [_stage_columns(rows, following, task.plan) for _, rows in found]
         return epoch_result(task, reports)
 
     def _run_stage(

@@ -18,7 +18,7 @@ from mixedmode.executor.input_frames import stage_columns
 from mixedmode.executor.map_stages import Mapped, release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
-from mixedmode.executor.stage_tasks import REPORT_FIELD, epoch_result, map_side, rows_task, subtasks
+from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
@@ -83,7 +83,7 @@ class _EpochRun:
 
         Return the reports of each stage that ran.
         """
-        plan = self.task.plan
+        task, plan = self.task, self.task.plan
         if not plan.stages:
             return [self._write_rows(frame)]
         blocks = self._first_blocks(frame)
@@ -91,7 +91,7 @@ class _EpochRun:
         held: list[DataFrame] = []
         try:
             for stage, following in zip(plan.stages, [*plan.stages[1:], None], strict=True):
-                subtask = subtasks(self.task, stage, tells_attempt=may_compute_twice(self.session))
+                subtask = subtasks(task, stage, tells_attempt=may_compute_twice(self.session))
                 output = self._run_subtasks(blocks, subtask)
                 is_inner = following is not None or bool(plan.sql)
                 if is_inner:
@@ -99,14 +99,15 @@ class _EpochRun:
                     output = output.persist()
                     held.append(output)
                 all_reports.append(_reports(output))
+                task = after(task, all_reports[-1])
                 if subtask.waits_for_end:
                     break  # later stages get no rows, so they do not run and keep their state
                 if following is not None:
                     given = rows_of(output, all_reports[-1])
-                    rows = stage_columns(self._changelog(given, following), following)
-                    blocks = rows.mapInArrow(map_side(self.task, following), BLOCK_DDL)
+                    rows = stage_columns(self._input_of(following, given), following)
+                    blocks = rows.mapInArrow(map_side(task, following), BLOCK_DDL)
             if plan.sql and not subtask.waits_for_end:
-                rows = rows_of(output, all_reports[-1]).drop(WEIGHT_COLUMN)
+                rows = rows_of(output, all_reports[-1])
                 all_reports.append(self._write_rows(apply_sql(self.session, rows, plan.sql)))
         finally:
             for output in held:
@@ -141,12 +142,14 @@ class _EpochRun:
             return numbers.mapInArrow(SingleStage(blocks, subtask), schema)
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
 
-    def _changelog(self, rows: DataFrame, following: KeyedStage) -> DataFrame:
-        """Return the changelog of a stage as the next stage reads it, after the sql between them.
+    def _input_of(self, following: KeyedStage, rows: DataFrame) -> DataFrame:
+        """Return the rows of a stage as the next stage reads them, after the sql between them.
 
         The sql runs on rows of each weight (-1 retracts, +1 adds) separately. For example, when count 4 of a key
         becomes 5, `SELECT k, n * 2` turns (k, 4, -1), (k, 5, +1) into (k, 8, -1), (k, 10, +1).
         """
+        if not following.is_changelog:
+            return apply_sql(self.session, rows, following.sql)
         if not following.sql:
             return rows
         retracted, added = (

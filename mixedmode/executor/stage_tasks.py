@@ -1,6 +1,7 @@
 """The tasks of an epoch's stages, and the result that their reports add up to. Pure: for every executor."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
 
@@ -10,7 +11,6 @@ from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import ListState, OperatorState
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import EpochResult, EpochTask
-from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.stages import MAIN, JobPlan, KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
@@ -25,7 +25,7 @@ from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.tasks.task_state import StateTask
 from mixedmode.tasks.watching import Watch, Watched
 
-__all__ = ["REPORT_FIELD", "epoch_result", "map_side", "map_subtasks", "map_watch", "rows_task", "subtasks"]
+__all__ = ["REPORT_FIELD", "after", "epoch_result", "map_side", "map_subtasks", "map_watch", "rows_task", "subtasks"]
 
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
 
@@ -79,7 +79,8 @@ def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False)
     is_inner = stage is not task.plan.stages[-1] or bool(task.plan.sql)
     if settings.checkpoint_url is not None:
         state = StateTask(settings.checkpoint_url, task.runs_of(stage.operator_id), settings.fan_in)
-    rows = (*stage.operator.output_fields, pa.field(WEIGHT_COLUMN, pa.int64())) if is_inner else ()
+    rows = stage.emitted_fields if is_inner else ()
+    names = {*stage.side_outputs, *([] if is_inner else [MAIN])}
     return SubtaskTask(
         stage=_in_this_epoch(task, stage),
         epoch=task.epoch,
@@ -90,7 +91,7 @@ def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False)
         max_parallelism=settings.max_parallelism,
         memory=share_memory(settings.sort_memory_bytes, attributes, task.path),
         state=state,
-        sinks={name: sink for name, sink in settings.sinks.items() if name != MAIN or not is_inner},
+        sinks={name: sink for name, sink in settings.sinks.items() if name in names},
         waits_for_end=attributes.output_only_after_end_of_stream and not task.timing.is_final,
         output_schema=pa.schema([*rows, *([ATTEMPT_FIELD] * (is_inner and tells_attempt)), REPORT_FIELD]),
         seen=task.seen,
@@ -103,6 +104,11 @@ def rows_task(task: EpochTask) -> RowsTask:
     return RowsTask(settings.sinks[MAIN], task.epoch, settings.generation, plan.output_fields, plan.progress_names[0])
 
 
+def after(task: EpochTask, reports: Sequence[SubtaskReport]) -> EpochTask:
+    """Return the task for the stages behind the one with these reports. They know the progress of the epoch."""
+    return replace(task, seen=reports[0].progress)
+
+
 def epoch_result(
     task: EpochTask, reports: Sequence[Sequence[SubtaskReport]], list_states: Sequence[ListState] | None = None
 ) -> EpochResult:
@@ -113,7 +119,7 @@ def epoch_result(
     """
     every = [report for stage_reports in reports for report in stage_reports]
     return EpochResult(
-        progress=_progress(task.plan, reports[0]),
+        progress=_progress(task.plan, reports[: len(task.plan.stages) or 1]),
         rows_out=sum(report.rows_out for report in reports[-1]),
         skipped=sum(report.skipped for report in every),
         pairs=sum(report.pairs for report in every),
@@ -143,11 +149,14 @@ def _operator_states(task: EpochTask, reports: Sequence[Sequence[SubtaskReport]]
     return found
 
 
-def _progress(plan: JobPlan, reports: Sequence[SubtaskReport]) -> Progress:
-    """Return the progress of the epoch. Every subtask reports all of it; tasks that only write rows report a part."""
+def _progress(plan: JobPlan, reports: Sequence[Sequence[SubtaskReport]]) -> Progress:
+    """Return the progress of the epoch.
+
+    Every subtask reports all of it, with that of the stages before; tasks that only write rows report a part.
+    """
     if plan.stages:
-        return reports[0].progress
-    return reduce(Progress.merged, (report.progress for report in reports), Progress())
+        return reports[-1][0].progress
+    return reduce(Progress.merged, (report.progress for report in reports[0]), Progress())
 
 
 def _watched(plan: JobPlan, stage: KeyedStage) -> Watched:

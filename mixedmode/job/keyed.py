@@ -130,6 +130,7 @@ class KeyedJob(Generic[J]):
         function: str | type,
         *,
         output: str,
+        event_time: str | None = None,
         args: Mapping[str, PlainValue] | None = None,
         outputs: Mapping[str, SinkSpec] | None = None,
         on_error: Literal["fail", "skip", "dead-letter"] | None = None,
@@ -140,6 +141,7 @@ class KeyedJob(Generic[J]):
 
         function: a class, or its name as `package.module:Class`.
         output: columns of the rows that the function emits, as Spark DDL.
+        event_time: the column of `output` with the event time of these rows, for windows in later steps.
         args: arguments for the class, by name.
         outputs: {tag: SideOutput} for the rows of each side output.
         on_error: what to do with a record on which the function raised. `fail` stops the job. `skip` counts the record
@@ -156,6 +158,7 @@ class KeyedJob(Generic[J]):
             "folder": folder or home,
             "args": args,
             "output": output,
+            "event-time": event_time,
             "outputs": outputs,
             "on-error": on_error,
             "dead-letter": dead_letter,

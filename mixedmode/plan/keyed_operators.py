@@ -17,6 +17,7 @@ from mixedmode.operators.aggregate import (
     AggregateOperator,
     Aggregator,
     Column,
+    FinalAggregateOperator,
     MultisetAggregateOperator,
     aggregate_function,
     aggregator_for,
@@ -36,13 +37,20 @@ Where = Callable[..., str]  #: returns the name of a place in the step, for a me
 class StepColumns:
     """The columns that a step's operator reads: keys, () for un-keyed input, and {expression: type} of its arguments.
 
-    The arguments of a batch are in the order of `arguments`.
+    The arguments of a batch are in the order of `arguments`. `final_windows`: see Upstream.
     """
 
     keys: tuple[pa.Field, ...]
     arguments: Mapping[str, pa.DataType]
     has_event_time: bool
     is_changelog: bool
+    final_windows: tuple[str, ...] = ()
+
+    @property
+    def is_window_keyed(self) -> bool:
+        """Return whether the key has the bounds of final windows, so that no result can change in a later epoch."""
+        keys = {field.name.lower() for field in self.keys}
+        return bool(self.final_windows) and keys.issuperset(self.final_windows)
 
 
 def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
@@ -70,13 +78,14 @@ def operator_of(
     schema = KeySchema(given.keys) if given.keys else None
     if step.window is not None:
         if not given.has_event_time:
-            raise InvalidJobError(no_event_time(where("window")))
+            raise InvalidJobError(no_event_time(where("window"), is_first=True))
         return _windowed(step, step.window, aggregator, schema)
     assert schema is not None, "the config takes no aggregate without a key and without a window"
     if given.is_changelog and not aggregator.is_invertible:
         types = tuple(given.arguments.values())
         return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)
-    return AggregateOperator(aggregator, schema, is_changelog=given.is_changelog, emits_retractions=False)
+    operator = AggregateOperator(aggregator, schema, is_changelog=given.is_changelog, emits_retractions=False)
+    return FinalAggregateOperator(operator) if given.is_window_keyed else operator
 
 
 def time_windows(window: WindowSpec) -> TimeWindows:
@@ -123,8 +132,16 @@ def _function(
     )
 
 
-def no_event_time(where: str) -> str:
-    """Return the message for a window, at `where`, over input without event time."""
+def no_event_time(where: str, *, is_first: bool) -> str:
+    """Return the message for a window, at `where`, over input without event time.
+
+    is_first: it is in the first keyed step.
+    """
+    if not is_first:
+        return (
+            f"{where}: a window goes by event time, and the sql before it drops the column that has it. Select that "
+            "column too, under its name: window_time behind a window, the `event-time` of a process step behind that."
+        )
     return (
         f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "
         "keep that column in the steps before this one."

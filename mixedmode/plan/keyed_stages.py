@@ -11,7 +11,7 @@ import pyarrow as pa
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.steps import operator_id
 from mixedmode.keys import KeySchema
-from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns
@@ -24,18 +24,22 @@ __all__ = ["Upstream", "aggregate_stage", "process_stage", "with_changelogs"]
 class Upstream:
     """The position of a keyed step in its job: the sql steps that make its input, and what precedes them.
 
-    `keyed_before`: the number of keyed steps upstream; if there is one, the input is a changelog. `event_time`: the
-    event-time column of the input, if any.
+    `keyed_before`: the number of keyed steps upstream. `event_time`: the event-time column of the input, if any.
+    `changelog`: what the upstream keyed step emits. `delay_us`: see KeyedStage. `final_windows`: the columns of the
+    input that hold the bounds of windows of which no more rows come, if it has them.
     """
 
     sql: tuple[SqlText, ...]
     keyed_before: int
     event_time: str | None
+    changelog: Changelog = Changelog.APPEND
+    delay_us: int = 0
+    final_windows: tuple[str, ...] = ()
 
     @property
     def is_changelog(self) -> bool:
         """Return whether the input may retract rows."""
-        return self.keyed_before > 0
+        return self.changelog is Changelog.RETRACT
 
 
 def aggregate_stage(
@@ -58,6 +62,7 @@ def aggregate_stage(
         operator=operator,
         identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
         late_fields=late_fields,
+        delay_us=upstream.delay_us,
     )
 
 
@@ -84,6 +89,7 @@ def process_stage(
         function_outputs=function_outputs,
         on_error=step.on_error,
         has_event_time=upstream.event_time is not None,
+        output_event_time=step.event_time,
     )
     return KeyedStage(
         operator_id=own_id,
@@ -95,9 +101,10 @@ def process_stage(
         is_changelog=False,
         operator=operator,
         identity=step_fingerprint("process", keys),
+        delay_us=upstream.delay_us,
     )
 
 
 def with_changelogs(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
-    """Return the stages of a job; all but the last also emit retractions."""
+    """Return the stages of a job. All but the last also retract the rows that they replace."""
     return tuple(stage if stage is stages[-1] else stage.with_retractions() for stage in stages)

@@ -1,7 +1,8 @@
 """The executable plan of a job: types are resolved, operators are built. Pure values that are sent to tasks.
 
 A job is a chain: source rows -> sql -> map stage -> ... -> sql -> keyed stage -> sql -> keyed stage -> ... -> sink.
-The rows after the first keyed stage are a changelog: each row has a weight, +1 (insert) or -1 (retraction).
+What a keyed stage emits decides about the rows behind it (`EmittedRows`): a changelog or rows that are only added, with
+or without event time.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +13,7 @@ import pyarrow as pa
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
-from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog, KeyedOperator
 from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
 from mixedmode.plan.fingerprint import Fingerprint, of_list, of_sources
@@ -46,13 +47,32 @@ class MapStage:
         return of_list()
 
 
+#: the event time of rows of a window: its last microsecond. The rows have the column only if a step follows
+WINDOW_TIME = pa.field("window_time", pa.timestamp("us", "UTC"))
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedRows:
+    """The rows that a keyed stage emits to the next one.
+
+    `event_time`: their event-time column, if any; only rows that are never retracted have one. `delay_us`: how far
+    their event times may be behind the watermark of the epoch. `has_final_windows`: see OperatorTraits.
+    """
+
+    changelog: Changelog
+    event_time: str | None = None
+    delay_us: int = 0
+    has_final_windows: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedStage:
     """One keyed step, with the sql steps between it and the previous step.
 
     `key_fields`: its key columns, () for un-keyed input. `arguments`: SQL expressions over the input, which Spark
-    evaluates before the exchange. `event_time`: the event-time column of the input, if any. `late_fields`: the columns
-    of the input, if late records have an output; else (). `identity`: the fingerprint without the part on the input.
+    evaluates before the exchange. `event_time`: the event-time column of the input, if any. `delay_us`: how far the
+    watermark of the input is behind that of the sources. `late_fields`: the columns of the input, if late records have
+    an output; else (). `identity`: the fingerprint without the part on the input.
     """
 
     operator_id: str
@@ -65,6 +85,36 @@ class KeyedStage:
     operator: KeyedOperator
     identity: Fingerprint
     late_fields: tuple[pa.Field, ...] = ()
+    delay_us: int = 0
+
+    @property
+    def emitted(self) -> EmittedRows:
+        """Return what the rows of the stage are for the next one."""
+        traits = self.operator.traits
+        delay_us = self.delay_us + traits.delay_us
+        if traits.emits_final_windows:
+            return EmittedRows(traits.emits, WINDOW_TIME.name, delay_us, has_final_windows=True)
+        if isinstance(self.operator, ProcessOperator):
+            return EmittedRows(traits.emits, self.operator.output_event_time, delay_us)
+        return EmittedRows(traits.emits)
+
+    @property
+    def emitted_fields(self) -> tuple[pa.Field, ...]:
+        """Return the columns of the rows that the next stage gets, or sql behind the last stage."""
+        fields = self.operator.output_fields
+        if self.operator.traits.emits is Changelog.RETRACT:
+            return (*fields, pa.field(WEIGHT_COLUMN, pa.int64()))
+        return (*fields, WINDOW_TIME) if self.emitted.has_final_windows else fields
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """Return {name of an output: its columns}: late records, and the side outputs of the operator."""
+        late = {LATE: self.late_fields} if self.late_fields else {}
+        return {self.output_of(tag): fields for tag, fields in {**late, **self.operator.side_outputs}.items()}
+
+    def output_of(self, tag: str) -> str:
+        """Return the name of a side output. Several steps may have late records and dead letters."""
+        return f"{self.operator_id}-{tag}" if tag in (LATE, DEAD_LETTER) else tag
 
     def state_schema(self) -> Mapping[str, object]:
         """Return the schema of the state, for the manifest: a later version of the program checks if it can read it."""
@@ -86,7 +136,7 @@ class KeyedStage:
 
     def with_retractions(self) -> "KeyedStage":
         """Return the same stage, which also retracts the row that a change replaces."""
-        if not self.operator.traits.can_retract:  # an operator that only inserts rows replaces none
+        if self.operator.traits.emits is Changelog.APPEND:
             return self
         return replace(self, operator=replace(self.operator, emits_retractions=True))  # type: ignore[type-var]
 

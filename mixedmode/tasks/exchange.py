@@ -107,7 +107,7 @@ class MapSide:
         with profile.stage("fold"):
             batch = self._batch(rows)
             folded = self.stage.operator.fold(
-                batch, late_us=self.timing.before.watermark_us, max_parallelism=self.max_parallelism
+                batch, late_us=self.timing.late_us(self.stage.delay_us), max_parallelism=self.max_parallelism
             )
         yield from profile.each("make blocks", self._ship(folded.table))
         if self.stage.late_fields and len(folded.late_rows):

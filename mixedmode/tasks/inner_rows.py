@@ -11,8 +11,11 @@ executor/rows_between.py reads such rows.
 """
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mixedmode.errors import RetryableError
+from mixedmode.operators.interface import OP_COLUMN, Changelog, Changes
+from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
 
 ATTEMPT_FIELD = pa.field("_attempt", pa.int64())
 #: the text by which the driver recognizes this error
@@ -29,6 +32,18 @@ def subtask_number(partition: int, parallelism: int) -> int:
         msg = f"{COMPUTED_TWICE}, so they are computed once more. partition={partition}, parallelism={parallelism}"
         raise RetryableError(msg)
     return partition
+
+
+def rows_emitted(changes: Changes, stage: KeyedStage) -> pa.Table:
+    """Return the rows of a stage for the next one, with the columns `stage.emitted_fields`."""
+    emitted = stage.emitted
+    if emitted.changelog is Changelog.RETRACT:
+        return changes.changelog()
+    rows = changes.upserts().drop_columns([OP_COLUMN])
+    if not emitted.has_final_windows:
+        return rows
+    ends_us = rows.column("window_end").cast(pa.int64())
+    return rows.append_column(WINDOW_TIME, pc.subtract(ends_us, 1).cast(WINDOW_TIME.type))
 
 
 def with_report_column(rows: pa.Table, schema: pa.Schema, attempt: int) -> pa.Table:

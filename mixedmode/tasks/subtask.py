@@ -30,7 +30,7 @@ from mixedmode.state import ProfiledBackend
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import decode_failure, report_failures
-from mixedmode.tasks.inner_rows import subtask_number, with_report_column
+from mixedmode.tasks.inner_rows import rows_emitted, subtask_number, with_report_column
 from mixedmode.tasks.memory import MemoryShares
 from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
@@ -43,7 +43,8 @@ from mixedmode.tasks.timing import Timing
 class SubtaskTask:
     """Everything that a subtask needs in one epoch. `state` is None in batch mode.
 
-    `sinks`: by output name; an inner stage has no sink for its main output, whose rows go to the next stage.
+    `sinks`: by output name, of this stage; an inner stage has no sink for its main output, whose rows go to the next
+    stage.
     `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the
     columns of the rows, if the stage is an inner one, and the report in the last column. `seen`: the progress of the
     sources that earlier stages have measured.
@@ -118,14 +119,13 @@ class _SubtaskRun:
         operator = self._task.stage.operator
         with self._profile.stage("open state"):
             backend = self._state.open(self._task.path)
-        context = SubtaskContext(
-            ProfiledBackend(backend, self._profile), self._task.timing.epoch_time(self._progress), self._groups
-        )
+        time = self._task.timing.epoch_time(self._progress, delay_us=self._task.stage.delay_us)
+        context = SubtaskContext(ProfiledBackend(backend, self._profile), time, self._groups)
         for output in outputs_of(operator, self._sorter, context, self._profile):
             if isinstance(output, SideRows) and output.tag == SKIPPED_TAG:
                 self._skipped += output.rows.num_rows
             elif isinstance(output, SideRows):
-                self._outputs[output.tag].write(output.rows)
+                self._outputs[self._task.stage.output_of(output.tag)].write(output.rows)
             elif self._task.waits_for_end:
                 self._check_waits(output)
             elif MAIN in self._outputs:
@@ -134,7 +134,7 @@ class _SubtaskRun:
                     self._outputs[MAIN].write(rows)
                 self._rows_out += rows.num_rows
             else:
-                rows = output.changelog()
+                rows = rows_emitted(output, self._task.stage)
                 self._rows_out += rows.num_rows
                 yield with_report_column(rows, self._task.output_schema, self._attempt_id)
             self._reach("aggregate")
@@ -143,7 +143,7 @@ class _SubtaskRun:
         reach_in_task(name, self._place)
 
     def _check_waits(self, output: Changes) -> None:
-        rows = output.changelog().num_rows
+        rows = rows_emitted(output, self._task.stage).num_rows
         if rows:
             msg = (
                 "a step says that it gives nothing before the end of its input, and gave rows before it, so the steps "
@@ -187,7 +187,8 @@ class _SubtaskRun:
                     case BlockKind.PROGRESS:
                         self._progress = self._progress.merged(Progress.decode(block.as_py()))
                     case BlockKind.LATE:
-                        self._outputs[LATE].write(decode_block(block.as_buffer()))
+                        late = self._outputs[self._task.stage.output_of(LATE)]
+                        late.write(decode_block(block.as_buffer()))
                     case BlockKind.ROWS:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                         with self._profile.stage("collect blocks"):

@@ -18,6 +18,7 @@ from mixedmode.time import (
     Strategy,
     WatermarkState,
     advance,
+    shifted_us,
     source_watermarks,
 )
 
@@ -44,11 +45,16 @@ class Timing:
         seen = {split: one for split, one in progress.splits.items() if split[0] in self.strategies}
         return advance(self.before, seen, self.strategies, self.clock_ms)
 
-    def epoch_time(self, progress: Progress) -> EpochTime:
-        """Return the times that operators see."""
+    def late_us(self, delay_us: int = 0) -> int:
+        """Return the watermark at the start of the epoch, in microseconds, for a stage with this delay."""
+        return shifted_us(self.before.watermark_us, -delay_us)
+
+    def epoch_time(self, progress: Progress, *, delay_us: int = 0) -> EpochTime:
+        """Return the times that operators see.  delay_us: how far the watermark of the stage is behind."""
+        firing_us = MAX_TIME_US if self.fires_all else self.after(progress).watermark_us
         return EpochTime(
-            late_us=self.before.watermark_us,
-            firing_us=MAX_TIME_US if self.fires_all else self.after(progress).watermark_us,
+            late_us=self.late_us(delay_us),
+            firing_us=shifted_us(firing_us, -delay_us),
             clock_ms=self.clock_ms,
             clock_before_ms=self.clock_before_ms,
             is_backlog=self.is_backlog,

@@ -2,6 +2,7 @@
 
 from mixedmode.operators.aggregate.aggregator import Aggregator, aggregator_for, argument_name
 from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.final import FinalAggregateOperator
 from mixedmode.operators.aggregate.functions import AggregateFunction, Column, aggregate_function
 from mixedmode.operators.aggregate.multiset import MultisetAggregateOperator
 from mixedmode.operators.aggregate.operator import AggregateOperator
@@ -12,6 +13,7 @@ __all__ = [
     "AggregateOperator",
     "Aggregator",
     "Column",
+    "FinalAggregateOperator",
     "KeyedChanges",
     "MultisetAggregateOperator",
     "UpsertOperator",

@@ -18,8 +18,8 @@ def row_fields(argument_types: Sequence[pa.DataType]) -> tuple[pa.Field, ...]:
 
 
 def folded_rows(batch: Batch, key_schema: KeySchema, fields: Sequence[pa.Field], *, max_parallelism: int) -> Folded:
-    """Return a batch of a changelog as a table of `row_fields`. No row is late."""
-    assert batch.weights is not None, "rows of a changelog have weights"
-    payload = [*batch.arguments, pa.array(batch.weights)]
+    """Return a batch as a table of `row_fields`. Rows without weights are added. No row is late."""
+    weights = np.ones(len(batch.keys[0]), np.int64) if batch.weights is None else batch.weights
+    payload = [*batch.arguments, pa.array(weights)]
     table = keyed_table(batch.keys, key_schema, payload, fields, max_parallelism=max_parallelism)
     return Folded(table, np.empty(0, np.intp))

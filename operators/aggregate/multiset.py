@@ -31,6 +31,7 @@ from mixedmode.operators.interface import (
     KEY_GROUP_COLUMN,
     WEIGHT_COLUMN,
     Batch,
+    Changelog,
     Folded,
     OperatorAttributes,
     OperatorTraits,
@@ -66,7 +67,7 @@ class MultisetAggregateOperator:
     def traits(self) -> OperatorTraits:
         """All rows of a key are in the state, so its result can always be computed again."""
         return OperatorTraits(
-            can_retract=True, can_emit_full_snapshot=True, state_uses_time=self.aggregator.goes_by_time
+            emits=Changelog.RETRACT, can_emit_full_snapshot=True, state_uses_time=self.aggregator.goes_by_time
         )
 
     @property

@@ -24,6 +24,7 @@ from mixedmode.operators.interface import (
     KEY_GROUP_COLUMN,
     TIME_COLUMN,
     Batch,
+    Changelog,
     Folded,
     OperatorAttributes,
     OperatorTraits,
@@ -58,7 +59,7 @@ class AggregateOperator:
     def traits(self) -> OperatorTraits:
         """Results of a changelog are never running: a retraction is no new record."""
         return OperatorTraits(
-            can_retract=True,
+            emits=Changelog.RETRACT,
             can_emit_running_results=not self.is_changelog,
             can_emit_full_snapshot=True,
             state_uses_time=self.aggregator.goes_by_time,

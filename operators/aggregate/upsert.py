@@ -21,6 +21,7 @@ from mixedmode.operators.interface import (
     KEY_COLUMN,
     WEIGHT_COLUMN,
     Batch,
+    Changelog,
     Folded,
     OperatorAttributes,
     OperatorTraits,
@@ -38,7 +39,7 @@ class UpsertOperator:
     fields: tuple[pa.Field, ...]
 
     attributes = OperatorAttributes()
-    traits = OperatorTraits()
+    traits = OperatorTraits(emits=Changelog.RETRACT)
     combine = None  # retracted rows and added rows must stay separate
 
     @property

@@ -61,6 +61,7 @@ class ProcessOperator:
     function_outputs: {tag: columns} of the side outputs that the function may use.
     on_error: the handling of a record for which the function fails.
     has_event_time: True if batches have times; otherwise the records of a key come in no defined order.
+    output_event_time: the column of the main output with the event time of its rows, if there is one.
     """
 
     operator_id: str
@@ -71,6 +72,7 @@ class ProcessOperator:
     function_outputs: Mapping[str, tuple[pa.Field, ...]] = field(default_factory=dict)
     on_error: OnError = "fail"
     has_event_time: bool = True
+    output_event_time: str | None = None
 
     def __post_init__(self) -> None:
         for tag in (DEAD_LETTER_TAG, SKIPPED_TAG):

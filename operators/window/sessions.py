@@ -34,6 +34,7 @@ from mixedmode.operators.interface import (
     KEY_GROUP_COLUMN,
     TIME_COLUMN,
     Batch,
+    Changelog,
     Folded,
     OperatorAttributes,
     OperatorTraits,
@@ -69,7 +70,16 @@ class SessionAggregateOperator:
     early_every_ms: int | None
     emits_retractions: bool
 
-    traits = OperatorTraits(can_retract=True, fires_by_watermark=True)
+    @property
+    def traits(self) -> OperatorTraits:
+        """Without late changes and early results, each window is emitted once."""
+        is_final = self.allowed_lateness_us == 0 and self.early_every_ms is None
+        return OperatorTraits(
+            emits=Changelog.APPEND if is_final else Changelog.RETRACT,
+            emits_final_windows=is_final,
+            delay_us=_BEYOND_END_US,
+            fires_by_watermark=True,
+        )
 
     @property
     def attributes(self) -> OperatorAttributes:

@@ -30,6 +30,7 @@ from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
     Batch,
+    Changelog,
     Folded,
     OperatorAttributes,
     OperatorTraits,
@@ -65,7 +66,15 @@ class TimeWindowAggregateOperator:
     early_every_ms: int | None
     emits_retractions: bool
 
-    traits = OperatorTraits(can_retract=True, fires_by_watermark=True)
+    @property
+    def traits(self) -> OperatorTraits:
+        """Without late changes and early results, each window is emitted once."""
+        is_final = self.allowed_lateness_us == 0 and self.early_every_ms is None
+        return OperatorTraits(
+            emits=Changelog.APPEND if is_final else Changelog.RETRACT,
+            emits_final_windows=is_final,
+            fires_by_watermark=True,
+        )
 
     @property
     def attributes(self) -> OperatorAttributes:

@@ -5,11 +5,11 @@ import pytest
 from mixedmode.analysis.plan import INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import (
     check_argument,
-    check_keys_kept,
     check_query,
     check_repeatable,
     check_stateless,
     inputs_of,
+    kept_keys,
 )
 from mixedmode.errors import InvalidJobError
 
@@ -148,15 +148,23 @@ def test_chance_is_refused_by_the_name_of_the_function_that_brings_it() -> None:
 def test_sql_after_the_last_key_keeps_one_row_of_one(plan: Node, found: str | None) -> None:
     ids = {"k": 1}
     if found is None:
-        check_keys_kept(plan, ids, ids, ("K",), where="place")
+        kept_keys(plan, ids, ids, ("K",), where="place")
     else:
         with pytest.raises(InvalidJobError, match=rf"several rows for one key.* found={found}$"):
-            check_keys_kept(plan, ids, ids, ("K",), where="place")
+            kept_keys(plan, ids, ids, ("K",), where="place")
 
 
 def test_a_key_that_is_computed_or_goes_through_a_union_is_named() -> None:
     before = {"a": 1, "b": 2}
     with pytest.raises(InvalidJobError, match=r"changed=b$"):
-        check_keys_kept(over("Project", T), before, {"a": 1, "b": 3}, ("a", "b"), where="place")
+        kept_keys(over("Project", T), before, {"a": 1, "b": 3}, ("a", "b"), where="place")
     with pytest.raises(InvalidJobError, match=r"changed=a, b$"):
-        check_keys_kept(over("Union", T, T), before, before, ("a", "b"), where="place")
+        kept_keys(over("Union", T, T), before, before, ("a", "b"), where="place")
+    with pytest.raises(InvalidJobError, match=r"drops its key.* missing=b$"):
+        kept_keys(over("Project", T), before, {"a": 1, "c": 3}, ("a", "b"), where="place")
+
+
+def test_a_key_is_found_under_its_old_name_or_else_under_its_first_new_one() -> None:
+    before = {"a": 1, "b": 2}
+    after = {"x": 1, "b": 2, "y": 1, "z": 2, "n": 3}
+    assert kept_keys(over("Project", T), before, after, ("a", "B"), where="place") == ("x", "b")

@@ -11,9 +11,11 @@ from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.job import Analysis
 from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
 from mixedmode.config.calls import column_in
+from mixedmode.operators.interface import WEIGHT_COLUMN
+from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, with_changelogs
-from mixedmode.plan.stages import JobPlan, KeyedStage
+from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage
 from mixedmode.testing.schemas import schema_of
 
 Fields = Mapping[str, pa.Field]
@@ -28,9 +30,9 @@ def local_analysis(spec: JobSpec, where: Where) -> Analysis:
     found: list[KeyedStage] = []
     for step in spec.steps:
         assert isinstance(step, KeyedAggregateStep | ProcessStep), step
-        upstream = Upstream((), len(found), None if found else source.event_time)
+        upstream = _behind(found[-1].emitted, len(found)) if found else Upstream((), 0, source.event_time)
         found.append(_stage(step, fields, upstream, where))
-        fields = {field.name: field for field in found[-1].operator.output_fields}
+        fields = {field.name: field for field in found[-1].emitted_fields if field.name != WEIGHT_COLUMN}
     last, event_time = found[-1].operator, source.event_time
     plan = JobPlan(
         sql=(),
@@ -46,11 +48,18 @@ def local_analysis(spec: JobSpec, where: Where) -> Analysis:
     return Analysis(plan, {})
 
 
+def _behind(emitted: EmittedRows, keyed_before: int) -> Upstream:
+    bounds = tuple(field.name for field in WINDOW_BOUNDS) if emitted.has_final_windows else ()
+    return Upstream((), keyed_before, emitted.event_time, emitted.changelog, emitted.delay_us, bounds)
+
+
 def _stage(step: KeyedAggregateStep | ProcessStep, fields: Fields, upstream: Upstream, where: Where) -> KeyedStage:
     keys = tuple(fields[name] for name in step.key_by)
     if isinstance(step, KeyedAggregateStep):
         arguments = {text: fields[column_in(text) or text].type for text in expressions_of(step)}
-        columns = StepColumns(keys, arguments, upstream.event_time is not None, upstream.is_changelog)
+        columns = StepColumns(
+            keys, arguments, upstream.event_time is not None, upstream.is_changelog, upstream.final_windows
+        )
         return aggregate_stage(step, upstream, columns, aggregate_operator(step, columns, where))
     output = tuple(schema_of(step.output, where="output"))
     return process_stage(step, upstream, keys=keys, arguments=fields, output_fields=output, function_outputs={})
