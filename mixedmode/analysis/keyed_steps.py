@@ -87,7 +87,10 @@ class AggregateStage:
         )
         if columns.is_window_keyed and step.window is None:
             found += self._names_taken()
-        if step.window is not None and not has_time:
+        if step.window is not None and given.upstream.is_changelog:
+            found.append(_rows_change(self._where("window")))
+            columns = replace(columns, has_event_time=True)
+        elif step.window is not None and not has_time:
             is_first = given.upstream.keyed_before == 0
             found.append(InvalidJobError(no_event_time(self._where("window"), is_first=is_first)))
             columns = replace(columns, has_event_time=True)
@@ -136,6 +139,8 @@ class ProcessStage:
         found: list[MixedmodeError] = []
         keys = key_fields(given.frame, step.key_by, self._where("key-by"), found)
         check_declared(step, self._where, found)
+        if given.upstream.is_changelog:
+            found.append(_rows_change(self._where("process")))
         raise_all(found)
         return process_stage(
             step,
@@ -148,6 +153,17 @@ class ProcessStage:
                 for tag, output in step.outputs.items()
             },
         )
+
+
+def _rows_change(where: str) -> InvalidJobError:
+    """Return the mistake of a window or a function, at `where`, behind an aggregate whose results change."""
+    msg = (
+        f"{where}: the aggregate before this step emits results that change later, and a window or a function cannot "
+        "take a row back. An aggregate by window_start and window_end has final results only if it reads the rows of a "
+        "window without allowed-lateness and early-results-every, and if sql between the two leaves both columns as "
+        "they are. Make it so, or use an aggregate here."
+    )
+    return InvalidJobError(msg)
 
 
 def check_declared(step: ProcessStep, where: Where, found: list[MixedmodeError]) -> None:

@@ -1,0 +1,336 @@
+"""Event time through chains of keyed steps: windows behind windows, sessions of sessions, windows behind functions.
+
+Whatever the mode, the flip, the epochs, the parallelism and the restarts are, the answer is that of the records alone.
+The oracle is plain Python: each step is a function from a list of rows to a list of rows.
+"""
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mixedmode.driver.engine import Engine
+from mixedmode.driver.phases import Until
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+from mixedmode.process import KeyedProcessFunction
+from tests.differential.stories import local_cases
+from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases, microseconds
+from tests.harness import SPARK, output_rows, run, write_parquet
+from tests.local_engine import LocalEngine, World, local_session
+
+Row = dict[str, Any]
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("n", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+
+
+class Doubled(KeyedProcessFunction):
+    """Emits each record, and its negative a moment later, by a timer. Both have event times of their own."""
+
+    def process_element(self, record: Any, context: Any) -> Iterator[Row]:
+        context.timers.register_event_time_timer(context.timestamp + 2 * MS)
+        yield {"k": record["k"], "v": record["v"], "n": 1, "at": context.timestamp}
+
+    def on_timer(self, timestamp: int, context: Any) -> Row:
+        return {"k": context.current_key, "v": -1, "n": 1, "at": timestamp}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a job, and what it makes of rows in plain Python. `emits_windows`: its rows have the bounds of one."""
+
+    add: Callable[[Job], Job]
+    apply: Callable[[Sequence[Row]], list[Row]]
+    emits_windows: bool = True
+    has_key: bool = True
+
+
+def tumbling(size_ms: int, *, is_keyed: bool = True) -> Step:
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        found = defaultdict[Any, list[Row]](list)
+        for row in rows:
+            start = row["t"] // (size_ms * MS) * size_ms * MS
+            found[start, row["k"] if is_keyed else None].append(row)
+        return [of_window(start, start + size_ms * MS, k, inside) for (start, k), inside in found.items()]
+
+    return Step(partial(windowed, is_keyed=is_keyed, tumbling=f"{size_ms}ms"), apply, has_key=is_keyed)
+
+
+def session(gap_ms: int) -> Step:
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        by_key = defaultdict[Any, list[Row]](list)
+        for row in sorted(rows, key=lambda row: row["t"]):
+            by_key[row["k"]].append(row)
+        found = []
+        for k, own in by_key.items():
+            ends = [i + 1 for i, (a, b) in enumerate(pairwise(own)) if b["t"] - a["t"] > gap_ms * MS]
+            for first, end in pairwise([0, *ends, len(own)]):
+                inside = own[first:end]
+                found.append(of_window(inside[0]["t"], inside[-1]["t"] + gap_ms * MS, k, inside))
+        return found
+
+    return Step(partial(windowed, is_keyed=True, session=f"{gap_ms}ms"), apply)
+
+
+def final(*, is_keyed: bool) -> Step:
+    """An aggregate over the rows of each window."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        found = defaultdict[Any, list[Row]](list)
+        for row in rows:
+            found[row["window_start"], row["window_end"], row["k"] if is_keyed else None].append(row)
+        return [of_window(start, end, k, inside) for (start, end, k), inside in found.items()]
+
+    def add(job: Job) -> Job:
+        return job.key_by("window_start", "window_end", *(["k"] if is_keyed else [])).aggregate(v="sum(v)", n="sum(n)")
+
+    return Step(add, apply, has_key=is_keyed)
+
+
+def function() -> Step:
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        timers = {(row["k"], row["t"] + 2 * MS) for row in rows}
+        return [
+            *({"k": row["k"], "v": row["v"], "n": 1, "t": row["t"]} for row in rows),
+            *({"k": k, "v": -1, "n": 1, "t": time_us} for k, time_us in timers),
+        ]
+
+    def add(job: Job) -> Job:
+        return job.key_by("k").process(Doubled, output="k string, v bigint, n bigint, at timestamp", event_time="at")
+
+    return Step(add, apply, emits_windows=False)
+
+
+def by_key() -> Step:
+    """An aggregate without a window, the last step."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        found = defaultdict[Any, list[Row]](list)
+        for row in rows:
+            found[row["k"]].append(row)
+        return [{"k": k, **totals(inside), "t": None} for k, inside in found.items()]
+
+    return Step(lambda job: job.key_by("k").aggregate(v="sum(v)", n="sum(n)"), apply, emits_windows=False)
+
+
+def windowed(job: Job, *, is_keyed: bool, **window: Any) -> Job:
+    if is_keyed:
+        return job.key_by("k").window(**window).aggregate(v="sum(v)", n="sum(n)")
+    return job.window(**window).aggregate(v="sum(v)", n="sum(n)")
+
+
+def totals(rows: Sequence[Row]) -> Row:
+    values = [row["v"] for row in rows if row["v"] is not None]
+    return {"v": sum(values) if values else None, "n": sum(row["n"] for row in rows)}
+
+
+def of_window(start_us: int, end_us: int, k: str | None, rows: Sequence[Row]) -> Row:
+    return {"window_start": start_us, "window_end": end_us, "k": k, **totals(rows), "t": end_us - 1}
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> list[Step]:
+    """Two to four steps, of which each can read what the one before emits."""
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(2, 4))):
+        before = steps[-1] if steps else None
+        has_key = before is None or before.has_key
+        kinds: list[Callable[[], Step]] = [partial(tumbling, draw(st.sampled_from([5, 20, 60])), is_keyed=has_key)]
+        kinds.append(partial(tumbling, 30, is_keyed=False))
+        if has_key:
+            kinds += [partial(session, draw(st.sampled_from([3, 10, 25]))), function]
+        if before is not None and before.emits_windows:
+            kinds += [partial(final, is_keyed=False), *([partial(final, is_keyed=True)] if has_key else [])]
+        steps.append(draw(st.sampled_from(kinds))())
+    if steps[-1].has_key and draw(st.booleans()):
+        steps.append(by_key())
+    return steps
+
+
+def pieces(case: Case, mode: Mode) -> list[pa.Table]:
+    """The records of the epochs; the first one is the backlog in mixed and batch mode."""
+    live = [[event.row | {"n": 1} for event in events] for events in case.epochs(mode)]
+    before = case.events[: {"mixed": case.flip, "streaming": 0, "batch": len(case.events)}[mode]]
+    history = [[event.row | {"n": 1} for event in before]] if mode != "streaming" else []
+    return [pa.Table.from_pylist(rows, SCHEMA) for rows in [*history, *live]]
+
+
+def play(case: Case, mode: Mode, chain: Sequence[Step], base: Path, spark: SparkSession | None) -> list[Row]:
+    """Run the case, and stop and start again after the epochs that it names. Return the output."""
+    inputs, world, tables = base / "in", World(lost={0} if case.slices > 1 else set()), pieces(case, mode)
+    inputs.mkdir(parents=True)
+    is_batch, parallelism = mode == "batch", case.parallelism
+
+    def arrive(number: int) -> None:
+        if spark is None:
+            world.files[f"{number:03}"] = tables[number]
+        else:
+            write_parquet(inputs, f"{number:03}.parquet", tables[number])
+
+    def start(until: Until, feed: Sequence[Callable[[], object]] = ()) -> None:
+        source = Source.parquet(
+            inputs,
+            schema="k string, v bigint, n bigint, t timestamp",
+            event_time="t",
+            out_of_orderness=f"{case.bound_ms}ms",
+            **({"bounded": True} if is_batch else {"max_files_per_epoch": 1}),
+        )
+        job = Job(
+            "chain",
+            sources={"t": source},
+            mode=mode,
+            checkpoint_dir=None if is_batch else base / "checkpoints",
+            parallelism=parallelism,
+            max_parallelism=8,
+            spark=SPARK,
+        )
+        for step in chain:
+            job = step.add(job)
+        session = local_session(world) if spark is None else spark
+        engine = LocalEngine if spark is None else Engine
+        run(job.write(Sink.parquet(base / "out")), session, feed=feed, until=until, engine=engine)
+
+    first = 1 if mode != "streaming" else 0
+    for number in range(first):
+        arrive(number)
+    feed: list[Callable[[], object]] = []
+    for number in range(first, len(tables)):
+        feed.append(partial(arrive, number))
+        if number - first in case.restores:
+            start(Until.IDLE, feed)
+            feed, parallelism = [], case.restores[number - first]
+    start(Until.DRAINED, feed)
+    return output_rows(base / "out") if any((base / "out").glob("part-*")) else []
+
+
+def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """Rows as values that can be compared, in any order."""
+
+    def value(row: Mapping[str, Any], name: str) -> Any:
+        found = row.get(name)
+        return microseconds(found) if isinstance(found, datetime) else found
+
+    return Counter(tuple(value(row, name) for name in ("window_start", "window_end", "k", "v", "n")) for row in rows)
+
+
+def expected(case: Case, chain: Sequence[Step]) -> Counter[tuple[Any, ...]]:
+    rows: list[Row] = [event.row | {"n": 1} for event in case.events]
+    for step in chain:
+        rows = step.apply(rows)
+    return told(rows)
+
+
+@given(case=cases(), chain=chains())
+@local_cases(0.4)
+def test_steps_behind_windows_and_functions_have_event_time_too(case: Case, chain: list[Step]) -> None:
+    for mode in MODES:
+        with tempfile.TemporaryDirectory() as base:
+            assert told(play(case, mode, chain, Path(base), None)) == expected(case, chain), mode
+
+
+@dataclass(frozen=True)
+class Between:
+    """SQL between two steps: every value is doubled, and keys that begin with o are left out."""
+
+    sql: str = (
+        "SELECT window_start, window_end, window_time, who AS k, v + v AS v, n FROM "
+        "(SELECT *, k AS who FROM previous) WHERE k NOT LIKE 'o%'"
+    )
+
+    def apply(self, rows: Sequence[Row]) -> list[Row]:
+        return [row | {"v": None if row["v"] is None else 2 * row["v"]} for row in rows if not row["k"].startswith("o")]
+
+    @property
+    def step(self) -> Step:
+        return Step(lambda job: job.sql(self.sql), self.apply)
+
+
+ON_SPARK = Case(
+    events=tuple(
+        Event(key, ms * MS, v)
+        for ms, key, v in [
+            (3, "both", 1),
+            (1, "old", 2),
+            (14, "both", None),
+            (11, "b", 4),
+            (22, "b", 5),
+            (19, "both", 6),
+            (31, "new", 7),
+            (29, "both", 8),
+            (47, "b", 9),
+            (66, "both", 10),
+        ]
+    ),
+    bound_ms=5,
+    flip=4,
+    cuts=(6, 8),
+    parallelism=2,
+    slices=1,
+    sort_memory="64MB",
+    restores={},
+)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [tumbling(10), Between().step, final(is_keyed=False)],
+        [session(8), Between().step, tumbling(20), by_key()],
+        [function(), tumbling(10), session(15)],
+    ],
+    ids=["window, sql, windows together", "session, sql, window, aggregate", "function, window, session"],
+)
+def test_spark_agrees_also_with_sql_between(chain: list[Step], spark: SparkSession, tmp_path: Path) -> None:
+    for mode in MODES:
+        assert told(play(ON_SPARK, mode, chain, tmp_path / mode, spark)) == expected(ON_SPARK, chain), mode
+
+
+def test_the_case_on_spark_has_a_window_on_both_sides_of_the_flip_and_results_of_every_step() -> None:
+    numbers = [event.time_us // (10 * MS) for event in ON_SPARK.events]
+    assert set(numbers[: ON_SPARK.flip]) & set(numbers[ON_SPARK.flip :])
+    for chain in ([tumbling(10)], [session(8)], [function()]):
+        assert len(expected(ON_SPARK, chain)) > 3
+
+
+def refused() -> Iterator[tuple[str, Callable[[Job], Job], str]]:
+    window = {"tumbling": "10ms"}
+    late = {"tumbling": "10ms", "allowed_lateness": "5ms"}
+    yield (
+        "an aggregate that changes",
+        lambda job: windowed(job.key_by("k").aggregate(v="sum(v)", n="sum(n)"), is_keyed=True, **window),
+        r"steps\[1\]\['window'\] cannot read the rows of the aggregate before it, which change and have no event time",
+    )
+    yield (
+        "a window with late changes",
+        lambda job: windowed(windowed(job, is_keyed=True, **late), is_keyed=True, **window),
+        r"cannot read the rows of steps\[0\], which change: with `allowed-lateness`",
+    )
+    yield (
+        "a function without event time",
+        lambda job: windowed(
+            job.key_by("k").process(Doubled, output="k string, v bigint, n bigint, at timestamp"),
+            is_keyed=True,
+            **window,
+        ),
+        r"the rows of the function before it have none. Add `event-time` to steps\[0\]",
+    )
+
+
+@pytest.mark.parametrize(("what", "steps", "message"), list(refused()))
+def test_a_window_that_cannot_read_the_rows_before_it_is_refused(
+    what: str, steps: Callable[[Job], Job], message: str, tmp_path: Path
+) -> None:
+    source = Source.parquet("in", schema="k string, v bigint, n bigint, t timestamp", event_time="t")
+    job = steps(Job("refused", sources={"t": source}, mode="batch"))
+    with pytest.raises(InvalidJobError, match=message):
+        job.write(Sink.parquet(tmp_path / what)).spec  # noqa: B018
