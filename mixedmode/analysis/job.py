@@ -7,18 +7,18 @@ return other rows live than in batch is refused.
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import TimestampType
 
 from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
+from mixedmode.analysis.direct_reads import columns_to_read
 from mixedmode.analysis.event_times import find_event_time, strategy_of
-from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields
+from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.plan import Node, nodes_of
@@ -26,24 +26,20 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.source_rows import columns_of_source
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of, kept_keys
 from mixedmode.config import (
-    FileSourceSpec,
     JobParts,
     JobSpec,
     KeyedAggregateStep,
     MapStep,
     ProcessStep,
     SinkSpec,
-    SourceSpec,
     SqlStep,
 )
-from mixedmode.config.calls import column_in
-from mixedmode.config.drift import Drift
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import Step
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate import UpsertOperator, argument_name
-from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Changelog
+from mixedmode.operators.aggregate import UpsertOperator
+from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.explain_steps import goes_by_time
 from mixedmode.plan.fingerprint import step_fingerprint
@@ -62,11 +58,9 @@ from mixedmode.plan.stages import (
     dead_letter_output,
 )
 from mixedmode.sources import Admission, OpenSource
-from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
 from mixedmode.spark.session import check_session, cores
-from mixedmode.tasks.exchange import KEY_PREFIX
 from mixedmode.time import Strategy
 
 PREVIOUS = "previous"  # the name by which a sql step reads the output of the previous step
@@ -238,28 +232,10 @@ class _Chain:
         return has_threshold or bool(self._maps) or any(goes_by_time(stage) for stage in self._stages)
 
     def _reads(self) -> tuple[ReadColumn, ...]:
-        """Return the columns of the first keyed stage, () unless map tasks can read them from local Parquet files."""
-        source = next(iter(self._spec.sources.values()))
-        if len(self._sources) > 1 or not _is_plain_parquet(source) or not self._stages or self._stages[0].sql:
+        if len(self._sources) > 1 or self._maps or not self._stages or self._partitions:
             return ()
-        if self._maps or self._stages[0].late_fields or self._partitions:
-            return ()
-        stage, schema = self._stages[0], next(iter(self._sources.values())).schema
-        types = {field.name.lower(): field.dataType for field in schema}
-        columns = [column_in(text) for text in stage.arguments]
-        named = all(column is not None and column.lower() in types for column in columns)
-        named = named and not any(map(pa.types.is_nested, stage.argument_types))
-        has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
-        if not (named and has_instants):
-            return ()
-        reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_fields)]
-        arguments = zip(columns, stage.argument_types, strict=True)
-        reads += [ReadColumn(str(name), data_type, argument_name(i)) for i, (name, data_type) in enumerate(arguments)]
-        if stage.event_time is not None:
-            reads.append(ReadColumn(stage.event_time, pa.timestamp("us", "UTC"), TIME_COLUMN))
-        assert isinstance(source, FileSourceSpec), source
-        drift = replace(source.drift or Drift(), declared=tuple(schema.names))
-        return tuple(replace(column, drift=drift) for column in reads)
+        source, frame = next(iter(self._spec.sources.values())), next(iter(self._sources.values()))
+        return columns_to_read(source, frame.schema, self._stages[0])
 
     def _add_sql(self, index: int, step: SqlStep) -> None:
         where = self._where("steps", index, "sql")
@@ -300,8 +276,13 @@ class _Chain:
     def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
         if self._first_input is None:
             self._first_input = self._current
-        given = StepInput(self._current, self._upstream())
         where = partial(self._where, "steps", index)
+        self._current, sql = with_computed_keys(
+            self._current, step, self._names[0], where, is_changelog=self._is_changelog
+        )
+        if sql is not None:
+            self._sql.append(SqlText(sql, self._names))
+        given = StepInput(self._current, self._upstream())
         if isinstance(step, ProcessStep):
             self._append(ProcessStage(step, given, where).build())
         else:
@@ -394,12 +375,6 @@ def _check_columns(frame: DataFrame, where: str) -> None:
         if name.startswith("_"):
             msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={name}"
             raise InvalidJobError(msg)
-
-
-def _is_plain_parquet(source: SourceSpec) -> bool:
-    if not isinstance(source, FileSourceSpec):
-        return False
-    return source.format == "parquet" and not source.options and is_plain_folder(source.path)
 
 
 def _side_sinks(spec: JobSpec, stages: Sequence[KeyedStage]) -> dict[str, SinkSpec]:

@@ -48,6 +48,36 @@ class StepInput:
     upstream: Upstream
 
 
+def with_computed_keys(
+    frame: DataFrame, step: KeyedAggregateStep | ProcessStep, input_name: str, where: Where, *, is_changelog: bool
+) -> tuple[DataFrame, str | None]:
+    """Return (the input of a step with the key columns that it computes, the sql for that); None if it computes none.
+
+    Raise InvalidJobError with every wrong expression.
+    """
+    found: list[MixedmodeError] = []
+    known = {name.lower() for name in frame.columns}
+    columns = []
+    for name, expression in step.key_expressions.items():
+        if name.lower() in known:
+            msg = f"{where('key-by')}: the input has a column of this name. Choose another. found={name}"
+            found.append(InvalidJobError(msg))
+            continue
+        columns.append(f"{expression} AS {quoted(name)}")
+        with collecting(found):
+            try:
+                projected = frame.selectExpr(columns[-1])
+                plan = read_frame(projected, until=frame)
+            except PySparkException as error:
+                raise refused(where("key-by"), error) from error
+            check_argument(plan, where=where("key-by"), is_keyed=is_changelog)
+    raise_all(found)
+    if not columns:
+        return frame, None
+    sql = f"SELECT *, {', '.join(columns)} FROM {quoted(input_name)}"  # noqa: S608 - the job's own SQL
+    return frame.selectExpr("*", *columns), sql
+
+
 class AggregateStage:
     """Builds the stage of one keyed aggregate."""
 
@@ -72,7 +102,7 @@ class AggregateStage:
         """
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
-        keys = key_fields(given.frame, step.key_by, self._where("key-by"), found)
+        keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
         arguments: dict[str, pa.DataType] = {}
         for text in expressions_of(step):
             with collecting(found):
@@ -104,7 +134,7 @@ class AggregateStage:
 
     def _names_taken(self) -> list[MixedmodeError]:
         """Return the mistakes of a step whose rows are of windows: the names of its columns that are kept."""
-        names = [*self._step.key_by, *self._step.aggregate]
+        names = [*self._step.key_columns, *self._step.aggregate]
         taken = [name for name in names if name.lower() == WINDOW_TIME.name]
         msg = (
             f"{self._where('aggregate')}: the rows of a window have this name for their event time already. Leave it "
@@ -137,7 +167,7 @@ class ProcessStage:
         """Return the stage. Raise InvalidJobError with every bad column, type and function, each with its place."""
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
-        keys = key_fields(given.frame, step.key_by, self._where("key-by"), found)
+        keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
         check_declared(step, self._where, found)
         if given.upstream.is_changelog:
             found.append(_rows_change(self._where("process")))

@@ -259,7 +259,7 @@ def _input_findings(path: Path, index: int, before: KeyedAggregateStep | Process
             )
             yield path, text
     elif before.window is None:
-        if {"window_start", "window_end"} <= {column.lower() for column in before.key_by}:
+        if {"window_start", "window_end"} <= {column.lower() for column in before.key_columns}:
             return  # its results may be final; the analysis knows
         is_window = path[-1] == "window"
         takes = "a window has a time for each row" if is_window else "a function cannot take a row back"

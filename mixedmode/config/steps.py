@@ -1,5 +1,6 @@
 """The steps of a job: SQL, map functions, keyed aggregates with or without windows, process functions."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -52,11 +53,41 @@ class MapStep(Section):
     )
 
 
-class KeyedInput(Section):
-    """The input of a keyed aggregate: keys, windows, and the treatment of late records."""
+#: an entry of `key-by` that is computed: an expression and its name
+_COMPUTED = re.compile(r"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>\w+)", re.IGNORECASE)
+
+
+class Keyed(Section):
+    """The name and the key of a keyed step."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
-    key_by: Columns = Field(default=(), description="one column or several", min_length=1)
+    key_by: Columns = Field(
+        description="one or several: columns, or expressions with a name, such as date(at) AS day", min_length=1
+    )
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The names of the key columns."""
+        return tuple(found["name"] if (found := _COMPUTED.fullmatch(text)) else text for text in self.key_by)
+
+    @property
+    def key_expressions(self) -> Mapping[str, str]:
+        """{name: expression} of the key columns that are computed."""
+        found = [match for text in self.key_by if (match := _COMPUTED.fullmatch(text))]
+        return {match["name"]: match["expression"] for match in found}
+
+    def _key_findings(self) -> Iterator[tuple[Path, str]]:
+        for column, _ in repeated(self.key_columns, {}):
+            yield ("key-by",), f" names a column twice. Remove one. found={column}"
+        for name in self.key_expressions:
+            if name.startswith("_"):
+                yield ("key-by",), f": names that start with _ are kept. Choose another. found={name}"
+
+
+class KeyedInput(Keyed):
+    """The input of a keyed aggregate: keys, windows, and the treatment of late records."""
+
+    key_by: Columns = Field(default=(), description=Keyed.model_fields["key_by"].description, min_length=1)
     window: WindowSpec | None = Field(
         default=None, description="one row per key and window; not given: one row per key, over all its records"
     )
@@ -76,7 +107,7 @@ class KeyedInput(Section):
     )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
-        yield from _key_findings(self.key_by)
+        yield from self._key_findings()
         if self.window is None and not self.key_by:
             text = " is missing: without a window, an aggregate has one row per key. Add key columns, or a window."
             yield ("key-by",), text
@@ -98,7 +129,7 @@ class KeyedInput(Section):
         if self.window.global_ is not None:
             text = " has no effect on a global window, which does not end with time. Remove it."
             yield from (((key,), text) for key, is_given in given.items() if is_given)
-        for column in self.key_by:
+        for column in self.key_columns:
             if column.lower() in WINDOW_COLUMNS:
                 text = f": the window gives a column of this name. Rename yours in a sql step before. found={column}"
                 yield ("key-by",), text
@@ -111,18 +142,16 @@ class KeyedAggregateStep(KeyedInput):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from super()._findings()
-        taken = dict.fromkeys(self.key_by, "a key column")
+        taken = dict.fromkeys(self.key_columns, "a key column")
         if self.window is not None:
             taken |= dict.fromkeys(WINDOW_COLUMNS, "a column of the window")
         for output, owner in repeated(self.aggregate, taken):
             yield ("aggregate", output), f": {owner} has this name already (case does not count). Choose another."
 
 
-class ProcessStep(Section):
+class ProcessStep(Keyed):
     """A step with a custom function over the records of each key, with state and timers."""
 
-    name: TableName | None = Field(default=None, description="a name for the step")
-    key_by: Columns = Field(description="one column or several", min_length=1)
     process: ClassReference = Field(description="the class, such as package.module:Class")
     folder: Text | None = Field(
         default=None, description="the folder that the class is imported from; not given: the one of the job file"
@@ -148,7 +177,7 @@ class ProcessStep(Section):
     )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
-        yield from _key_findings(self.key_by)
+        yield from self._key_findings()
         for tag, owner in repeated(self.outputs, {}):
             yield ("outputs", tag), f": {owner} has this name already (case does not count). Choose another."
         if self.on_error == "dead-letter" and self.dead_letter is None:
@@ -169,11 +198,6 @@ def repeated(names: Iterable[str], taken: Mapping[str, str]) -> Iterator[tuple[s
         if name.lower() in owners:
             yield name, owners[name.lower()]
         owners[name.lower()] = "another one"
-
-
-def _key_findings(key_by: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
-    for column, _ in repeated(key_by, {}):
-        yield ("key-by",), f" names a column twice. Remove one. found={column}"
 
 
 #: {key that identifies a kind of step: the kind}

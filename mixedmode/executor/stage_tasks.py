@@ -67,6 +67,7 @@ def map_side(task: EpochTask, stage: KeyedStage) -> MapSide:
         slice_bytes=slice_bytes(settings.sort_memory_bytes, stage.operator.attributes),
         timing=task.timing,
         watched=_watched(task.plan, stage),
+        counts_records=stage is task.plan.stages[0],
     )
 
 

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from mixedmode.config import JobSpec, ModePolicy, SourceSpec, format_duration_ms, resolve_mode
 from mixedmode.keys import group_range
-from mixedmode.plan.explain_steps import combined, goes_by_time, map_lines, side_rows, state_text, step_lines
+from mixedmode.plan.explain_steps import (
+    combined,
+    emitted_text,
+    goes_by_time,
+    map_lines,
+    side_rows,
+    state_text,
+    step_lines,
+)
 from mixedmode.plan.stages import JobPlan, KeyedStage, SqlText
 
 _SUBTASKS_SHOWN = 8
@@ -27,6 +35,8 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
     for number, stage in enumerate(plan.stages, 1):
         lines += [f"stage {number}: {stage.operator_id}", *_exchange(spec, stage, policy, live)]
         lines += [*step_lines(stage, plan.side_sinks), *_result(stage, spec, policy)]
+        if number < len(plan.stages):
+            lines.append(f"  emits       {emitted_text(stage.emitted)}")
     lines += _sink(spec, plan)
     lines += ["committed", *_commits(policy, plan)]
     return "\n".join(lines)
@@ -97,10 +107,9 @@ def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[st
     if not stage.operator.output_key:  # a function declares all of its columns itself
         computed = list(stage.operator.output_fields)
     yield f"  computes    {', '.join(f'{field.name} {field.type}' for field in computed)}"
-    if not stage.operator.states:
-        yield "  state       none: rows retracted and rows added become one upsert per key"
-        return
     yield f"  state       {state_text(stage)}"
+    if not stage.operator.states:
+        return
     yield from _paths(policy)
     if goes_by_time(stage):
         yield f"  fires       {_firing(spec, policy)}"

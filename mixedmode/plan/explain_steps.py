@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mixedmode.config import SinkSpec, format_duration_ms
-from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from mixedmode.operators.aggregate import (
+    AggregateOperator,
+    FinalAggregateOperator,
+    MultisetAggregateOperator,
+    UpsertOperator,
+)
+from mixedmode.operators.interface import Changelog
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
 from mixedmode.operators.window import (
@@ -15,7 +21,7 @@ from mixedmode.operators.window import (
     SessionAggregateOperator,
     TimeWindowAggregateOperator,
 )
-from mixedmode.plan.stages import DEAD_LETTER, LATE, KeyedStage, MapStage
+from mixedmode.plan.stages import DEAD_LETTER, LATE, EmittedRows, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
 TimedOperator = TimeWindowAggregateOperator | SessionAggregateOperator
@@ -23,7 +29,7 @@ TimedOperator = TimeWindowAggregateOperator | SessionAggregateOperator
 _ON_ERROR = {
     "fail": "the job stops, and nothing of the epoch is committed",
     "skip": "what failed is counted and left out",
-    "dead-letter": "what failed is left out, and goes to the sink dead-letter",
+    "dead-letter": "what failed is left out, and goes to an output of its own",
 }
 
 
@@ -51,7 +57,7 @@ def goes_by_time(stage: KeyedStage) -> bool:
 def combined(stage: KeyedStage) -> str:
     """Return the end of a phrase that says which rows are combined before the shuffle; empty if none are."""
     match stage.operator:
-        case AggregateOperator():
+        case AggregateOperator() | FinalAggregateOperator():
             per = "key"
         case TimeWindowAggregateOperator():
             per = "key and window"
@@ -68,11 +74,11 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
     match operator:
         case TimeWindowAggregateOperator():
             yield f"  windows     {_windows(operator.windows)}; given when the watermark reaches their end"
-            yield from _lateness(operator, side_sinks)
+            yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case SessionAggregateOperator():
             gap = _duration(operator.gap_us)
             yield f"  windows     sessions, gap {gap}; given when the watermark is past their end"
-            yield from _lateness(operator, side_sinks)
+            yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case CountWindowAggregateOperator():
             yield f"  windows     every {operator.count} records of a key; given when full, whatever the watermark"
         case ProcessOperator():
@@ -80,10 +86,22 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
 
 
+def emitted_text(emitted: EmittedRows) -> str:
+    """Return a phrase on the rows that a stage emits to the next one."""
+    if emitted.changelog is Changelog.RETRACT:
+        return "changes: a new row of a key retracts the one before"
+    time = "without event time" if emitted.event_time is None else f"event time {emitted.event_time}"
+    return f"rows that never change, {time}"
+
+
 def state_text(stage: KeyedStage) -> str:
     """Return a phrase on the state that the stage stores."""
     operator = stage.operator
     match operator:
+        case UpsertOperator():
+            return "none: rows retracted and rows added become one upsert per key"
+        case FinalAggregateOperator():
+            return "none: all rows of a window come in one epoch, so its results are final"
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot take a row back"
         case ProcessOperator():
@@ -102,14 +120,14 @@ def state_text(stage: KeyedStage) -> str:
 
 def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
     """Return a phrase on the rows of an output other than the main one."""
-    if name == LATE:
-        return "records that came too late for all of their windows"
-    if name == DEAD_LETTER:
-        return "records on which the function failed, and the error"
-    if name.endswith(f"-{DEAD_LETTER}"):
-        return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"
-    fields = next(stage.operator.side_outputs[name] for stage in stages if name in stage.operator.side_outputs)
-    return ", ".join(f"{field.name} {field.type}" for field in fields)
+    for stage in stages:
+        if name == stage.output_of(LATE):
+            return "records that came too late for all of their windows"
+        if name == stage.output_of(DEAD_LETTER):
+            return "records on which the function failed, and the error"
+        if name in stage.side_outputs:
+            return ", ".join(f"{field.name} {field.type}" for field in stage.side_outputs[name])
+    return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"
 
 
 def _windows(windows: TimeWindows) -> str:
@@ -127,8 +145,8 @@ def _windows(windows: TimeWindows) -> str:
     return text if windows.time_zone is None else f"{text}, days of {windows.time_zone}"
 
 
-def _lateness(operator: TimedOperator, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
-    fate = "go to the sink late" if LATE in side_sinks else "are counted and dropped"
+def _lateness(operator: TimedOperator, late: str, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
+    fate = f"go to the sink {late}" if late in side_sinks else "are counted and dropped"
     if operator.allowed_lateness_us:
         lateness = _duration(operator.allowed_lateness_us)
         yield f"  late        up to {lateness} after its end a record changes a window; later ones {fate}"

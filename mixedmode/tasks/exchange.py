@@ -54,6 +54,7 @@ class MapSide:
     """Everything that a map task needs. Spark calls it with the task's record batches.
 
     `sources`: names, in the order of their numbers. `watched`: where the task finds their event times.
+    `counts_records`: the input of this stage counts as the records of the epoch.
     """
 
     stage: KeyedStage
@@ -63,6 +64,7 @@ class MapSide:
     slice_bytes: int
     timing: Timing
     watched: Watched = Watched.ROWS
+    counts_records: bool = True
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of one map task; none for empty input. A block's subtask owns the key groups of its rows."""
@@ -115,7 +117,7 @@ class MapSide:
             names = [field.name for field in self.stage.late_fields]
             for piece in blocks_of(late.take(pa.array(folded.late_rows)).rename_columns(names)):
                 yield _block(0, BlockKind.LATE, piece)
-        return Progress(rows.num_rows, len(folded.late_rows))
+        return Progress(rows.num_rows if self.counts_records else 0, len(folded.late_rows))
 
     def _batch(self, rows: pa.Table) -> Batch:
         stage, times_us = self.stage, None

@@ -32,7 +32,7 @@ class FoldedWindows:
 def times_of(batch: Batch) -> Int64s:
     """Return the event times (n,) of a batch of a window step, in microseconds."""
     assert batch.times_us is not None, "a window step is planned only where there is an event time"
-    assert batch.weights is None, "a window step is planned only as the first keyed step"
+    assert batch.weights is None, "a window reads no changelog"
     return batch.times_us
 
 

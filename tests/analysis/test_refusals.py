@@ -507,3 +507,20 @@ def test_every_mistake_of_a_step_is_told_and_its_declared_output_is_checked_on(
     assert "steps[1]" not in refusal(
         spark, job(folder).map("nowhere:Map", output="a string").sql("SELECT a FROM previous")
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("upper(nothing) AS u", r"key-by.*nothing"),
+        ("v AS k", r"key-by: the input has a column of this name\. Choose another\. found=k$"),
+        ("rand() AS r", r"key-by: this has another value each time it is computed"),
+        ("explode(array(v)) AS e", r"key-by: an argument is one value of a record"),
+        ("map('a', v) AS m", r"key-by"),
+    ],
+)
+def test_a_key_that_cannot_be_computed_once_per_record_is_refused(
+    folder: Path, spark: SparkSession, key: str, message: str
+) -> None:
+    source = Source.parquet(folder / "in", schema=DDL)
+    assert re.search(message, refusal(spark, job(folder, source).key_by(key).aggregate(n="count(*)")))

@@ -449,7 +449,7 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             [
                 (
                     "job.yaml:19: steps[0].proces is not a known key. Did you mean process? Known keys here: name, "
-                    "key-by, process, folder, args, output, outputs, on-error, dead-letter, parallelism."
+                    "key-by, process, folder, args, output, event-time, outputs, on-error, dead-letter, parallelism."
                 )
             ],
         ),

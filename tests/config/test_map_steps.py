@@ -20,10 +20,7 @@ MISSPELT = (
     "steps[0].mapp is not a known key. Did you mean map? Known keys here: name, map, folder, args, output, parallelism."
 )
 TAKEN = "steps[0].name: a source has this name already (case does not count). Choose another. found=Flights"
-AFTER_A_KEYED_ONE = (
-    "steps[1].map must come before the first keyed step: a keyed step emits updates, and a map function cannot retract "
-    "a row that it has seen. Move it, or use sql."
-)
+AFTER_A_KEYED_ONE = "steps[1].map must come before the first keyed step. Move it, or use sql."
 
 
 def job(*steps: dict[str, Any], **changes: Any) -> dict[str, Any]:

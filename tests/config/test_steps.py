@@ -17,11 +17,7 @@ PROCESS = {"key-by": "k", "process": "a.b:C", "output": "k string"}
 TAKEN = "has this name already (case does not count). Choose another."
 
 
-def no_place(path: str) -> str:
-    return (
-        f"{path} must be in the first keyed step: the rows of a keyed step change, and have no event time. Make it "
-        "the first one, or a job of its own over the output of this one."
-    )
+CHANGE = "cannot read the rows of the aggregate before it, which change and have no event time"
 
 
 def shared_folder(path: str, owner: str, found: str) -> str:
@@ -82,7 +78,10 @@ def shared_folder(path: str, owner: str, found: str) -> str:
             ProcessStep,
             {},
             [
-                "key-by is missing: one column or several. Add it.",
+                (
+                    "key-by is missing: one or several: columns, or expressions with a name, such as date(at) AS day. "
+                    "Add it."
+                ),
                 "process is missing: the class, such as package.module:Class. Add it.",
                 (
                     "output is missing: columns of the result as Spark DDL, such as customer string, orders long. "
@@ -181,10 +180,31 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
                     {"key-by": "k", "aggregate": COUNT},
                     {"sql": "SELECT 1"},
                     {"key-by": "k", "aggregate": COUNT, "window": {"tumbling": "1h"}},
+                    {"key-by": "k", "aggregate": COUNT},
                     PROCESS,
+                    {"key-by": "k", "aggregate": COUNT, "window": {"tumbling": "1h"}},
+                    {"key-by": "k", "aggregate": COUNT, "window": {"session": "1h"}, "early-results-every": "1m"},
+                    {"key-by": "k", "aggregate": COUNT, "window": {"tumbling": "1h"}},
                 ],
             },
-            [no_place("steps[2].window"), no_place("steps[3].process")],
+            [
+                (
+                    f"steps[2].window {CHANGE}: a window has a time for each row. Give steps[0] a window, put this "
+                    "step before it, or use an aggregate here."
+                ),
+                (
+                    f"steps[4].process {CHANGE}: a function cannot take a row back. Give steps[3] a window, put this "
+                    "step before it, or use an aggregate here."
+                ),
+                (
+                    "steps[5].window goes by event time, and the rows of the function before it have none. Add "
+                    "`event-time` to steps[4], the column of its output that says when a row happened."
+                ),
+                (
+                    "steps[7].window cannot read the rows of steps[6], which change: with `early-results-every`, a "
+                    "window may be emitted more than once. Remove that setting, or use an aggregate here."
+                ),
+            ],
         ),
         (
             {

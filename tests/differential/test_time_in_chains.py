@@ -123,6 +123,19 @@ def by_key() -> Step:
     return Step(lambda job: job.key_by("k").aggregate(v="sum(v)", n="sum(n)"), apply, emits_windows=False)
 
 
+def by_word() -> Step:
+    """An aggregate by a computed key, which has another name in the output."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        return by_key().apply([row | {"k": f"{row['k']}!"} for row in rows])
+
+    def add(job: Job) -> Job:
+        job = job.key_by("concat(k, '!') AS word").aggregate(v="sum(v)", n="sum(n)")
+        return job.sql("SELECT n, v, word AS k FROM previous")
+
+    return Step(add, apply, emits_windows=False)
+
+
 def windowed(job: Job, *, is_keyed: bool, **window: Any) -> Job:
     if is_keyed:
         return job.key_by("k").window(**window).aggregate(v="sum(v)", n="sum(n)")
@@ -287,8 +300,16 @@ ON_SPARK = Case(
         [tumbling(10), Between().step, final(is_keyed=False)],
         [session(8), Between().step, tumbling(20), by_key()],
         [function(), tumbling(10), session(15)],
+        [by_word()],
+        [tumbling(10), by_word()],
     ],
-    ids=["window, sql, windows together", "session, sql, window, aggregate", "function, window, session"],
+    ids=[
+        "window, sql, windows together",
+        "session, sql, window, aggregate",
+        "function, window, session",
+        "computed key, renamed",
+        "window, computed key, renamed",
+    ],
 )
 def test_spark_agrees_also_with_sql_between(chain: list[Step], spark: SparkSession, tmp_path: Path) -> None:
     for mode in MODES:

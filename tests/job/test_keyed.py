@@ -315,8 +315,9 @@ def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
                 .spec
             ),
             (
-                "Job: steps[1]['window'] must be in the first keyed step: the rows of a keyed step change, and have no "
-                "event time. Make it the first one, or a job of its own over the output of this one."
+                "Job: steps[1]['window'] cannot read the rows of the aggregate before it, which change and have no "
+                "event time: a window has a time for each row. Give steps[0] a window, put this step before it, or use "
+                "an aggregate here."
             ),
         ),
         (

@@ -82,11 +82,11 @@ def explained(job: Job, *, sql: str = "", source_rows: SourceRows | None = Sourc
     stage = stage_of(step)
     sinks: dict[str, Any] = {}
     if isinstance(step, KeyedAggregateStep) and step.late is not None:
-        sinks[LATE] = step.late
+        sinks[stage.output_of(LATE)] = step.late
     if isinstance(step, ProcessStep):
         sinks |= step.outputs
         if step.dead_letter is not None:
-            sinks[DEAD_LETTER] = step.dead_letter
+            sinks[stage.output_of(DEAD_LETTER)] = step.dead_letter
     watermark = spec.sources["clicks"].watermark
     strategy = Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
     plan = JobPlan(
@@ -123,7 +123,7 @@ def test_a_windowed_job_is_told_from_its_watermark_to_its_late_records() -> None
         "  exchange    by key (k string), Arrow blocks, combined per key and window before the shuffle, 4 key groups",
         "  key groups  subtask 0 [0, 4)",
         "  windows     tumbling, 1h; given when the watermark reaches their end",
-        "  late        up to 2h after its end a record changes a window; later ones go to the sink late",
+        "  late        up to 2h after its end a record changes a window; later ones go to the sink aggregate-1-late",
         "  early       open windows that have changed are given every 10s while live",
         "  computes    window_start timestamp[us, tz=UTC], window_end timestamp[us, tz=UTC], n int64, s int64",
         "  state       5 columns per key and window",
@@ -132,7 +132,7 @@ def test_a_windowed_job_is_told_from_its_watermark_to_its_late_records() -> None
         "  fires       in the backlog up to its greatest watermark; the rest live, as the watermark moves",
         "sink: parquet /out",
         "  upserts     one row per changed key (window_start, window_end, k) and epoch, with _op and _epoch",
-        "sink late: json /late",
+        "sink aggregate-1-late: json /late",
         "  rows        records that came too late for all of their windows; each with _epoch",
         "committed",
         "  backlog     nothing before the flip; one manifest at the flip: state runs, offsets, outputs",
@@ -165,7 +165,7 @@ def test_a_process_job_is_told_with_its_function_its_state_and_its_outputs() -> 
         "  exchange    by key (k string), Arrow blocks, 4 key groups",
         "  key groups  subtask 0 [0, 4)",
         "  function    tests.plan.test_explain:Visits, the records of a key in order of event time",
-        "  on error    dead-letter: what failed is left out, and goes to the sink dead-letter",
+        "  on error    dead-letter: what failed is left out, and goes to an output of its own",
         "  computes    k string, n int64",
         "  state       by_page map [str, int] for 7d; count int; longest reducing float; pages list[str]; timers",
         "  backlog     sorted path, single-key backend; (key, state) pairs move to RocksDB as sorted runs",
@@ -177,7 +177,7 @@ def test_a_process_job_is_told_with_its_function_its_state_and_its_outputs() -> 
         "  rows        each with _op and _epoch",
         "sink seen: console standard output",
         "  rows        k string, v int64; each with _epoch",
-        "sink dead-letter: json /failed",
+        "sink process-1-dead-letter: json /failed",
         "  rows        records on which the function failed, and the error; each with _epoch",
     ]
 
