@@ -1,4 +1,4 @@
-"""Custom classes: named in a job, imported where they are needed, and instantiated with the step's arguments.
+"""Custom classes and functions: named in a job, imported where they are needed; classes are instantiated.
 
 A class that cannot be loaded is always an InvalidJobError that says what the class should have been. The error is the
 same for every kind of function. Only names are pickled: a task imports the class itself.
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["ClassKind", "GivenClass", "NamedClass", "file_of"]
+__all__ = ["ClassKind", "GivenClass", "NamedClass", "file_of", "object_named", "put_first_on_path"]
 
 F = TypeVar("F")
 
@@ -110,28 +110,34 @@ def _split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
 
 
 def _class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) -> type[F]:
-    """Import the module, with `folder` on sys.path, and return the class. The module's top-level code runs.
+    """Import the module, and return the class. Raise InvalidJobError if the class cannot be loaded."""
+    found = object_named(module, name, folder, noun=kind.noun, key=kind.key)
+    return _checked_class(found, f"{module}:{name}", kind)
 
-    Raise InvalidJobError if the class cannot be loaded.
+
+def object_named(module: str, name: str, folder: str | None, *, noun: str, key: str) -> Any:
+    """Import the module, with `folder` on sys.path, and return what has this name in it; None if nothing has.
+
+    The module's top-level code runs. Raise InvalidJobError if that fails.  noun, key: what it is, for the message.
     """
     label = f"{module}:{name}"
     if folder is not None:
         folder = str(Path(folder).absolute())
     try:
         if folder is not None and not _is_loaded_from(module, folder):
-            _put_first_on_path(folder)
+            put_first_on_path(folder)
             _forget_others(module, folder)
         found: Any = importlib.import_module(module)
     except Exception as error:  # whatever the module's top level raises
         msg = (
-            f"the module of a {kind.noun} cannot be imported: {type(error).__name__}: {error}. Put the file "
+            f"the module of a {noun} cannot be imported: {type(error).__name__}: {error}. Put the file "
             "next to the job file, or install its package, and import it once by hand to see the whole error. "
-            f"{kind.key}={label}, folder={folder}"
+            f"{key}={label}, folder={folder}"
         )
         raise InvalidJobError(msg) from error
     for part in name.split("."):
         found = getattr(found, part, None)
-    return _checked_class(found, label, kind)
+    return found
 
 
 def _checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
@@ -165,7 +171,7 @@ def _made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F
         raise InvalidJobError(msg) from error
 
 
-def _put_first_on_path(folder: str) -> None:
+def put_first_on_path(folder: str) -> None:
     """Move `folder` to the front of sys.path.
 
     The folder stays there, because the function may import more modules when it runs. Clearing the import caches is

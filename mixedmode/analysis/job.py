@@ -18,6 +18,7 @@ from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
 from mixedmode.analysis.direct_reads import columns_to_read
 from mixedmode.analysis.event_times import find_event_time, strategy_of
+from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
@@ -93,6 +94,8 @@ def examine(session: SparkSession, parts: JobParts, where: Where, found: list[Mi
     check_session(session, spec.spark)
     sources = OpenSources(session, parts, where)
     of_job = [*sources.found]
+    with collecting(of_job):
+        register_functions(session, spec.functions, where)
     chain = _Chain(session, parts, sources, where, of_job)
     chain.walk()
     analysis = None

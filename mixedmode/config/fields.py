@@ -8,10 +8,20 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -80,6 +90,24 @@ class Section(BaseModel):
         for name, value in self:
             if name not in _SQL_FIELDS:
                 yield from _unreadable_references(value, (key_of(name),))
+
+
+class MainSetting(Section):
+    """A section whose main setting may stand for the section, and does so in YAML output if no other setting is set."""
+
+    main: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _main_alone(cls, data: Any) -> Any:
+        if isinstance(data, Mapping | Section | None):
+            return data
+        return {key_of(cls.main): data}
+
+    @model_serializer(mode="wrap")
+    def _as_main(self, handler: SerializerFunctionWrapHandler) -> Any:
+        given = handler(self)
+        return given[key_of(self.main)] if list(given) == [key_of(self.main)] else given
 
 
 def refusal(*findings: tuple[Path, str]) -> PydanticCustomError:
@@ -240,6 +268,12 @@ def _class(text: str) -> str:
     return text
 
 
+def _function(text: str) -> str:
+    if not _CLASS.fullmatch(text):
+        raise refusal(((), f": this does not name a function. Write it as package.module:function. found={text}"))
+    return text
+
+
 def _arguments(value: Any) -> Any:
     return value if not isinstance(value, Mapping) else {key: _plain(one, (key,)) for key, one in value.items()}
 
@@ -279,6 +313,7 @@ SpanMs = Annotated[PositiveDurationMs, AfterValidator(_span)]
 LatenessMs = Annotated[DurationMs, AfterValidator(_span)]
 TimeZone = Annotated[Text, AfterValidator(_time_zone)]
 ClassReference = Annotated[str, AfterValidator(_class)]
+FunctionReference = Annotated[str, AfterValidator(_function)]
 Arguments = Annotated[Mapping[Lines, Any], BeforeValidator(_arguments)]
 PositiveBytes = Annotated[int, _parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
 Columns = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more)]

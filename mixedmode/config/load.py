@@ -126,6 +126,10 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
     update: dict[str, Any] = {
         "execution": job.execution.model_copy(update={"checkpointing": checkpointing}),
         "sources": {name: with_paths(source, folder) for name, source in job.sources.items()},
+        "functions": {
+            name: one.model_copy(update={"folder": resolve_path(one.folder or "", folder)})
+            for name, one in job.functions.items()
+        },
     }
     if isinstance(job, JobSpec):
         update["sink"] = with_paths(job.sink, folder)

@@ -29,6 +29,7 @@ from mixedmode.config.execution import (
     StateSpec,
 )
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text
+from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
@@ -50,6 +51,9 @@ class JobSettings(Section):
     state: StateSpec = Field(default=StateSpec(), description="how state is kept")
     spark: SparkSettings = Field(
         default=SPARK_DEFAULTS, description="any configuration of Spark, with or without the leading spark."
+    )
+    functions: Mapping[TableName, FunctionSpec] = Field(
+        default={}, description="functions of Python that SQL may call, by the name that SQL uses"
     )
     sources: Mapping[TableName, AnySource] = Field(description="what the job reads, by name", min_length=1)
 
@@ -81,6 +85,7 @@ class JobSettings(Section):
             ({"execution", "sources"}, self._checkpoint_findings),
             ({"sources"}, self._source_findings),
             ({"spark"}, self._spark_findings),
+            ({"functions"}, self._function_findings),
         ]
 
     def _parallelism_findings(self) -> Iterator[tuple[Path, str]]:
@@ -129,6 +134,10 @@ class JobSettings(Section):
             problem = setting_problem(key, value)
             if problem is not None and key.lower() != ALLOWED_IN_JOB.lower():
                 yield ("spark", key), problem
+
+    def _function_findings(self) -> Iterator[tuple[Path, str]]:
+        for name, owner in repeated(self.functions, {}):
+            yield ("functions", name), f": {owner} has this name already (case does not count). Choose another."
 
     def _source_findings(self) -> Iterator[tuple[Path, str]]:
         for name, owner in repeated(self.sources, {}):

@@ -5,13 +5,13 @@ A window is the half-open interval [start, end) of event time: with `tumbling: 1
 may stand alone (`tumbling: 1h` is `tumbling: {size: 1h}`).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import ClassVar, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Count, DurationMs, Section, SpanMs, TimeZone, key_of, refusal
+from mixedmode.config.fields import Count, DurationMs, MainSetting, Section, SpanMs, TimeZone, key_of, refusal
 from mixedmode.durations import format_duration_ms
 
 #: columns that windows add to the result of a step
@@ -21,25 +21,7 @@ WINDOWS_PER_RECORD_MAX = 10_000
 _DAY_MS = 86_400_000
 
 
-class _MainSetting(Section):
-    """A section whose main setting may stand for the section, and does so in YAML output if no other setting is set."""
-
-    main: ClassVar[str]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _main_alone(cls, data: Any) -> Any:
-        if isinstance(data, Mapping | Section | None):
-            return data
-        return {key_of(cls.main): data}
-
-    @model_serializer(mode="wrap")
-    def _as_main(self, handler: SerializerFunctionWrapHandler) -> Any:
-        given = handler(self)
-        return given[key_of(self.main)] if list(given) == [key_of(self.main)] else given
-
-
-class _RepeatedWindows(_MainSetting):
+class _RepeatedWindows(MainSetting):
     """Windows of one length that begin at multiples of a duration. Each kind adds to `_findings`."""
 
     main: ClassVar[str] = "size_ms"
@@ -116,7 +98,7 @@ class CumulatingSpec(_RepeatedWindows):
         yield from self._count_findings("step_ms")
 
 
-class SessionSpec(_MainSetting):
+class SessionSpec(MainSetting):
     """Windows that end when a key has had no record for the gap. Their length depends on the records."""
 
     main: ClassVar[str] = "gap_ms"

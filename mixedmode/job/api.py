@@ -20,7 +20,7 @@ Invariants (tests/job/test_api.py):
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
@@ -46,7 +46,7 @@ from mixedmode.job.arguments import (
     autoscaler_settings,
     nested,
 )
-from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, class_reference
+from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, class_reference, functions_settings
 
 if TYPE_CHECKING:
     from mixedmode.driver.events import Observer
@@ -79,6 +79,7 @@ class Job:
     autoscaler: lets a live job choose its parallelism; see AutoscalerArguments.
     watermark_lag_threshold: a live epoch whose watermark lags more than this takes the sorted path.
     sort_memory: memory of a task, beside its interpreter.
+    functions: {name for SQL: function of Python, or its name as `package.module:function`}; see docs/functions.md.
     spark: configuration of Spark, with or without the leading `spark.`.
 
     Raises InvalidJobError that names every wrong argument.
@@ -112,6 +113,7 @@ class Job:
         autoscaler: AutoscalerArguments | None = None,
         watermark_lag_threshold: Duration | None = None,
         sort_memory: Size | None = None,
+        functions: Mapping[str, str | Callable[..., Any]] | None = None,
         spark: Mapping[str, SparkValue] | None = None,
     ) -> None:
         values = {
@@ -134,6 +136,7 @@ class Job:
             ("execution", "autoscaler"): autoscaler_settings(autoscaler),
             ("pipeline", "backlog", "watermark-lag-threshold"): watermark_lag_threshold,
             ("state", "backlog", "sort-memory"): sort_memory,
+            ("functions",): None if functions is None else functions_settings(functions),
             ("spark",): spark,
         }
         settings = checked_section(JobSettings, nested(values), place="Job", name=argument)

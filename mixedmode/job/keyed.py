@@ -7,7 +7,7 @@ job.key_by("origin").process("delays:WorstOfDay", output="origin string, worst l
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path as FilePath
@@ -195,11 +195,22 @@ def _window_settings(window: WindowArguments) -> dict[str, Any]:
     return nested({paths.get(name, (name.replace("_", "-"),)): value for name, value in given.items()})
 
 
-def class_reference(function: str | type, *, place: str) -> tuple[str, FilePath | None]:
-    """Return (name, folder to import from) of a class that a task can import.
+def functions_settings(functions: Mapping[str, str | Callable[..., Any]]) -> dict[str, dict[str, Any]]:
+    """Return the settings of functions for SQL. Raises InvalidJobError for one that cannot be imported."""
+    found = {}
+    for name, function in functions.items():
+        reference, home = class_reference(function, place="Job", noun="function")
+        found[name] = {"function": reference, **({} if home is None else {"folder": str(home)})}
+    return found
 
-    place: the call that has the class, for messages. The folder is None for a name, and for a class without a file.
-    Raises InvalidJobError for a class that cannot be imported.
+
+def class_reference(
+    function: str | Callable[..., Any], *, place: str, noun: str = "class"
+) -> tuple[str, FilePath | None]:
+    """Return (name, folder to import from) of a class or function that a task can import.
+
+    place and noun: the call that has it, and what it is, for messages. The folder is None for a name, and for a class
+    or function without a file. Raises InvalidJobError for one that cannot be imported.
     """
     if isinstance(function, str):
         return function, None
@@ -207,7 +218,7 @@ def class_reference(function: str | type, *, place: str) -> tuple[str, FilePath 
     reference = f"{function.__module__}:{name}"
     if module is None or function.__module__ == "__main__" or not _is_in(module, name, function):
         msg = (
-            f"{place}: Spark's tasks import the class, and this one cannot be imported. Define it at the top of a "
+            f"{place}: Spark's tasks import the {noun}, and this one cannot be imported. Define it at the top of a "
             f"module, and import it from there. found={reference}"
         )
         raise InvalidJobError(msg)
@@ -218,7 +229,7 @@ def class_reference(function: str | type, *, place: str) -> tuple[str, FilePath 
     return reference, FilePath(file).absolute().parents[depth]
 
 
-def _is_in(module: object, name: str, function: type) -> bool:
+def _is_in(module: object, name: str, function: object) -> bool:
     try:
         return attrgetter(name)(module) is function
     except AttributeError:  # `f.<locals>.C`, or the name means nothing there
