@@ -66,7 +66,8 @@ class EpochContext:
     """Everything that stays the same for all epochs of a run.
 
     `stop`: set when the run shall end after the current epoch. `log_file`: of Spark. `line_sources`: for each line of
-    Spark's offset entries, the number of its source. `present`: returns the input files that exist (Inputs.present).
+    Spark's offset entries, the number of its source. `present`: returns the input files that exist, with their
+    bytes (Inputs.present).
     """
 
     spec: JobSpec
@@ -84,7 +85,7 @@ class EpochContext:
     dead_letters: DeadLetters
     backlogs: SourceBacklogs
     line_sources: Sequence[int]
-    present: Callable[[Sequence[str]], list[str]]
+    present: Callable[[Sequence[str]], Mapping[str, int]]
     records: InputRecords
 
 
@@ -156,7 +157,7 @@ class EpochRunner:
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
         present = context.present([file.url for files in new.files.values() for file in files])
-        context.records.check(new.files, set(present), context.line_sources)
+        context.records.check(new.files, present, context.line_sources)
         reads_all = context.plan.reads and len(set(context.line_sources)) == 1 and new.files
         return new.logs, tuple(present) if reads_all else None
 

@@ -5,7 +5,6 @@ files by the number of a source; the order of the lines in Spark's offset entrie
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
@@ -30,17 +29,18 @@ class InputRecords:
         self._has_clock = has_clock
 
     def check(
-        self, files: Mapping[int, Sequence[LoggedFile]], present: AbstractSet[str], line_sources: Sequence[int]
+        self, files: Mapping[int, Sequence[LoggedFile]], present: Mapping[str, int], line_sources: Sequence[int]
     ) -> None:
         """Raise InvalidJobError if Spark would ignore a part of these files.
 
-        files: {number of a source: its files}. present: the URLs of those that exist. line_sources: the number of the
-        source of each line of Spark's offset entries.
+        files: {number of a source: its files}. present: {URL: bytes} of those that exist. line_sources: the number of
+        the source of each line of Spark's offset entries.
         """
         lines = line_sources[: len(line_sources) - self._has_clock]
         for source, number in zip(reversed(self._sources), reversed(lines), strict=False):
             if isinstance(source, ChecksFiles):
-                source.check_files([file.url for file in files.get(number, ()) if file.url in present])
+                urls = [file.url for file in files.get(number, ()) if file.url in present]
+                source.check_files({url: present[url] for url in urls})
 
     @contextmanager
     def located(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ follows the first value in a line of JSON, whatever the options are; json_files.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -23,6 +23,8 @@ from mixedmode.config.globs import has_magic
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
+from mixedmode.sources.empty_files import check_not_empty, never_empty
+from mixedmode.sources.file_lengths import file_lengths
 from mixedmode.sources.json_files import (
     Reader,
     doubtful_files,
@@ -36,6 +38,7 @@ from mixedmode.sources.json_files import (
 )
 from mixedmode.sources.local_inputs import (
     files_depth,
+    files_in_folders,
     has_magic_names,
     is_hidden,
     local_input,
@@ -77,17 +80,17 @@ class FileSource:
 
     def batch(self) -> DataFrame:
         """See OpenSource."""
+        return self._whole(self._batch())
+
+    def _batch(self) -> DataFrame:
         if self._drift is not None:
-            return self._drifting(self._drift, self.list_batch, lambda: self._session.read.format("text"))
+            return self._drifting(self._drift, self._list_batch, lambda: self._session.read.format("text"))
         if self._is_text:
             lines = self._session.read.format("text").options(**self._base)
             return json_file_rows(self._with_partitions(lines), self.schema, self._source)
         options = {**_record_options(self._source), **self._base, **self._source.options}
         files = self._session.read.format(self._source.format).schema(self.schema).options(**options).load(self._path)
-        if not is_scanned(self._source):
-            return files
-        self.check_files(files.inputFiles())
-        return with_every_column(files, self.schema)
+        return with_every_column(files, self.schema) if is_scanned(self._source) else files
 
     def stream(self, admission: Admission) -> DataFrame:
         """See OpenSource."""
@@ -101,14 +104,37 @@ class FileSource:
         rows = self._once(files.load(self._path))
         return with_every_column(rows, self.schema) if is_scanned(self._source) else rows
 
-    def check_files(self, urls: Sequence[str]) -> None:
+    def check_files(self, files: Mapping[str, int]) -> None:
         """See ChecksFiles."""
+        for url in self.files_read(files):
+            check_not_empty(url, files[url], self._source.format)
+        self._check_lines(list(files))
+
+    def _whole(self, rows: DataFrame) -> DataFrame:
+        """Return rows of a batch, after a check of its files."""
+        urls = rows.inputFiles()
+        bytes_needed = [url for url in self.files_read(urls) if never_empty(url, self._source.format)]
+        for url, length in file_lengths(self._session, bytes_needed, self._source.options).items():
+            check_not_empty(url, length, self._source.format)
+        self._check_lines(urls)
+        return rows
+
+    def files_read(self, urls: Iterable[str]) -> list[str]:
+        """Return those of the listed files that Spark reads.
+
+        These are not the files in nested folders (see reads_once), and not the files whose names begin with _metadata:
+        Spark lists such files, but reads no rows of them.
+        """
+        path_of = {url: _local_path(url).strip("/") for url in urls}
+        named = {url: path for url, path in path_of.items() if not is_hidden(path.rpartition("/")[2])}
+        return [url for url, path in named.items() if self._depth is None or path.count("/") <= self._depth]
+
+    def _check_lines(self, urls: Sequence[str]) -> None:
+        """Raise InvalidJobError if Spark's reader would ignore a part of a line of these files."""
         if self._drift is not None or not is_scanned(self._source):
             return
-        url_of = {unquote(url).removeprefix("file:").removeprefix("//"): url for url in urls}
-        # files in nested folders are listed, but not read; see reads_once
-        read = [path for path in url_of if self._depth is None or path.strip("/").count("/") <= self._depth]
-        for path in doubtful_files(self._session, read):
+        url_of = {_local_path(url): url for url in self.files_read(urls)}
+        for path in doubtful_files(self._session, list(url_of)):
             told = self.wrong_record(url_of[path])
             if told is not None:
                 raise InvalidJobError(told)
@@ -122,6 +148,9 @@ class FileSource:
 
     def list_batch(self) -> DataFrame:
         """Return (path, length) of every file that exists now; opens no file."""
+        return self._whole(self._list_batch())
+
+    def _list_batch(self) -> DataFrame:
         files = self._session.read.format("binaryFile").options(**listing_options(self._source))
         return files.load(self._path).select("path", "length")
 
@@ -133,7 +162,15 @@ class FileSource:
 
     def notices(self) -> Iterator[str]:
         """See NotesBeginning."""
-        if "://" not in self._source.path and next(visible_files(self._source.path), None) is None:
+        if "://" in self._source.path:
+            return
+        unread = None if _looks_into_folders(self._source) else next(files_in_folders(self._source.path), None)
+        if unread is not None:
+            yield (
+                f"{self._where}: files in folders below this path are not read. To read them, set the option "
+                f"recursiveFileLookup: true, or name the folders by a pattern. path={self._source.path}, file={unread}"
+            )
+        if unread is None and next(visible_files(self._source.path), None) is None:
             cut = local_input(self._source.path)
             what = "no file matches this pattern yet" if cut.has_pattern else "there is no file in this folder yet"
             yield f"{self._where}: {what}. If there should be one, correct the path. path={self._source.path}"
@@ -188,6 +225,10 @@ class FileSource:
         listed = {**self._base, **text_options(self._source)}
         columns = text_schema(self._session, self._source, self.schema, self._path, listed)
         return reader.options(**text_options(self._source)).schema(columns).load(self._path)
+
+
+def _local_path(url: str) -> str:
+    return unquote(url).removeprefix("file:").removeprefix("//")
 
 
 def _may_have(source: FileSourceSpec, url: str) -> bool:
