@@ -48,10 +48,11 @@ def write(folder: Path, kind: str, name: str, rows: Rows) -> Path:
 
 
 def source_of(folder: Path, kind: str, drift: Mapping[str, str] | None, **settings: Any) -> FileSourceSpec:
-    make = {"parquet": Source.parquet, "json": Source.json, "csv": Source.csv}[kind.split(" ", maxsplit=1)[0]]
+    makes: dict[str, Any] = {"parquet": Source.parquet, "json": Source.json, "csv": Source.csv}
     options = {"header": True} if "header" in kind else {}
     given = {"schema": DDL, **settings, "options": {**options, **settings.get("options", {})}}
-    return make(folder, schema_drift=drift, **given)
+    source: FileSourceSpec = makes[kind.split(" ", maxsplit=1)[0]](folder, schema_drift=drift, **given)
+    return source
 
 
 def read(spark: SparkSession, source: FileSourceSpec) -> Rows:
