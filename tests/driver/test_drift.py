@@ -152,7 +152,7 @@ def test_a_line_with_more_values_than_names_is_never_read(tmp_path: Path, spark:
         read(spark, source_of(tmp_path, "csv header", {"wrong-type": "nulls"}))
     assert str(caught.value) == (
         "a line of a source file has another number of values than its first line has names, and nothing was "
-        f"committed. Correct the file. file={path}, record=b,2,3, values=3, names=2, log=spark.log"
+        f"committed. Correct the file. file={path}, line=3, record=b,2,3, values=3, names=2, log=spark.log"
     )
 
 
