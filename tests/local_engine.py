@@ -114,10 +114,10 @@ class LocalInputs(Inputs):
         return (0,)
 
     @override
-    def present(self, urls: Sequence[str]) -> list[str]:
+    def present(self, urls: Sequence[str]) -> dict[str, int]:
         missing = [url for url in urls if url not in self._local.world.files]
         assert not missing, missing
-        return list(urls)
+        return dict.fromkeys(urls, 1)
 
     @override
     def settings(self, *given: Any, **named: Any) -> StageSettings:

@@ -1,5 +1,6 @@
 """Publishing an epoch to a table, rows a second: into an empty one, as a backlog does, and over rows that are there."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +14,14 @@ from mixedmode.errors import RetryableError
 from mixedmode.services.postgres import PostgresServer, find_binaries
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.sink import SinkContext
-from mixedmode.sinks.tables import TableSink
+from mixedmode.sinks.tables import SqliteTable, TableSink
+from mixedmode.sinks.tables.database import Shape
 from tests.services.fixtures import open_folder
 from tests.tables.places import Place
 
 ROWS, SUBTASKS, ROUNDS = 200_000, 2, 3
+BATCH_ROWS = 65_536  # as the sink cuts an epoch
+HISTORY_RATIO_MAX = 2.4  # one statement per key took 3 times as long as no history
 FIELDS = [
     pa.field("customer", pa.int64()),
     pa.field("name", pa.string()),
@@ -48,6 +52,36 @@ def test_postgres(benchmark: BenchmarkFixture, server: PostgresServer, tmp_path:
 @pytest.mark.parametrize("into", ["empty", "full"])
 def test_sqlite(benchmark: BenchmarkFixture, tmp_path: Path, into: str) -> None:
     _measure(benchmark, Place("sqlite", tmp_path), into)
+
+
+def test_the_cost_of_going_back_in_sqlite(tmp_path: Path) -> None:
+    """Processor time of an epoch that updates every row, with the replaced rows saved and without: prints the ratio."""
+    keys = np.random.default_rng(0).permutation(ROWS)
+    seconds = {
+        saves: _seconds_of_updates(tmp_path / f"{saves}.db", _rows(keys), saves=saves) for saves in (False, True)
+    }
+    ratio = seconds[True] / seconds[False]
+    print(f"an epoch of {ROWS} updates: {seconds[False]:.2f} s, with history {seconds[True]:.2f} s: {ratio:.1f} times")
+    assert ratio < HISTORY_RATIO_MAX
+
+
+def _seconds_of_updates(file: Path, rows: pa.Table, *, saves: bool) -> float:
+    shape, found = Shape(tuple(FIELDS), ("customer",)), []
+    table = SqliteTable(str(file), "totals", "bench")
+    with table.transaction(creates=True) as transaction:
+        transaction.create(shape)
+        for statement in transaction.history_ddl(shape):
+            transaction.execute(statement)
+        transaction.begin(shape, saves=None)
+        transaction.apply(rows)
+    for epoch in range(ROUNDS):
+        started = time.process_time()
+        with table.transaction() as transaction:
+            transaction.begin(shape, saves=Epoch(epoch) if saves else None)
+            for begin in range(0, ROWS, BATCH_ROWS):
+                transaction.apply(rows.slice(begin, BATCH_ROWS))
+        found.append(time.process_time() - started)
+    return min(found)
 
 
 def _measure(benchmark: BenchmarkFixture, place: Place, into: str) -> None:

@@ -59,6 +59,7 @@ from mixedmode.plan.stages import (
     dead_letter_output,
 )
 from mixedmode.sources import Admission, OpenSource
+from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
 from mixedmode.spark.session import check_session, cores
@@ -126,6 +127,11 @@ class _Chain:
         #: whether the input of the next step is known; if not, `_current` means nothing
         self._is_known = bool(self._sources) and (isinstance(self._steps[0], SqlStep) or not self._unknown)
         self._current = self._keyed_rows = next(iter(self._sources.values()), session.range(0))
+        self._dead_letters = {
+            name: source.dead_letter_fields
+            for name, source in sources.opened.items()
+            if isinstance(source, HasDeadLetters) and source.dead_letter_fields
+        }
         self._names = self._sources_read = tuple(self._sources)
         self._sql: list[SqlText] = []
         self._maps: list[MapStage] = []
@@ -196,7 +202,7 @@ class _Chain:
             strategies=strategies,
             side_sinks=_side_sinks(self._spec, self._stages),
             maps=tuple(self._maps),
-            dead_letters=tuple(name for name, source in self._spec.sources.items() if source.outputs),
+            dead_letters=self._dead_letters,
             source_rows=source_rows,
             partitions={name: column for name, column in self._partitions.items() if name in strategies},
         )

@@ -13,7 +13,8 @@ from mixedmode.config.execution import (
     StateBacklogSpec,
     StateSpec,
 )
-from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec, FileSourceSpec
+from mixedmode.config.file_sources import FileSourceSpec
+from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec
 from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
 from mixedmode.config.kafka import KafkaSourceSpec, KafkaValueSpec
 from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec

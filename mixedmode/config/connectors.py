@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Discriminator, Tag
 
 from mixedmode.config.custom import CustomSourceSpec
-from mixedmode.config.files import FileSourceSpec
+from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.history import HISTORIES, LIVES, HistoryAndLiveSpec
 from mixedmode.config.kafka import KafkaSourceSpec
 from mixedmode.config.kinds import HISTORY_AND_LIVE, Kinds, formats_of, kind_among

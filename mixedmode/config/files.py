@@ -1,4 +1,4 @@
-"""Settings of file sources and file sinks."""
+"""Settings of file sinks."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -6,12 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 from mixedmode.config.document import Path
-from mixedmode.config.drift import Drift
-from mixedmode.config.fields import Columns, Count, Flag, Lines, Options, PositiveBytes, Section, Text
+from mixedmode.config.fields import Columns, Flag, PositiveBytes, Text
 from mixedmode.config.partitions import Partition, parse_partition
-from mixedmode.config.reader_options import option_findings
 from mixedmode.config.sinks import SinkSpec, WithSchema
-from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import InvalidJobError
 
 Compression = Literal["snappy", "zstd", "gzip", "none"]
@@ -20,74 +17,6 @@ _COMPRESSIONS: Mapping[str, tuple[Compression, ...]] = {
     "json": ("none", "gzip"),
     "csv": ("none", "gzip"),
 }
-
-
-class SchemaDriftSpec(Section):
-    """Rules for files whose columns differ from those of `schema`."""
-
-    new_column: Literal["ignore", "fail"] = Field(
-        default="ignore", description="ignore, or fail: a file has a column that schema does not name"
-    )
-    missing_column: Literal["nulls", "fail"] = Field(
-        default="nulls", description="nulls, or fail: a file, of JSON a record, lacks a column that schema names"
-    )
-    wrong_type: Literal["fail", "nulls"] = Field(
-        default="fail", description="fail, or nulls: what a file has in a column is not of the type that schema says"
-    )
-
-
-class FileSourceSpec(SourceSpec):
-    """A source of files."""
-
-    format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
-    path: Text = Field(description="a folder, a single file or a glob, local or a URL")
-    schema_ddl: Lines | None = Field(
-        default=None, description="columns as Spark DDL, such as date timestamp, origin string; parquet brings its own"
-    )
-    options: Options = Field(default={}, description="options for Spark's reader of this format, such as header")
-    schema_drift: SchemaDriftSpec | None = Field(
-        default=None, description="what becomes of files with other columns; not given: what Spark's reader does"
-    )
-    max_files_per_epoch: Count | None = Field(
-        default=None, description="most files in one epoch when a backlog takes the streaming path; not given: no limit"
-    )
-    max_bytes_per_epoch: PositiveBytes | None = Field(
-        default=None, description="most bytes in one epoch when a backlog takes the streaming path; not given: no limit"
-    )
-
-    @property
-    def place(self) -> str:
-        """See SourceSpec."""
-        return f"{self.format} {self.path}"
-
-    @property
-    def limits_per_epoch(self) -> Mapping[str, int]:
-        """See SourceSpec."""
-        limits = {"max_files": self.max_files_per_epoch, "max_bytes": self.max_bytes_per_epoch}
-        return {name: limit for name, limit in limits.items() if limit is not None}
-
-    @property
-    def drift(self) -> Drift | None:
-        """The rules for schema drift, without the names of columns; None for the behaviour of Spark's reader."""
-        rules = self.schema_drift
-        return None if rules is None else Drift(rules.new_column, rules.missing_column, rules.wrong_type)
-
-    def _findings(self) -> Iterator[tuple[Path, str]]:
-        if self.schema_ddl is None and self.schema_drift is not None and self.format == "parquet":
-            text = " has no effect without schema, whose columns files are held against. Add schema, or remove it."
-            yield ("schema-drift",), text
-        if self.schema_ddl is None and self.format != "parquet":
-            text = (
-                " is missing: these files do not say what columns they have. Add them as Spark DDL, such as "
-                f'"date timestamp, origin string". format={self.format}'
-            )
-            yield ("schema",), text
-        for path, text in option_findings(self.format, self.options, self.schema_ddl):
-            yield ("options", *path), text
-        yield from super()._findings()
-        if self.max_files_per_epoch is not None and self.max_bytes_per_epoch is not None:
-            text = " and max-files-per-epoch are both given, and Spark takes one of them. Remove one."
-            yield ("max-bytes-per-epoch",), text
 
 
 class FileSinkSpec(SinkSpec):

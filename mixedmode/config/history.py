@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from mixedmode.config.custom import CustomSourceSpec
 from mixedmode.config.document import Path
 from mixedmode.config.fields import CountOrZero, Section, Text, key_of, refusal
-from mixedmode.config.files import FileSourceSpec
+from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.kafka import Instant, KafkaSourceSpec, StartingSpec
 from mixedmode.config.kinds import Kinds, kind_among
 from mixedmode.config.lakehouse import TableSourceSpec
@@ -127,6 +127,8 @@ class HistoryAndLiveSpec(SourceSpec):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from super()._findings()
+        for path in self.history.outputs:
+            yield ("history", *path), " is an output that only the live side can have. Remove it, with undecodable."
         if self.seam.timestamp is not None and self.seam_column is None:
             text = " is missing: without event-time, the seam does not say what its timestamp is compared with. Add it."
             yield ("seam", "column"), text

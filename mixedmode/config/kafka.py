@@ -14,7 +14,7 @@ from mixedmode.config.fields import Columns, Count, Flag, Lines, Options, Sectio
 from mixedmode.config.kafka_sink import option_findings
 from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.sources import SourceSpec
+from mixedmode.config.sources import SourceSpec, dead_letter_findings
 
 #: {option of Spark's connector, in lower case: the setting of ours that sets it}
 _OURS_IN_SOURCES = {
@@ -230,12 +230,7 @@ class KafkaSourceSpec(SourceSpec):
         yield from super()._findings()
         if bool(self.topics) == (self.topic_pattern is not None):
             yield ("topics",), " or topic-pattern says what is read. Give one of the two."
-        if self.undecodable == "dead-letter" and self.dead_letter is None:
-            text = " is missing: with undecodable: dead-letter, such records need a place. Add format and path."
-            yield ("dead-letter",), text
-        if self.undecodable != "dead-letter" and self.dead_letter is not None:
-            text = f" has no effect unless undecodable is dead-letter. Remove one. undecodable={self.undecodable}"
-            yield ("dead-letter",), text
+        yield from dead_letter_findings(self.undecodable, self.dead_letter)
         if self.key_format != "text" and self.metadata.key is None:
             yield ("key-format",), " has no effect: the key is no column. Name it in metadata.key, or remove this."
         yield from self._starting_findings()

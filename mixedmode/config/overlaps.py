@@ -21,7 +21,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from mixedmode.config.document import Path, path_text
-from mixedmode.config.files import FileSourceSpec
+from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.globs import InputPath, alternatives, input_path
 from mixedmode.config.history import HistoryAndLiveSpec
 from mixedmode.config.kafka import KafkaSourceSpec

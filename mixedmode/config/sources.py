@@ -80,6 +80,16 @@ class SourceSpec(Section):
                 yield ("watermark", key_of(name)), text
 
 
+def dead_letter_findings(undecodable: str, dead_letter: SinkSpec | None) -> Iterator[tuple[Path, str]]:
+    """Yield the findings about the two settings that say what becomes of records that cannot be decoded."""
+    if undecodable == "dead-letter" and dead_letter is None:
+        text = " is missing: with undecodable: dead-letter, such records need a place. Add format and path."
+        yield ("dead-letter",), text
+    if undecodable != "dead-letter" and dead_letter is not None:
+        text = f" has no effect unless undecodable is dead-letter. Remove one. undecodable={undecodable}"
+        yield ("dead-letter",), text
+
+
 def _changed(watermark: WatermarkSpec) -> Iterator[str]:
     defaults: Mapping[str, object] = dict(WatermarkSpec())
     yield from (name for name, value in watermark if value != defaults[name])

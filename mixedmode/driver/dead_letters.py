@@ -1,16 +1,14 @@
 """Records that a source could not decode, as an output of the job: staged and committed with their epoch.
 
-An epoch is a range of the source's offsets, and Spark's log has that range. A second query reads the same range and
-returns only the records that cannot be decoded. So the rows need not carry these records through the steps, and a
-repeat of the epoch finds the same records again. Only a source whose dead letters have an output is read twice.
+An epoch is a range of the source's offsets, or a list of files, and Spark's log has it. A second query reads the same
+range and returns only the records that cannot be decoded. So the rows need not carry these records through the steps,
+and a repeat of the epoch finds the same records again. Only a source whose dead letters have an output is read twice.
 
-Invariants (tests/kafka/test_dead_letters.py):
+Invariants (tests/kafka/test_dead_letters.py, tests/sources/test_dead_lines.py):
   I1  each record of a committed epoch is either a row of the source or is in its dead letters exactly once
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,50 +18,18 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import dead_letter_output
 from mixedmode.sources import OpenSource
-from mixedmode.sources.kafka_offsets import (
-    OffsetRanges,
-    Offsets,
-    lines_of,
-    parse_initial_offsets,
-    parse_offsets,
-    ranges_between,
-)
+from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, ReadsOffsetsAgain
+from mixedmode.sources.kafka_offsets import Offsets, lines_of, parse_initial_offsets, parse_offsets, ranges_between
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.frames import spark_schema
 from mixedmode.tasks.reports import REPORT_COLUMN, decode_report
 from mixedmode.tasks.rows import RowsTask
 
-__all__ = ["DEAD_LETTER_FIELDS", "DeadLetters", "ReadsAgain"]
+__all__ = ["DeadLetters", "FilesOf"]
 
-#: columns of the output; `reason` follows the words "the record cannot be decoded, because"
-DEAD_LETTER_FIELDS = (
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", "UTC")),
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("reason", pa.string()),
-)
+#: the files of an epoch, by the source that reads them
+FilesOf = Sequence[tuple[object, Sequence[str]]]
 _REPORT = spark_schema([pa.field(REPORT_COLUMN, pa.binary())])
-
-
-@runtime_checkable
-class ReadsAgain(Protocol):
-    """A source of records with offsets that can read a range again, to find the records it cannot decode."""
-
-    @property
-    def has_dead_letters(self) -> bool:
-        """Return whether dead letters have an output; if not, a record that cannot be decoded stops the job."""
-
-    def reads(self, offsets: Offsets) -> bool:
-        """Return whether a line of Spark's offset log belongs to this source."""
-
-    def undecodable(self, ranges: OffsetRanges) -> DataFrame:
-        """Return the records of a range that cannot be decoded, with the columns of DEAD_LETTER_FIELDS."""
-
-    def batch_ranges(self) -> OffsetRanges:
-        """Return the ranges that `batch` reads."""
 
 
 class DeadLetters:
@@ -71,57 +37,71 @@ class DeadLetters:
 
     def __init__(self, sources: Mapping[str, OpenSource]) -> None:
         """`sources` are the sources of the job, by name; sources without a dead-letter output are ignored."""
-        self._sources = {
-            name: source
-            for name, source in sources.items()
-            if isinstance(source, ReadsAgain) and source.has_dead_letters
-        }
+        sides = ((name, side) for name, one in sources.items() for side in getattr(one, "sides_in_log", (one,)))
+        self._sources = [(name, side) for name, side in sides if isinstance(side, HasDeadLetters)]
+        self._sources = [(name, side) for name, side in self._sources if side.dead_letter_fields]
 
     def stage(
-        self, epoch: Epoch, settings: StageSettings, folder: SparkFolder, *, before: str, now: str
+        self, epoch: Epoch, settings: StageSettings, folder: SparkFolder, files: FilesOf, *, before: str, now: str
     ) -> tuple[StagedFile, ...]:
-        """Stage the dead letters of an epoch, which reads from the offsets `before` to the offsets `now`.
+        """Stage the dead letters of an epoch, which reads `files`, and from the offsets `before` to the offsets `now`.
 
         Both are entries of Spark's offset log; before: "" for the first epoch.
         """
         staged: list[StagedFile] = []
-        for name, source in self._sources.items():
-            end = _of(source, map(parse_offsets, lines_of(now)), name)
-            if end is not None:
-                begin = _of(source, map(parse_offsets, lines_of(before)), name)
-                if begin is None:
-                    begin = _of(source, map(parse_initial_offsets, folder.first_source_entries()), name)
-                assert begin is not None, "Spark notes where a source begins before its first epoch"
-                staged += _stage(name, source, ranges_between(begin, end), epoch, settings)
+        for name, source in self._sources:
+            frame: DataFrame | None = None
+            if isinstance(source, ReadsFilesAgain):
+                frame = source.undecodable_lines([url for one, urls in files if one is source for url in urls])
+            elif isinstance(source, ReadsOffsetsAgain):
+                frame = _between(name, source, folder, before, now)
+            if frame is not None:
+                staged += _stage(name, source, frame, epoch, settings)
         return tuple(staged)
 
     def stage_batch(self, epoch: Epoch, settings: StageSettings) -> tuple[StagedFile, ...]:
         """Stage the dead letters of a batch run."""
-        found = (_stage(name, source, source.batch_ranges(), epoch, settings) for name, source in self._sources.items())
-        return tuple(file for files in found for file in files)
+        return tuple(
+            file
+            for name, source in self._sources
+            for frame in _of_batch(source)
+            for file in _stage(name, source, frame, epoch, settings)
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterTask(RowsTask):
-    """Writes the dead letters of one partition. Called by Spark."""
+def _of_batch(source: HasDeadLetters) -> Iterator[DataFrame]:
+    """Yield the frame of a batch run's dead letters, if there may be any."""
+    if isinstance(source, ReadsFilesAgain):
+        lines = source.undecodable_lines(source.batch_files())
+        if lines is not None:
+            yield lines
+    elif isinstance(source, ReadsOffsetsAgain) and source.batch_ranges().end:
+        yield source.undecodable(source.batch_ranges())
 
-    def _rows(self, batch: pa.RecordBatch) -> pa.Table:
-        """Dead letters are only inserted, so their output has no column for inserts and deletes."""
-        return pa.Table.from_batches([batch]).cast(pa.schema(list(self.fields)))
+
+def _between(name: str, source: ReadsOffsetsAgain, folder: SparkFolder, before: str, now: str) -> DataFrame | None:
+    """Return the dead letters between two entries of Spark's offset log; None if no record is between them."""
+    end = _of(source, map(parse_offsets, lines_of(now)), name)
+    if end is None:
+        return None
+    begin = _of(source, map(parse_offsets, lines_of(before)), name)
+    if begin is None:
+        begin = _of(source, map(parse_initial_offsets, folder.first_source_entries()), name)
+    assert begin is not None, "Spark notes where a source begins before its first epoch"
+    ranges = ranges_between(begin, end)
+    return source.undecodable(ranges) if ranges.end else None
 
 
 def _stage(
-    name: str, source: ReadsAgain, ranges: OffsetRanges, epoch: Epoch, settings: StageSettings
-) -> Iterable[StagedFile]:
-    if not ranges.end:
-        return ()
+    name: str, source: HasDeadLetters, frame: DataFrame, epoch: Epoch, settings: StageSettings
+) -> Iterator[StagedFile]:
     output = dead_letter_output(name)
-    task = DeadLetterTask(settings.sinks[output], epoch, settings.generation, DEAD_LETTER_FIELDS, name, output)
-    rows = source.undecodable(ranges).mapInArrow(task, _REPORT).collect()
-    return [file for row in rows for file in decode_report(bytes(row[0])).outputs]
+    task = RowsTask(settings.sinks[output], epoch, settings.generation, source.dead_letter_fields, name, output)
+    for row in frame.mapInArrow(task, _REPORT).collect():
+        yield from decode_report(bytes(row[0])).outputs
 
 
-def _of(source: ReadsAgain, lines: Iterable[Offsets | None], name: str) -> Offsets | None:
+def _of(source: ReadsOffsetsAgain, lines: Iterable[Offsets | None], name: str) -> Offsets | None:
     """Return the line of the source, None if it has none. Raise InvalidJobError if several lines may be its."""
     found: list[Offsets] = []
     for line in lines:

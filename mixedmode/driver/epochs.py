@@ -38,7 +38,7 @@ from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
 from mixedmode.driver.backlogs import SourceBacklogs
-from mixedmode.driver.dead_letters import DeadLetters
+from mixedmode.driver.dead_letters import DeadLetters, FilesOf
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer
 from mixedmode.driver.input_records import InputRecords
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
@@ -66,7 +66,8 @@ class EpochContext:
     """Everything that stays the same for all epochs of a run.
 
     `stop`: set when the run shall end after the current epoch. `log_file`: of Spark. `line_sources`: for each line of
-    Spark's offset entries, the number of its source. `present`: returns the input files that exist (Inputs.present).
+    Spark's offset entries, the number of its source. `present`: returns the input files that exist, with their
+    bytes (Inputs.present).
     """
 
     spec: JobSpec
@@ -84,7 +85,7 @@ class EpochContext:
     dead_letters: DeadLetters
     backlogs: SourceBacklogs
     line_sources: Sequence[int]
-    present: Callable[[Sequence[str]], list[str]]
+    present: Callable[[Sequence[str]], Mapping[str, int]]
     records: InputRecords
 
 
@@ -101,6 +102,7 @@ class EpochInput:
     path: EpochPath
     offsets: str
     source_logs: tuple[SourceLog, ...] = ()
+    files: FilesOf = ()
 
 
 class EpochRunner:
@@ -135,11 +137,10 @@ class EpochRunner:
             case RunEpoch():
                 path = self._path(offsets, is_catching_up=is_catching_up)
                 timing = self._timing(path)
-                logs, files = self._new_input(offsets)
-                task = EpochTask.after(
-                    latest, self._context.plan, settings(epoch, path), epoch, path.path, timing, files
-                )
-                self._run_tolerantly(EpochInput(frame.sparkSession, frame, task, path, offsets, logs))
+                logs, read, files = self._new_input(offsets)
+                plan = self._context.plan
+                task = EpochTask.after(latest, plan, settings(epoch, path), epoch, path.path, timing, read)
+                self._run_tolerantly(EpochInput(frame.sparkSession, frame, task, path, offsets, logs, files))
             case Republish():
                 assert latest is not None
                 publish_committed(self._context.sinks, latest)
@@ -150,15 +151,15 @@ class EpochRunner:
             case _:
                 assert_never(decision)
 
-    def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], tuple[str, ...] | None]:
-        """Return the source logs after the epoch, and the existing files for map tasks that read files themselves."""
+    def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], tuple[str, ...] | None, FilesOf]:
+        """Return the source logs after the epoch, the files for map tasks that read files, and all existing files."""
         context = self._context
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
         present = context.present([file.url for files in new.files.values() for file in files])
-        context.records.check(new.files, set(present), context.line_sources)
+        files = context.records.check(new.files, present, context.line_sources)
         reads_all = context.plan.reads and len(set(context.line_sources)) == 1 and new.files
-        return new.logs, tuple(present) if reads_all else None
+        return new.logs, tuple(present) if reads_all else None, files
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
         """Run the last epoch of a job whose input has ended: it has no input, and all timers and windows fire."""
@@ -244,8 +245,8 @@ class EpochRunner:
 
     def _dead_letters(self, given: EpochInput) -> tuple[StagedFile, ...]:
         before = "" if self.latest is None else self.latest.offsets
-        folder, settings = self._context.spark_folder, given.task.settings
-        return self._context.dead_letters.stage(given.task.epoch, settings, folder, before=before, now=given.offsets)
+        task, folder, dead = given.task, self._context.spark_folder, self._context.dead_letters
+        return dead.stage(task.epoch, task.settings, folder, given.files, before=before, now=given.offsets)
 
     def _timing(self, path: EpochPath) -> Timing:
         spec = self._context.spec

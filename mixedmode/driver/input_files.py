@@ -4,35 +4,17 @@ Spark silently skips a planned file that does not exist any more, and its record
 files of an epoch before the epoch runs. Spark has made its plan by then: a file that is deleted later fails a task.
 """
 
-import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.errors import CorruptStateError
 
-__all__ = ["ignores_missing", "inputs_gone", "line_sources", "missing_files"]
+__all__ = ["ignores_missing", "inputs_gone", "line_sources"]
 
 IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
-_LOCAL = "file://"
-_REQUESTS_AT_ONCE = 16
 _NAMES_SHOWN = 5
-
-
-def missing_files(session: SparkSession, urls: Sequence[str], options: Mapping[str, str]) -> list[str]:
-    """Return the files that do not exist, in the order of `urls`.
-
-    urls: as written in Spark's log of a source. options: of the sources; only `fs.*` (Hadoop's file systems) count.
-    """
-    local = {url: url.startswith(f"{_LOCAL}/") for url in urls}
-    gone = {url for url, is_local in local.items() if is_local and not os.path.exists(unquote(url[len(_LOCAL) :]))}  # noqa: PTH110 - many
-    remote = [url for url, is_local in local.items() if not is_local]
-    if remote:
-        gone |= _missing_remote(session, remote, options)
-    return [url for url in urls if url in gone]
 
 
 def ignores_missing(session: SparkSession) -> bool:
@@ -70,18 +52,3 @@ def line_sources(frame: DataFrame) -> tuple[int, ...]:
             sources.append(leaf)
         numbers.append(number)
     return tuple(numbers)
-
-
-def _missing_remote(session: SparkSession, urls: Sequence[str], options: Mapping[str, str]) -> set[str]:
-    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for Hadoop's file systems
-    conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - the same
-    for name, value in options.items():
-        if name.startswith("fs."):
-            conf.set(name, value)
-
-    def is_missing(url: str) -> bool:
-        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
-        return not path.getFileSystem(conf).exists(path)
-
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
-        return {url for url, is_gone in zip(urls, threads.map(is_missing, urls), strict=True) if is_gone}

@@ -5,13 +5,13 @@ files by the number of a source; the order of the lines in Spark's offset entrie
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from mixedmode.checkpoint.source_log import LoggedFile
+from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources import OpenSource
 from mixedmode.sources.source import ChecksFiles
@@ -30,17 +30,21 @@ class InputRecords:
         self._has_clock = has_clock
 
     def check(
-        self, files: Mapping[int, Sequence[LoggedFile]], present: AbstractSet[str], line_sources: Sequence[int]
-    ) -> None:
-        """Raise InvalidJobError if Spark would ignore a part of these files.
+        self, files: Mapping[int, Sequence[LoggedFile]], present: Mapping[str, int], line_sources: Sequence[int]
+    ) -> FilesOf:
+        """Return the existing files of each source. Raise InvalidJobError if Spark would ignore a part of these files.
 
-        files: {number of a source: its files}. present: the URLs of those that exist. line_sources: the number of the
-        source of each line of Spark's offset entries.
+        files: {number of a source: its files}. present: {URL: bytes} of those that exist. line_sources: the number of
+        the source of each line of Spark's offset entries.
         """
         lines = line_sources[: len(line_sources) - self._has_clock]
+        found: list[tuple[object, list[str]]] = []
         for source, number in zip(reversed(self._sources), reversed(lines), strict=False):
+            urls = [file.url for file in files.get(number, ()) if file.url in present]
             if isinstance(source, ChecksFiles):
-                source.check_files([file.url for file in files.get(number, ()) if file.url in present])
+                source.check_files({url: present[url] for url in urls})
+            found.append((source, urls))
+        return found
 
     @contextmanager
     def located(self) -> Iterator[None]:

@@ -7,13 +7,14 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint.rescale import Subtasks
 from mixedmode.checkpoint.types import Generation
 from mixedmode.config import JobSpec, SourceSpec
-from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources, missing_files
+from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.executor.input_frames import input_frame, with_nothing_of
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import SinkTask
 from mixedmode.sources import Admission, OpenSource
+from mixedmode.sources.file_lengths import file_lengths
 from mixedmode.sources.files import FileSource
 from mixedmode.sources.heartbeat import with_heartbeat
 from mixedmode.sources.source import ChecksBeginning, NotesBeginning
@@ -55,8 +56,8 @@ class Inputs:
         """Return the number of the source of each line of Spark's offset entries."""
         return line_sources(self.stream(lambda _source: Admission()))
 
-    def present(self, urls: Sequence[str]) -> list[str]:
-        """Return those of the planned files that exist.
+    def present(self, urls: Sequence[str]) -> dict[str, int]:
+        """Return {URL: bytes} of those of the planned files that exist; where map tasks read files, of those to read.
 
         Raise CorruptStateError if a file does not exist, unless the job's settings tell Spark to skip missing files.
         """
@@ -64,10 +65,11 @@ class Inputs:
         for source in self._spec.sources.values():
             for side in getattr(source, "sides", {"": source}).values():
                 options |= getattr(side, "options", {})
-        gone = missing_files(self.session, urls, options)
+        found = file_lengths(self.session, urls, options)
+        gone = [url for url in urls if url not in found]
         if gone and not ignores_missing(self.session):
             raise inputs_gone(gone, planned=len(urls))
-        return [url for url in urls if url not in set(gone)] if gone else list(urls)
+        return {url: found[url] for url in self._files().files_read(found)} if self._plan.reads else found
 
     def check_beginnings(self) -> None:
         """Before a job's first epoch: raise InvalidJobError if a stream would skip a part of the present input."""

@@ -26,7 +26,7 @@ from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.crash_points import arm
 from mixedmode.driver.backlogs import SourceBacklogs
-from mixedmode.driver.dead_letters import DEAD_LETTER_FIELDS, DeadLetters
+from mixedmode.driver.dead_letters import DeadLetters
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
@@ -302,7 +302,7 @@ def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
     schemas = {MAIN: OutputSchema(plan.output_fields, plan.key_columns)}
     for stage in plan.stages:
         schemas |= {name: OutputSchema(fields) for name, fields in stage.side_outputs.items()}
-    return schemas | {dead_letter_output(name): OutputSchema(DEAD_LETTER_FIELDS) for name in plan.dead_letters}
+    return schemas | {dead_letter_output(name): OutputSchema(fields) for name, fields in plan.dead_letters.items()}
 
 
 def _keep_private(spec: JobSpec) -> None:

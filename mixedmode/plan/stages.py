@@ -226,7 +226,8 @@ class JobPlan:
     strategies: Mapping[str, Strategy]  # {source: its watermark strategy}; {} if no step uses event time
     side_sinks: Mapping[str, SinkSpec]  # {name of an output other than the main one: its sink}
     maps: tuple[MapStage, ...] = ()  # before `stages`, whose input is then the output of the last map stage
-    dead_letters: tuple[str, ...] = ()  # sources whose records that cannot be decoded have an output
+    #: {source: columns of the output for its records that cannot be decoded}, for sources with such an output
+    dead_letters: Mapping[str, tuple[pa.Field, ...]] = field(default_factory=dict)
     #: columns of the first stage's input, if its rows are the source's records; None: the sources are read once more
     #: for their event times
     source_rows: SourceRows | None = SourceRows()

@@ -124,11 +124,21 @@ def _rest(
     for text in lines:
         (values,) = _cut(io.StringIO(text), dialect)
         if names is not None:
-            msg = f"{RAGGED} file={path}, record={text[:200]}, values={len(values)}, names={len(names)}"
+            line = _line_of_first_ragged(path, dialect, len(names))
+            found = f"record={text[:200]}, values={len(values)}, names={len(names)}"
+            msg = f"{RAGGED} file={path}, line={line}, {found}"
             raise InvalidJobError(msg)
         _check_places(len(values), drift, path)
         arrays = [pa.array([value or None], pa.string()) for value in values]
         yield _in_place(arrays, 1, None, drift.declared)
+
+
+def _line_of_first_ragged(path: str, dialect: CsvDialect, columns: int) -> int:
+    """Return the number of the first line that has another number of values. Arrow's own numbers skip blank lines."""
+    with _text(path) as lines:
+        rows = _cut(lines, dialect)
+        next((row for row in rows if row and len(row) != columns), None)
+        return int(rows.line_num)
 
 
 def _in_place(
@@ -165,6 +175,7 @@ def _text(path: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedReader(pa.input_stream(path)), encoding="utf-8-sig", newline="")
 
 
-def _cut(lines: Any, dialect: CsvDialect) -> Iterator[list[str]]:
+def _cut(lines: Any, dialect: CsvDialect) -> Any:
+    """Return a reader of Python's module: an iterator of lists of texts, with `line_num`."""
     escape = None if dialect.escape == dialect.quote else dialect.escape
-    return iter(csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote, escapechar=escape))
+    return csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote, escapechar=escape)

@@ -8,10 +8,11 @@ follows the first value in a line of JSON, whatever the options are; json_files.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -21,8 +22,12 @@ from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.globs import has_magic
 from mixedmode.errors import InvalidJobError
+from mixedmode.sources.csv_files import good_rows, marking, with_corrupt
+from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
+from mixedmode.sources.empty_files import check_not_empty, never_empty
+from mixedmode.sources.file_lengths import file_lengths
 from mixedmode.sources.json_files import (
     Reader,
     doubtful_files,
@@ -32,10 +37,10 @@ from mixedmode.sources.json_files import (
     text_options,
     text_schema,
     with_every_column,
-    wrong_record,
 )
 from mixedmode.sources.local_inputs import (
     files_depth,
+    files_in_folders,
     has_magic_names,
     is_hidden,
     local_input,
@@ -45,6 +50,7 @@ from mixedmode.sources.local_inputs import (
 )
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.sources.source import Admission, parse_ddl
+from mixedmode.sources.wrong_lines import wrong_lines, wrong_record
 from mixedmode.spark.errors import spark_text
 
 #: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns
@@ -69,6 +75,9 @@ class FileSource:
         self._base = _base_path(source)
         self.schema = _schema(session, source, self._path, where=where)
         self._depth = _depth_read_once(source)
+        self._marks = source.format == "csv" and source.undecodable == "dead-letter"
+        self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
+        self._batch_files: Sequence[str] = ()
         if source.drift is not None:
             check_drift_columns(source, self.schema, where=where)
             self._drift: Drift | None = replace(source.drift, declared=tuple(self.schema.names))
@@ -77,17 +86,16 @@ class FileSource:
 
     def batch(self) -> DataFrame:
         """See OpenSource."""
+        return self._whole(self._batch())
+
+    def _batch(self) -> DataFrame:
         if self._drift is not None:
-            return self._drifting(self._drift, self.list_batch, lambda: self._session.read.format("text"))
+            return self._drifting(self._drift, self._list_batch, lambda: self._session.read.format("text"))
         if self._is_text:
             lines = self._session.read.format("text").options(**self._base)
             return json_file_rows(self._with_partitions(lines), self.schema, self._source)
-        options = {**_record_options(self._source), **self._base, **self._source.options}
-        files = self._session.read.format(self._source.format).schema(self.schema).options(**options).load(self._path)
-        if not is_scanned(self._source):
-            return files
-        self.check_files(files.inputFiles())
-        return with_every_column(files, self.schema)
+        files = self._session.read.format(self._source.format).schema(self._read_schema)
+        return self._good(files.options(**self._base, **self._record_options()).load(self._path))
 
     def stream(self, admission: Admission) -> DataFrame:
         """See OpenSource."""
@@ -96,32 +104,71 @@ class FileSource:
         if self._is_text:
             lines = self._once(self._with_partitions(self._lines(admission)))
             return json_file_rows(lines, self.schema, self._source)
-        options = {**_record_options(self._source), **self._streaming(admission), **self._source.options}
-        files = self._session.readStream.format(self._source.format).schema(self.schema).options(**options)
-        rows = self._once(files.load(self._path))
-        return with_every_column(rows, self.schema) if is_scanned(self._source) else rows
+        files = self._session.readStream.format(self._source.format).schema(self._read_schema)
+        files = files.options(**{**self._streaming(admission), **self._record_options()})
+        return self._good(self._once(files.load(self._path)))
 
-    def check_files(self, urls: Sequence[str]) -> None:
+    def check_files(self, files: Mapping[str, int]) -> None:
         """See ChecksFiles."""
+        for url in self.files_read(files):
+            check_not_empty(url, files[url], self._source.format)
+        self._check_lines(list(files))
+
+    def _whole(self, rows: DataFrame) -> DataFrame:
+        """Return rows of a batch, after a check of its files."""
+        urls = rows.inputFiles()
+        bytes_needed = [url for url in self.files_read(urls) if never_empty(url, self._source.format)]
+        for url, length in file_lengths(self._session, bytes_needed, self._source.options).items():
+            check_not_empty(url, length, self._source.format)
+        self._check_lines(urls)
+        self._batch_files = urls
+        return rows
+
+    def files_read(self, urls: Iterable[str]) -> list[str]:
+        """Return those of the listed files that Spark reads.
+
+        These are not the files in nested folders (see reads_once), and not the files whose names begin with _metadata:
+        Spark lists such files, but reads no rows of them.
+        """
+        path_of = {url: _local_path(url).strip("/") for url in urls}
+        named = {url: path for url, path in path_of.items() if not is_hidden(path.rpartition("/")[2])}
+        return [url for url, path in named.items() if self._depth is None or path.count("/") <= self._depth]
+
+    def _check_lines(self, urls: Sequence[str]) -> None:
+        """Raise InvalidJobError if Spark's reader would ignore a part of a line of these files."""
         if self._drift is not None or not is_scanned(self._source):
             return
-        url_of = {unquote(url).removeprefix("file:").removeprefix("//"): url for url in urls}
-        # files in nested folders are listed, but not read; see reads_once
-        read = [path for path in url_of if self._depth is None or path.strip("/").count("/") <= self._depth]
-        for path in doubtful_files(self._session, read):
+        url_of = {_local_path(url): url for url in self.files_read(urls)}
+        for path in doubtful_files(self._session, list(url_of)):
             told = self.wrong_record(url_of[path])
             if told is not None:
                 raise InvalidJobError(told)
 
     def wrong_record(self, url: str) -> str | None:
         """See ChecksFiles."""
-        is_json = self._source.format == "json" and is_checked(self._source) and self._drift is None
-        if not is_json or not _may_have(self._source, url):
+        has_records = self._source.format != "parquet" and is_checked(self._source) and self._drift is None
+        if not has_records or not _may_have(self._source, url):
             return None
-        return wrong_record(self._session, self.schema, self._source, url)
+        return wrong_record(self._session, self._schema_of_files(), self._source, url)
+
+    @property
+    def dead_letter_fields(self) -> tuple[pa.Field, ...]:
+        """See HasDeadLetters."""
+        return () if self._source.dead_letter is None else FILE_DEAD_LETTERS
+
+    def undecodable_lines(self, urls: Sequence[str]) -> DataFrame | None:
+        """See ReadsFilesAgain."""
+        return wrong_lines(self._session, self._schema_of_files(), self._source, self.files_read(urls))
+
+    def batch_files(self) -> Sequence[str]:
+        """See ReadsFilesAgain."""
+        return self._batch_files
 
     def list_batch(self) -> DataFrame:
         """Return (path, length) of every file that exists now; opens no file."""
+        return self._whole(self._list_batch())
+
+    def _list_batch(self) -> DataFrame:
         files = self._session.read.format("binaryFile").options(**listing_options(self._source))
         return files.load(self._path).select("path", "length")
 
@@ -133,7 +180,15 @@ class FileSource:
 
     def notices(self) -> Iterator[str]:
         """See NotesBeginning."""
-        if "://" not in self._source.path and next(visible_files(self._source.path), None) is None:
+        if "://" in self._source.path:
+            return
+        unread = None if _looks_into_folders(self._source) else next(files_in_folders(self._source.path), None)
+        if unread is not None:
+            yield (
+                f"{self._where}: files in folders below this path are not read. To read them, set the option "
+                f"recursiveFileLookup: true, or name the folders by a pattern. path={self._source.path}, file={unread}"
+            )
+        if unread is None and next(visible_files(self._source.path), None) is None:
             cut = local_input(self._source.path)
             what = "no file matches this pattern yet" if cut.has_pattern else "there is no file in this folder yet"
             yield f"{self._where}: {what}. If there should be one, correct the path. path={self._source.path}"
@@ -185,9 +240,32 @@ class FileSource:
 
     def _with_partitions(self, reader: Reader) -> DataFrame:
         """Return a frame of texts, with the columns of the schema that only names of folders have."""
+        return reader.options(**text_options(self._source)).schema(self._text_schema()).load(self._path)
+
+    def _text_schema(self) -> StructType:
         listed = {**self._base, **text_options(self._source)}
-        columns = text_schema(self._session, self._source, self.schema, self._path, listed)
-        return reader.options(**text_options(self._source)).schema(columns).load(self._path)
+        return text_schema(self._session, self._source, self.schema, self._path, listed)
+
+    def _schema_of_files(self) -> StructType:
+        """Return the columns that files have themselves, without those that only names of folders have."""
+        in_folders = {name.lower() for name in self._text_schema().names[1:]}
+        return StructType([field for field in self.schema if field.name.lower() not in in_folders])
+
+    def _record_options(self) -> dict[str, str]:
+        """Return the options that define records. Spark's JSON reader has no option `columnPruning`, and ignores it."""
+        if self._marks:
+            return marking(self._source.options)
+        return {**({} if self._source.format == "parquet" else _EVERY_RECORD), **self._source.options}
+
+    def _good(self, rows: DataFrame) -> DataFrame:
+        """Return the records among rows of Spark's reader."""
+        if self._marks:
+            return good_rows(rows, self.schema)
+        return with_every_column(rows, self.schema) if is_scanned(self._source) else rows
+
+
+def _local_path(url: str) -> str:
+    return unquote(url).removeprefix("file:").removeprefix("//")
 
 
 def _may_have(source: FileSourceSpec, url: str) -> bool:
@@ -215,11 +293,6 @@ def _limit(admission: Admission) -> dict[str, str]:
     if admission.max_files is not None:
         return {"maxFilesPerTrigger": str(admission.max_files)}
     return {} if admission.max_bytes is None else {"maxBytesPerTrigger": str(admission.max_bytes)}
-
-
-def _record_options(source: FileSourceSpec) -> dict[str, str]:
-    """Return the options that define records. Spark's JSON reader has no option `columnPruning`, and ignores it."""
-    return {} if source.format == "parquet" else _EVERY_RECORD
 
 
 def _check_path(source: FileSourceSpec, *, where: str) -> None:

@@ -10,8 +10,8 @@ Invariants (tests/history/test_seam.py):
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
@@ -20,6 +20,7 @@ from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.history import Side
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
 from mixedmode.spark.frames import quoted
 
@@ -80,27 +81,10 @@ class HistoryAndLive:
         )
 
     @property
-    def has_dead_letters(self) -> bool:
-        """See runtime.dead_letters.ReadsAgain: those of the live side, also of records from before the seam."""
-        return getattr(self._sides["live"], "has_dead_letters", False)
-
-    def reads(self, offsets: Any) -> bool:
-        """See ReadsAgain."""
-        return bool(self._again.reads(offsets))
-
-    def undecodable(self, ranges: Any) -> DataFrame:
-        """See ReadsAgain."""
-        rows: DataFrame = self._again.undecodable(ranges)
-        return rows
-
-    def batch_ranges(self) -> Any:
-        """See ReadsAgain."""
-        return self._again.batch_ranges()
-
-    @property
-    def _again(self) -> Any:
-        """The live side, which is used only if it has dead letters."""
-        return self._sides["live"]
+    def dead_letter_fields(self) -> tuple[pa.Field, ...]:
+        """See HasDeadLetters: those of the live side, also of records from before the seam."""
+        live = self._sides["live"]
+        return live.dead_letter_fields if isinstance(live, HasDeadLetters) else ()
 
     def _of(self, side: Side, admission: Admission) -> Admission:
         """Return the admission of a side: the side's own limits apply if there is any limit at all;

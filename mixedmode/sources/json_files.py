@@ -6,13 +6,12 @@ source's option `mode` says that records which do not parse become NULL. Else a 
     scanned   Spark's reader reads local lines of UTF-8; a scan of the same bytes finds files with doubtful lines
               (json_scan.py), and each of these files is looked at again, line by line
     as text   Spark reads texts, one line or file each, and parses all of each text (json_records.py), which takes
-              longer: files in an object store, in other encodings, of several lines per record
+              longer: files in an object store, in other encodings, of several lines per record, with dead letters
 """
 
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -22,34 +21,38 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructType
 
 from mixedmode.config import FileSourceSpec
-from mixedmode.config.globs import escaped
 from mixedmode.sources.drift_checks import listing_options, value_options
 from mixedmode.sources.json_records import JsonRecords
 from mixedmode.sources.json_scan import FilePart, doubtful, parts_of
 from mixedmode.sources.parquet_files import is_plain_folder
+from mixedmode.spark.damaged import WRONG_RECORD
 from mixedmode.spark.frames import quoted
 
 __all__ = [
+    "OF_JSON",
     "Reader",
+    "decoded_texts",
     "doubtful_files",
+    "encoding_of",
     "is_checked",
+    "is_good_text",
     "is_scanned",
+    "is_whole_file",
     "json_file_rows",
+    "json_parser",
     "text_options",
     "text_schema",
     "with_every_column",
-    "wrong_record",
 ]
 
 Reader = DataFrameReader | DataStreamReader
-_TEXT, _FILE, _DECODED, _RECORD, _BLOCK, _NUMBER = "_text", "_file", "_decoded", "_record", "_block", "_number"
+_TEXT, _FILE, _DECODED, _RECORD = "_text", "_file", "_decoded", "_record"
 _VALUE = "value"  # Spark's name for the column of a text file
 _SHOWN = 200  # limit for a text in a message, in characters
 _PARTS = "path string, begin long, end long"  # the fields of FilePart
-_WRONG = (
-    "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
-    "correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields become NULL. A "
-    "line of JSON (with the option multiLine, a file) holds one object or one array of objects, and nothing behind it."
+#: follows WRONG_RECORD
+OF_JSON = (
+    "A line of JSON (with the option multiLine, a file) holds one object or one array of objects and nothing else."
 )
 _SMALL_BYTES = 256 * 1024 * 1024  # the driver scans that much in the time that it takes to begin tasks
 _OF_READER = {"mode", "multiline", "encoding", "charset", "linesep", "samplingratio", "columnnameofcorruptrecord"}
@@ -63,10 +66,10 @@ def is_checked(source: FileSourceSpec) -> bool:
 
 def text_options(source: FileSourceSpec) -> dict[str, str]:
     """Return the options of Spark's text reader: a text is a line, or a whole file with `multiLine`."""
-    encoding = _encoding(source)
+    encoding = encoding_of(source)
     return {
         **listing_options(source),
-        **({"wholetext": "true"} if _is_whole_file(source) else {}),
+        **({"wholetext": "true"} if is_whole_file(source) else {}),
         **({} if encoding is None else {"encoding": encoding}),
     }
 
@@ -93,12 +96,17 @@ def text_schema(
 
 
 def json_file_rows(texts: DataFrame, schema: StructType, source: FileSourceSpec) -> DataFrame:
-    """Return the records of texts (text_schema). A text stops the job unless all of it is JSON of the schema."""
+    """Return the records of texts (text_schema).
+
+    A text of which a part is no JSON of the schema stops the job, or has no records if it is a dead letter.
+    """
     in_folders = texts.columns[1:]
-    json = _records(schema, source, in_folders)
+    others = {name.lower() for name in in_folders}
+    json = json_parser(StructType([field for field in schema if field.name.lower() not in others]), source)
     texts = texts.select(_VALUE, F.input_file_name().alias(_FILE), *map(quoted, in_folders))
-    decoded = _decoded(texts, json, source)
-    records = F.when(_is_good(json), json.records(F.col(_DECODED))).otherwise(_refusal())
+    decoded = decoded_texts(texts, json, source)
+    wrong = _refusal() if source.undecodable == "fail" else F.lit(None)
+    records = F.when(is_good_text(json), json.records(F.col(_DECODED))).otherwise(wrong)
     rows = decoded.select(_TEXT, _FILE, *map(quoted, in_folders), F.explode(records).alias(_RECORD))
     # refuses a NULL record; in a filter, because Spark does not compute a column that no step reads
     rows = rows.where(F.when(F.col(_RECORD).isNull(), _refusal().cast("boolean")).otherwise(F.lit(True)))
@@ -107,9 +115,9 @@ def json_file_rows(texts: DataFrame, schema: StructType, source: FileSourceSpec)
 
 def is_scanned(source: FileSourceSpec) -> bool:
     """Return whether Spark's JSON reader reads the source, and a scan finds what it would ignore."""
-    is_local = "://" not in source.path
-    has_lines = not _is_whole_file(source) and "linesep" not in _options(source)
-    return source.format == "json" and is_checked(source) and is_local and has_lines and _encoding(source) is None
+    is_local = "://" not in source.path and source.undecodable == "fail"
+    has_lines = not is_whole_file(source) and "linesep" not in _options(source)
+    return source.format == "json" and is_checked(source) and is_local and has_lines and encoding_of(source) is None
 
 
 def with_every_column(rows: DataFrame, schema: StructType) -> DataFrame:
@@ -135,28 +143,6 @@ def doubtful_files(session: SparkSession, paths: Sequence[str]) -> list[str]:
     return [path for path in lengths if path in found]
 
 
-def wrong_record(session: SparkSession, schema: StructType, source: FileSourceSpec, url: str) -> str | None:
-    """Return an error's text that names the first line of a file that is not a record of the source; None if all are.
-
-    This parses the whole file. It is meant for a file with which something is probably wrong.
-    """
-    texts = session.read.format("text").options(**text_options(source)).schema(StructType().add(_VALUE, StringType()))
-    lines = texts.load(escaped(unquote(url))).select(
-        _VALUE, F.input_file_block_start().alias(_BLOCK), F.monotonically_increasing_id().alias(_NUMBER)
-    )
-    names = {field.name.lower() for field in schema}
-    in_folders = [name for part in unquote(url).split("/") if (name := part.partition("=")[0]).lower() in names]
-    json = _records(schema, source, in_folders)
-    wrong = _decoded(lines, json, source).where(~_is_good(json)).orderBy(_BLOCK, _NUMBER)
-    found = wrong.select(_BLOCK, _NUMBER, F.substring(_TEXT, 1, _SHOWN)).first()
-    if found is None:
-        return None
-    if _is_whole_file(source):
-        return f"{_WRONG} file={url}, record={found[2]}"
-    is_before = (F.col(_BLOCK) < found[0]) | ((F.col(_BLOCK) == found[0]) & (F.col(_NUMBER) < found[1]))
-    return f"{_WRONG} file={url}, line={lines.where(is_before).count() + 1}, record={found[2]}"
-
-
 def _scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the paths of doubtful parts. Called by Spark."""
     for batch in batches:
@@ -171,18 +157,17 @@ def _length(path: str) -> int:
         return 0
 
 
-def _records(schema: StructType, source: FileSourceSpec, in_folders: Sequence[str]) -> JsonRecords:
-    others = {name.lower() for name in in_folders}
-    fields = StructType([field for field in schema if field.name.lower() not in others])
+def json_parser(fields: StructType, source: FileSourceSpec) -> JsonRecords:
+    """Return the parser of texts of the source.  fields: the columns that are in the texts."""
     options = {name: value for name, value in value_options(source).items() if name.lower() not in _OF_READER}
     return JsonRecords(fields, options)
 
 
-def _decoded(texts: DataFrame, json: JsonRecords, source: FileSourceSpec) -> DataFrame:
+def decoded_texts(texts: DataFrame, json: JsonRecords, source: FileSourceSpec) -> DataFrame:
     """Return texts as _TEXT and _DECODED, with the other columns."""
-    encoding = _encoding(source)
+    encoding = encoding_of(source)
     text = F.col(_VALUE) if encoding is None else F.decode(F.col(_VALUE).cast("binary"), encoding)
-    if _is_whole_file(source):  # Spark removes the byte order mark of lines itself
+    if is_whole_file(source):  # Spark removes the byte order mark of lines itself
         text = F.ltrim(text, F.lit("\ufeff"))
     texts = texts.select(text.alias(_TEXT), *(quoted(name) for name in texts.columns if name != _VALUE))
     # the condition is always true, but makes Spark evaluate the value once, instead of once per use
@@ -190,7 +175,8 @@ def _decoded(texts: DataFrame, json: JsonRecords, source: FileSourceSpec) -> Dat
     return texts.select("*", once.alias(_DECODED))
 
 
-def _is_good(json: JsonRecords) -> Column:
+def is_good_text(json: JsonRecords) -> Column:
+    """Return whether a text that `decoded_texts` returned is nothing but records."""
     decoded = F.col(_DECODED)
     has_null = F.coalesce(F.exists(json.records(decoded), lambda record: record.isNull()), F.lit(False))
     is_one = json.is_whole(decoded) & json.is_single(F.col(_TEXT), decoded)
@@ -204,18 +190,19 @@ def _column(name: str, in_folders: list[str]) -> Column:
 def _refusal() -> Column:
     """Return an expression that stops the job with an error that names the file and the text."""
     file, text = F.col(_FILE), F.substring(_TEXT, 1, _SHOWN)
-    return F.raise_error(F.concat(F.lit(f"{_WRONG} file="), file, F.lit(", record="), text))
+    return F.raise_error(F.concat(F.lit(f"{WRONG_RECORD} {OF_JSON} file="), file, F.lit(", record="), text))
 
 
 def _options(source: FileSourceSpec) -> dict[str, str]:
     return {name.lower(): value for name, value in source.options.items()}
 
 
-def _is_whole_file(source: FileSourceSpec) -> bool:
+def is_whole_file(source: FileSourceSpec) -> bool:
+    """Return whether the option multiLine lets a record extend over several lines."""
     return _options(source).get("multiline", "").lower() == "true"
 
 
-def _encoding(source: FileSourceSpec) -> str | None:
+def encoding_of(source: FileSourceSpec) -> str | None:
     """Return the encoding of the files; None if it is UTF-8."""
     options = _options(source)
     found = options.get("encoding", options.get("charset", "UTF-8"))

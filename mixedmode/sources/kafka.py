@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType
 from mixedmode.config import KafkaSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import resolve, resolve_all
+from mixedmode.sources.dead_letters import KAFKA_DEAD_LETTERS
 from mixedmode.sources.kafka_offsets import (
     OffsetRanges,
     Offsets,
@@ -32,8 +34,8 @@ from mixedmode.sources.kafka_values import REASON, KafkaValues
 from mixedmode.sources.source import Admission
 from mixedmode.spark.kafka_errors import without_connector
 
-#: columns of records that cannot be decoded, besides `reason`
-_DEAD_LETTER = ("topic", "partition", "offset", "timestamp", "key", "value")
+#: columns of records that cannot be decoded, besides `reason`, which is the last one
+_DEAD_LETTER = tuple(field.name for field in KAFKA_DEAD_LETTERS[:-1])
 
 
 class KafkaSource:
@@ -69,16 +71,16 @@ class KafkaSource:
         return records_between(parse_offsets(before[0]), parse_offsets(now[0])) > limit
 
     @property
-    def has_dead_letters(self) -> bool:
-        """See ReadsAgain."""
-        return self._source.dead_letter is not None
+    def dead_letter_fields(self) -> tuple[pa.Field, ...]:
+        """See HasDeadLetters."""
+        return () if self._source.dead_letter is None else KAFKA_DEAD_LETTERS
 
     def reads(self, offsets: Offsets) -> bool:
-        """See ReadsAgain."""
+        """See ReadsOffsetsAgain."""
         return reads_topics(self._source, offsets)
 
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:
-        """See ReadsAgain."""
+        """See ReadsOffsetsAgain."""
         marked = self._values.with_reasons(self._read(ranges))
         return marked.where(F.col(REASON).isNotNull()).select(*_DEAD_LETTER, F.col(REASON).alias("reason"))
 

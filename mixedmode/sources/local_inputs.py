@@ -39,6 +39,14 @@ def visible_files(path: str) -> Iterator[Path]:
             yield from (Path(folder, name) for name in names if not is_hidden(name))
 
 
+def files_in_folders(path: str) -> Iterator[Path]:
+    """Yield the files in folders below those that a path selects, which Spark reads only if it searches recursively."""
+    for root in matched(path):
+        for folder in root.iterdir() if root.is_dir() else ():
+            if folder.is_dir() and not is_hidden(folder.name):
+                yield from visible_files(str(folder))
+
+
 def spark_path(path: str) -> str:
     r"""Return an absolute path in the form in which Spark reads a literal path literally.
 

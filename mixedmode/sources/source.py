@@ -1,6 +1,6 @@
 """The interface between the runtime and a source of any kind."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -60,8 +60,11 @@ class NotesBeginning(Protocol):
 class ChecksFiles(Protocol):
     """A source of files that checks in them what Spark's reader would ignore."""
 
-    def check_files(self, urls: Sequence[str]) -> None:
-        """Raise InvalidJobError if Spark's reader would ignore a part of these files. Called before an epoch runs."""
+    def check_files(self, files: Mapping[str, int]) -> None:
+        """Raise InvalidJobError if Spark's reader would ignore a part of these files. Called before an epoch runs.
+
+        files: {URL: bytes}.
+        """
 
     def wrong_record(self, url: str) -> str | None:
         """Return an error's text that names the first wrong line of a file of this source; None if it finds none.

@@ -1,8 +1,15 @@
-"""The error for a damaged file of a source. Spark's readers and mixedmode's own reader report it in the same words."""
+"""The words for a damaged file of a source, and for a wrong record in one, whichever reader reports it."""
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["damaged_file"]
+__all__ = ["WRONG_RECORD", "damaged_file"]
+
+#: the beginning of an error; the place of the record follows
+WRONG_RECORD = (
+    "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
+    "correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: dead-letter` on the source, which "
+    "sends them to an output of their own."
+)
 
 
 def damaged_file(file: str, cause: object) -> InvalidJobError:

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.secrets import has_secrets, hidden
 from mixedmode.spark.custom_errors import custom_problem
-from mixedmode.spark.damaged import damaged_file
+from mixedmode.spark.damaged import WRONG_RECORD, damaged_file
 from mixedmode.spark.jvm import ended_message, has_ended
 from mixedmode.spark.kafka_errors import kafka_problem
 from mixedmode.spark.lakehouse_errors import lakehouse_problem
@@ -151,11 +151,7 @@ def _wrong_input(text: str) -> str | None:
     """Return the message if data, SQL or sources stopped a query, else None. The caller adds the log."""
     file = _found(_FILE, text)
     if _MALFORMED_RECORD.search(text):
-        return (
-            "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, "
-            "or correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields "
-            f"become NULL. file={file}, record={_found(_MALFORMED, text)}"
-        )
+        return f"{WRONG_RECORD} file={file}, record={_found(_MALFORMED, text)}"
     raised = _RAISED.search(text)
     if raised is not None:  # raised by raise_error: a text of mixedmode, or of the job
         return re.sub(r"\s+", " ", raised[1]).strip()

@@ -30,7 +30,8 @@ WRITE_BYTES = 32 * 2**20
 class RowsTask:
     """Writes the rows of one partition. Called by Spark.
 
-    `source`: the name under which its records are counted. `output`: the name of the output, "" for the main one.
+    `source`: the name under which its records are counted. `output`: the name of the output, "" for the main one, which
+    alone has the column `_op`.
     """
 
     sink: SinkTask
@@ -56,7 +57,8 @@ class RowsTask:
             records = 0
             for rows in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):
                 records += rows.num_rows
-                writer.write(AppendedRows(rows.cast(pa.schema(list(self.fields)))).upserts())
+                typed = rows.cast(pa.schema(list(self.fields)))
+                writer.write(typed if self.output else AppendedRows(typed).upserts())
             outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
             reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", numbers.partition, numbers.attempt))
             progress = Progress(records, splits={(self.source, ""): Seen(records, None)})

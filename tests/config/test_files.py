@@ -76,3 +76,38 @@ def test_drift_has_rules_only_where_it_is_named(tmp_path: Path) -> None:
     assert source({"new-column": "fail", "wrong-type": "nulls"}).drift == Drift("fail", "nulls", "nulls")
     with pytest.raises(InvalidJobError, match="schema_drift"):
         source({"missing-column": "ignore"})
+
+
+def lines(**settings: Any) -> FileSourceSpec:
+    values = {"format": "csv", "path": "/in", "schema": "k string", **settings}
+    return checked_section(FileSourceSpec, values, place="job.yaml", name=lambda path: ".".join(map(str, path)))
+
+
+DEAD = {"undecodable": "dead-letter", "dead-letter": {"format": "json", "path": "/dead"}}
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_dead_letters_of_lines_are_the_same_in_python(kind: str) -> None:
+    make: dict[str, Any] = {"json": Source.json, "csv": Source.csv}
+    written = make[kind]("/in", schema="k string", undecodable="dead-letter", dead_letter=Sink.json("/dead"))
+    assert lines(format=kind, **DEAD) == written
+    assert list(written.outputs) == [("dead-letter",)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"undecodable": "dead-letter"}, "dead-letter is missing: with undecodable: dead-letter, such records need"),
+        ({"dead-letter": DEAD["dead-letter"]}, "dead-letter has no effect unless undecodable is dead-letter."),
+        ({**DEAD, "format": "parquet"}, "undecodable can be dead-letter for lines of json and csv only. Remove it."),
+        ({**DEAD, "schema-drift": {}}, "undecodable and schema-drift both say what becomes of a wrong record."),
+        *(
+            ({**DEAD, "options": {option: value}}, f"options.{option} cannot be combined with undecodable: dead-letter")
+            for option, value in {"mode": "FAILFAST", "multiLine": True, "encoding": "UTF-16", "lineSep": "|"}.items()
+        ),
+    ],
+)
+def test_dead_letters_are_refused_where_lines_are_no_records(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidJobError) as error:
+        lines(**settings)
+    assert f"job.yaml: {message}" in str(error.value)

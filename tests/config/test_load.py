@@ -49,8 +49,8 @@ KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, functions,
 SOURCE_FORMATS = "parquet, json, csv, kafka, delta, iceberg, custom"
 WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
 KNOWN_IN_SOURCE = (
-    "format, path, schema, options, schema-drift, max-files-per-epoch, max-bytes-per-epoch, event-time, watermark, "
-    "bounded"
+    "format, path, schema, options, schema-drift, undecodable, dead-letter, max-files-per-epoch, max-bytes-per-epoch, "
+    "event-time, watermark, bounded"
 )
 
 

@@ -11,7 +11,8 @@ from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.execution import MAX_PARALLELISM_LIMIT, ExecutionSpec, RuntimeMode
 from mixedmode.config.fields import Section
-from mixedmode.config.files import FileSinkSpec, FileSourceSpec
+from mixedmode.config.file_sources import FileSourceSpec
+from mixedmode.config.files import FileSinkSpec
 from mixedmode.config.sinks import ConsoleSinkSpec
 from mixedmode.config.sources import WatermarkSpec
 from mixedmode.config.spec import JobSpec

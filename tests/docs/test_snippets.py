@@ -240,7 +240,7 @@ def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Fiel
             continue
         inner = section_of(field.annotation)
         if (
-            prefix.startswith("steps[].")
+            (prefix.startswith("steps[].") or prefix.endswith("dead-letter."))
             and issubclass(model, SinkSpec)
             and name not in {"format", "path", "schema_ddl"}
         ):

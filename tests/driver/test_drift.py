@@ -48,10 +48,11 @@ def write(folder: Path, kind: str, name: str, rows: Rows) -> Path:
 
 
 def source_of(folder: Path, kind: str, drift: Mapping[str, str] | None, **settings: Any) -> FileSourceSpec:
-    make = {"parquet": Source.parquet, "json": Source.json, "csv": Source.csv}[kind.split(" ", maxsplit=1)[0]]
+    makes: dict[str, Any] = {"parquet": Source.parquet, "json": Source.json, "csv": Source.csv}
     options = {"header": True} if "header" in kind else {}
     given = {"schema": DDL, **settings, "options": {**options, **settings.get("options", {})}}
-    return make(folder, schema_drift=drift, **given)
+    source: FileSourceSpec = makes[kind.split(" ", maxsplit=1)[0]](folder, schema_drift=drift, **given)
+    return source
 
 
 def read(spark: SparkSession, source: FileSourceSpec) -> Rows:
@@ -151,7 +152,7 @@ def test_a_line_with_more_values_than_names_is_never_read(tmp_path: Path, spark:
         read(spark, source_of(tmp_path, "csv header", {"wrong-type": "nulls"}))
     assert str(caught.value) == (
         "a line of a source file has another number of values than its first line has names, and nothing was "
-        f"committed. Correct the file. file={path}, record=b,2,3, values=3, names=2, log=spark.log"
+        f"committed. Correct the file. file={path}, line=3, record=b,2,3, values=3, names=2, log=spark.log"
     )
 
 

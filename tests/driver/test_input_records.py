@@ -1,6 +1,6 @@
 """Each source checks its own files of an epoch; a failure on one of them names the line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -37,11 +37,11 @@ class Files(Plain):
     """A source that notes what it is asked to check. `wrong`: what it says of any file."""
 
     def __init__(self, wrong: str | None = None) -> None:
-        self.checked: list[str] = []
+        self.checked: list[tuple[str, int]] = []
         self._wrong = wrong
 
-    def check_files(self, urls: Sequence[str]) -> None:
-        self.checked += urls
+    def check_files(self, files: Mapping[str, int]) -> None:
+        self.checked += files.items()
 
     def wrong_record(self, url: str) -> str | None:
         return self._wrong and f"{self._wrong} {url}"
@@ -62,8 +62,13 @@ def test_each_source_checks_its_own_files_whatever_the_query_reads_before(has_cl
     # the steps read one, two, plain and two once more; then the query reads each source for its progress
     steps, progress = [2, 0, 1, 3, 0, 1], [0, 1, 3, 2]
     files = {number: [LoggedFile(f"file:///{number}", 0, 0), LoggedFile("file:///gone", 0, 0)] for number in (0, 2)}
-    records.check(files, {"file:///0", "file:///2"}, [*steps, *progress, *([4] if has_clock else [])])
-    assert [one.checked, history.checked, live.checked, never_read.checked] == [["file:///2"], ["file:///0"], [], []]
+    records.check(files, {"file:///0": 7, "file:///2": 9}, [*steps, *progress, *([4] if has_clock else [])])
+    assert [one.checked, history.checked, live.checked, never_read.checked] == [
+        [("file:///2", 9)],
+        [("file:///0", 7)],
+        [],
+        [],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.go_back import spark_listing
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.checkpoint.verify import Verifier
-from mixedmode.driver.input_files import missing_files
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.sources.file_lengths import file_lengths
 from tests.checkpoint.folders import damage
 from tests.faults.jobs import FaultJob
 from tests.faults.processes import killed_at
@@ -87,7 +87,7 @@ def test_a_job_may_ask_for_files_that_are_gone_to_be_passed_over(spark: SparkSes
 def test_files_outside_of_the_local_disk_are_asked_for_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     there = write_json(tmp_path, "a b.json", [{"n": 1}])
     urls = [f"file:{there}".replace(" ", "%20"), f"file:{tmp_path}/gone.json", f"file://{tmp_path}/gone.json"]
-    assert missing_files(spark, urls, {"fs.some.option": "1"}) == urls[1:]
+    assert file_lengths(spark, urls, {"fs.some.option": "1"}) == {urls[0]: there.stat().st_size}
 
 
 def test_the_manifest_knows_the_log_of_each_source_also_of_one_that_is_read_twice(

@@ -64,6 +64,18 @@ sink: {format: console}
         ({"history": {"path": "/archive"}}, ".history.format is missing: what it is. Add it. Known values: parquet, "),
         ({"history": KAFKA}, ".history.format cannot be kafka. Known values: parquet, "),
         ({"history": None}, ".history is missing: where the records before the seam are"),
+        (
+            {
+                "history": {
+                    "format": "csv",
+                    "path": "/archive",
+                    "schema": "at timestamp",
+                    "undecodable": "dead-letter",
+                    "dead-letter": {"format": "console"},
+                }
+            },
+            ".history.dead-letter is an output that only the live side can have. Remove it, with undecodable.",
+        ),
         ({"live": {"history": {}, "live": {}}}, ".live.format is missing: what it is."),
         (
             {"history": {**SOURCE["history"], "bounded": True}},

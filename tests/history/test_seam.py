@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.history import Side
-from mixedmode.driver.dead_letters import ReadsAgain
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources import Admission, OpenSource
+from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, HasDeadLetters
 from mixedmode.sources.history import HistoryAndLive
 from mixedmode.sources.source import parse_ddl
 from tests.harness import SPARK_CASES, output_rows, run, write_text
@@ -128,22 +128,11 @@ def test_the_column_of_the_seam_has_to_be_a_time_that_both_sides_have(spark: Spa
 
 def test_the_whole_has_dead_letters_where_the_live_side_has(spark: SparkSession) -> None:
     sides: dict[Side, OpenSource] = {"history": Given(spark, []), "live": Given(spark, [])}
-    assert not HistoryAndLive(spec(), sides, where="test").has_dead_letters
+    assert HistoryAndLive(spec(), sides, where="test").dead_letter_fields == ()
 
     class Undecoded(Given):
-        has_dead_letters = True
-
-        def reads(self, offsets: object) -> bool:
-            return offsets == {"orders": {0: 1}}
-
-        def undecodable(self, ranges: object) -> DataFrame:
-            return self._session.createDataFrame([(str(ranges),)], "range string")
-
-        def batch_ranges(self) -> str:
-            return "all"
+        dead_letter_fields = FILE_DEAD_LETTERS
 
     whole = HistoryAndLive(spec(), {"history": Given(spark, []), "live": Undecoded(spark, [])}, where="test")
-    assert isinstance(whole, ReadsAgain)
-    assert whole.has_dead_letters
-    assert whole.reads({"orders": {0: 1}})
-    assert [row[0] for row in whole.undecodable(whole.batch_ranges()).collect()] == ["all"]
+    assert isinstance(whole, HasDeadLetters)
+    assert whole.dead_letter_fields == FILE_DEAD_LETTERS

@@ -1,5 +1,7 @@
 """Kafka over TLS, with a password that comes from the environment: it works, and is nowhere to be read afterwards."""
 
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
+from mixedmode.driver.reach import connection_problems
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
 from mixedmode.plan.explain import explain_plan
@@ -22,6 +25,7 @@ pytestmark = pytest.mark.spark
 
 PASSWORD = "Zw3i-Esel"
 WRONG = "Dr3i-Esel"
+SECONDS_MAX = 20.0  # for two logins, on a busy machine
 JOB = """\
 name: secrets
 execution: {runtime-mode: mixed, checkpointing: {interval: 100ms, dir: ./checkpoints}}
@@ -69,6 +73,26 @@ def explained(spark: SparkSession, file: Path) -> str:
     return explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2)
 
 
+def told_by_validate(spark: SparkSession, file: Path) -> str:
+    """Return the problems that `mixedmode validate --connect` prints. Kafka has answered, so it is not asked again."""
+    job = Job.from_yaml(file)
+    started = time.monotonic()
+    found = connection_problems(spark, job.spec, job.where)
+    assert time.monotonic() - started < SECONDS_MAX, "a refused login is not repeated for minutes"
+    assert [type(one) for one in found] == [InvalidJobError, InvalidJobError]
+    text = "\n".join(map(str, found))
+    check_refused(text)
+    return text
+
+
+def check_refused(text: str) -> None:
+    """Both places are named, with what to do."""
+    for place in ("sources.t", "sink"):
+        assert re.search(rf"\b{place}: Kafka refuses this user\. Correct the security settings in `options`", text), (
+            text
+        )
+
+
 def texts(folder: Path) -> Iterator[tuple[Path, bytes]]:
     """All files below a folder."""
     yield from ((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
@@ -95,8 +119,12 @@ def test_a_password_from_the_environment_is_used_and_not_told(
     said.append(output + errors)
     code, output, errors = finished("run", file, "--until-idle", environment={"KAFKA_PASSWORD": WRONG})
     assert code == 2
-    assert "Kafka refuses this user" in errors
+    check_refused(errors)
+    assert "Traceback" not in errors
     said.append(output + errors)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KAFKA_PASSWORD", WRONG)
+        said.append(told_by_validate(spark, file))
     with pytest.raises(InvalidJobError, match=r"not set\. Set it before you start the job\. variable=KAFKA_PASSWORD"):
         explained(spark, file)
     for secret in (PASSWORD, WRONG):

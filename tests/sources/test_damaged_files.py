@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from tests.harness import SPARK, manifests, run
+from tests.harness import SPARK, manifests, output_rows, run
 
 pytestmark = pytest.mark.spark
 
@@ -50,19 +50,29 @@ DAMAGES: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "Parquet of garbage": ("parquet", "a b.parquet", lambda: b"\x01\x02garbage" * 1000),
     "Parquet of garbage between its marks": ("parquet", "a b.parquet", lambda: b"PAR1" + b"\x07" * 5000 + b"PAR1"),
     "Parquet with spoilt pages": ("parquet", "a b.parquet", lambda: spoilt(parquet())),
+    "empty Parquet": ("parquet", "a b.parquet", lambda: b""),
+    "empty gzip of JSON": ("json", "a b.json.gz", lambda: b""),
+    "empty gzip of CSV": ("csv", "a b.csv.gz", lambda: b""),
 }
+EMPTY = [damage for damage in DAMAGES if damage.startswith("empty")]
 
 
 def damaged_job(base: Path, damage: str, mode: str, *, through_spark: bool) -> Job:
     kind, name, content = DAMAGES[damage]
     (base / "in").mkdir()
     (base / "in" / name).write_bytes(content())
-    source: Any = {"json": Source.json, "csv": Source.csv, "parquet": Source.parquet}[kind]  # type: ignore[dict-item]
+    if damage in EMPTY:  # Spark skips an empty file without a message, so a whole file beside it hides the loss
+        (base / "in" / f"c.{kind}").write_bytes({"json": JSON, "csv": CSV, "parquet": parquet()}[kind])
+    return summed_job(base, kind, mode, through_spark=through_spark)
+
+
+def summed_job(base: Path, kind: str, mode: str, *, through_spark: bool) -> Job:
+    sources: dict[str, Any] = {"json": Source.json, "csv": Source.csv, "parquet": Source.parquet}
     job = Job(
         "damaged",
-        sources={"t": source(base / "in", schema=DDL)},
+        sources={"t": sources[kind](base / "in", schema=DDL)},
         mode=mode,  # type: ignore[arg-type]
-        checkpoint_dir=base / "checkpoints" if mode == "mixed" else None,
+        checkpoint_dir=base / "checkpoints" if mode != "batch" else None,
         spark=SPARK,
     )
     if through_spark:
@@ -75,7 +85,44 @@ def damaged_job(base: Path, damage: str, mode: str, *, through_spark: bool) -> J
 def test_a_damaged_file_is_named_with_what_to_do(
     spark: SparkSession, tmp_path: Path, damage: str, mode: str, through_spark: bool
 ) -> None:
-    job = damaged_job(tmp_path, damage, mode, through_spark=through_spark)
+    check_named(spark, tmp_path, damage, mode, through_spark=through_spark)
+
+
+@pytest.mark.parametrize(("mode", "through_spark"), [("batch", False), ("mixed", True), ("streaming", True)])
+@pytest.mark.parametrize("damage", EMPTY)
+def test_an_empty_file_is_named_however_the_files_are_read(
+    spark: SparkSession, tmp_path: Path, damage: str, mode: str, through_spark: bool
+) -> None:
+    check_named(spark, tmp_path, damage, mode, through_spark=through_spark)
+
+
+def test_files_that_spark_ignores_by_name_and_lines_of_no_bytes_are_no_damage(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also not those that Spark lists and does not read: `_metadata`, and files in folders below."""
+    schema = pq.read_schema(pa.BufferReader(parquet()))
+    for mode, kind in [("batch", "parquet"), ("mixed", "parquet"), ("batch", "csv"), ("mixed", "json")]:
+        base = tmp_path / f"{mode}-{kind}"
+        folder = base / "in"
+        folder.mkdir(parents=True)
+        (folder / f"c.{kind}").write_bytes({"json": JSON, "csv": CSV, "parquet": parquet()}[kind])
+        for name in ("_SUCCESS", ".c.crc", "_metadata.parquet", "d._COPYING_"):
+            (folder / name).write_bytes(b"")
+        if kind == "parquet":
+            (folder / f"c.{kind}").rename(folder / f"[c].{kind}")  # Spark then searches folders recursively
+            (folder / "below").mkdir()
+            (folder / "below" / "d.parquet").write_bytes(parquet())
+            pq.write_metadata(schema, folder / "_metadata")
+            pq.write_table(pa.table({"k": ["k9"], "v": [9]}), folder / "_metadata_of_us.parquet")
+        else:
+            (folder / f"empty.{kind}").write_bytes(b"")
+        run(summed_job(base, kind, mode, through_spark=False), spark)
+        assert sum(row["n"] for row in output_rows(base / "out")) == ROWS
+
+
+def check_named(spark: SparkSession, base: Path, damage: str, mode: str, *, through_spark: bool) -> None:
+    """Run a job over a damaged file, and check what the error says."""
+    job = damaged_job(base, damage, mode, through_spark=through_spark)
     with pytest.raises(InvalidJobError) as caught:
         run(job, spark)
     text = str(caught.value)
@@ -86,4 +133,4 @@ def test_a_damaged_file_is_named_with_what_to_do(
     assert "\n" not in text
     assert "Traceback" not in text
     assert "\tat " not in text
-    assert mode == "batch" or not manifests(tmp_path / "checkpoints")
+    assert mode == "batch" or not manifests(base / "checkpoints")

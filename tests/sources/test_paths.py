@@ -136,6 +136,19 @@ def test_a_job_that_begins_without_input_says_so(spark: SparkSession, tmp_path: 
     assert str(tmp_path / path) in notice
 
 
+def test_files_in_folders_below_are_told_unless_they_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    nested = write_json(tmp_path / "in[1]" / "2024[1]", "a.json", [{"id": 1}])
+    write_json(tmp_path / "in[1]" / "_hidden", "a.json", [{"id": 2}])
+    write_json(tmp_path / "parts" / "id=1", "a.json", [{"k": "x"}])
+    (notice,) = source_in(spark, tmp_path / "in[1]").notices()
+    assert notice.startswith("sources.t: files in folders below this path are not read.")
+    assert notice.endswith(f"path={tmp_path / 'in[1]'}, file={nested}")
+    recursive = Source.json(tmp_path / "in[1]", schema="id int", options={"recursiveFileLookup": True})
+    assert not list(FileSource(spark, recursive, where="sources.t").notices())
+    assert not list(source_in(spark, tmp_path / "in[1]" / "*").notices())
+    assert not list(source_in(spark, tmp_path / "parts").notices())
+
+
 @pytest.mark.parametrize(
     ("path", "reason"),
     [

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec, FileSourceSpec
+from mixedmode.config.file_sources import FileSourceSpec
+from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec
+from mixedmode.config.sink_kinds import AnySink
 from mixedmode.job.arguments import Duration, FileName, Size, SparkValue, nested
 from mixedmode.job.connectors.checked import AnyConnector, checked
 
@@ -15,6 +17,8 @@ class FileSources:
     schema: the columns, as Spark DDL, such as `date timestamp, origin string`.
     options: options for Spark's reader of the format.
     schema_drift: rules for files with other columns than `schema`, such as `{"new-column": "fail"}`.
+    undecodable: for a line that is no record of `schema`, `fail` stops the job, `dead-letter` writes it to a sink.
+    dead_letter: the sink for these lines; only with `undecodable="dead-letter"`.
     max_files_per_epoch: the most files that one epoch reads when a backlog takes the streaming path.
     max_bytes_per_epoch: the same limit in bytes; set at most one of the two.
 
@@ -67,6 +71,8 @@ class FileSources:
         bounded: bool | None = None,
         options: Mapping[str, SparkValue] | None = None,
         schema_drift: Mapping[str, str] | None = None,
+        undecodable: Literal["fail", "dead-letter"] | None = None,
+        dead_letter: AnySink | None = None,
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
     ) -> FileSourceSpec:
@@ -82,6 +88,8 @@ class FileSources:
             ("bounded",): bounded,
             ("options",): options,
             ("schema-drift",): schema_drift,
+            ("undecodable",): undecodable,
+            ("dead-letter",): dead_letter,
             ("max-files-per-epoch",): max_files_per_epoch,
             ("max-bytes-per-epoch",): max_bytes_per_epoch,
         }
@@ -100,6 +108,8 @@ class FileSources:
         bounded: bool | None = None,
         options: Mapping[str, SparkValue] | None = None,
         schema_drift: Mapping[str, str] | None = None,
+        undecodable: Literal["fail", "dead-letter"] | None = None,
+        dead_letter: AnySink | None = None,
         max_files_per_epoch: int | None = None,
         max_bytes_per_epoch: Size | None = None,
     ) -> FileSourceSpec:
@@ -115,6 +125,8 @@ class FileSources:
             ("bounded",): bounded,
             ("options",): options,
             ("schema-drift",): schema_drift,
+            ("undecodable",): undecodable,
+            ("dead-letter",): dead_letter,
             ("max-files-per-epoch",): max_files_per_epoch,
             ("max-bytes-per-epoch",): max_bytes_per_epoch,
         }

@@ -1,0 +1,97 @@
+"""CSV files in which every line is a record, or the job knows which line is none.
+
+Spark's CSV reader reads the files. It reports a line that is no record in a column, or stops. To find the number of
+such a line, the lines of the file are parsed again, one by one, by the same parser of Spark (from_csv).
+
+Invariants (tests/sources/test_dead_lines.py):
+  I1  a line of a file is a row of the reader, or a wrong line, or blank, a comment or the header; never two of these
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import StringType, StructField, StructType
+
+from mixedmode.config import FileSourceSpec
+from mixedmode.sources.drift_checks import value_options
+from mixedmode.spark.frames import quoted
+
+__all__ = [
+    "CORRUPT",
+    "good_rows",
+    "has_header",
+    "is_no_record",
+    "is_record_line",
+    "marking",
+    "parsed_line",
+    "with_corrupt",
+    "wrong_rows",
+]
+
+#: the column in which Spark's reader puts a line that is no record
+CORRUPT = "_mixedmode_corrupt"
+_MARKING = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+#: options that say how a file is cut into lines; Spark's parser of one line must not have them
+_OF_FILES = {"mode", "multiline", "encoding", "charset", "linesep", "header", "columnpruning", "enforceschema"}
+_BLANK = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
+
+
+def marking(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with which Spark's reader puts wrong records into CORRUPT."""
+    decided = {"mode", "columnnameofcorruptrecord", "columnpruning"}
+    kept = {name: value for name, value in options.items() if name.lower() not in decided}
+    return {**kept, **_MARKING, "columnPruning": "false"}
+
+
+def with_corrupt(fields: Sequence[StructField]) -> StructType:
+    """Return the schema of Spark's reader with `marking`."""
+    return StructType([*fields, StructField(CORRUPT, StringType())])
+
+
+def good_rows(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return the records among rows that were read with `marking`."""
+    return rows.where(_marked("IS NULL", schema)).select(*map(quoted, schema.names))
+
+
+def wrong_rows(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return the rows that are no records among rows that were read with `marking`."""
+    return rows.where(_marked("IS NOT NULL", schema))
+
+
+def _marked(condition: str, schema: StructType) -> str:
+    """Return a condition on CORRUPT that uses every column; its last part is always true.
+
+    Spark converts only values that a plan uses, so it would not mark a line for a wrong value in another column.
+    """
+    used = ", ".join(f"{quoted(name)} IS NOT NULL" for name in schema.names)
+    return f"{CORRUPT} {condition} AND (spark_partition_id() >= 0 OR array_contains(array({used}), true))"
+
+
+def has_header(source: FileSourceSpec) -> bool:
+    """Return whether the first line of each file that is not blank has the names of the columns."""
+    return _options(source).get("header", "").lower() == "true"
+
+
+def is_record_line(text: Column, source: FileSourceSpec) -> Column:
+    """Return whether Spark's reader takes a line for a record or the header: not if it is blank or a comment."""
+    comment = _options(source).get("comment", "")
+    is_blank = F.length(F.btrim(text, F.lit(_BLANK))) == 0
+    return ~is_blank & ~F.startswith(text, F.lit(comment)) if comment else ~is_blank
+
+
+def parsed_line(text: Column, fields: StructType, source: FileSourceSpec) -> Column:
+    """Return a line as a record, for `is_no_record`. The value is expensive: use it as a column of its own."""
+    options = {name: value for name, value in value_options(source).items() if name.lower() not in _OF_FILES}
+    parsed = F.from_csv(text, with_corrupt(fields.fields).toDDL(), {**options, **_MARKING})
+    # the condition is always true, but makes Spark evaluate the value once, instead of once per use
+    return F.when(F.spark_partition_id() >= 0, parsed)
+
+
+def is_no_record(parsed: Column) -> Column:
+    """Return whether a line is no record of the fields.  parsed: see parsed_line."""
+    return parsed.isNull() | parsed.getField(CORRUPT).isNotNull()
+
+
+def _options(source: FileSourceSpec) -> dict[str, str]:
+    return {name.lower(): value for name, value in source.options.items()}
