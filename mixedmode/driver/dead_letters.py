@@ -19,7 +19,6 @@ from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import dead_letter_output
-from mixedmode.sources import OpenSource
 from mixedmode.sources.kafka_offsets import (
     OffsetRanges,
     Offsets,
@@ -28,6 +27,7 @@ from mixedmode.sources.kafka_offsets import (
     parse_offsets,
     ranges_between,
 )
+from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.frames import spark_schema
 from mixedmode.tasks.reports import REPORT_COLUMN, decode_report
