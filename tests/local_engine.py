@@ -23,7 +23,7 @@ from mixedmode.driver.inputs import Inputs
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.sources import Admission
+from mixedmode.sources.source import Admission
 from mixedmode.state import merging
 from tests.walk.analysis import local_analysis
 from tests.walk.spark_log import SparkQuery

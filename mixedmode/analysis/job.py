@@ -58,8 +58,8 @@ from mixedmode.plan.stages import (
     SqlText,
     dead_letter_output,
 )
-from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.dead_letters import HasDeadLetters
+from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
 from mixedmode.spark.session import check_session, cores

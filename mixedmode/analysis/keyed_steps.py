@@ -31,7 +31,7 @@ from mixedmode.plan.keyed_operators import (
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage
 from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
-from mixedmode.sources import parse_ddl
+from mixedmode.sources.source import parse_ddl
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import IN_UTC, arrow_fields, quoted
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD

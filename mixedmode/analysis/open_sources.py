@@ -7,7 +7,8 @@ from mixedmode.analysis.problems import collecting
 from mixedmode.config import JobParts
 from mixedmode.errors import MixedmodeError
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.sources import OpenSource, open_source
+from mixedmode.sources.open import open_source
+from mixedmode.sources.source import OpenSource
 
 
 class OpenSources:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from mixedmode.checkpoint.spark_log import lines_by_source
-from mixedmode.sources import OpenSource
+from mixedmode.sources.source import OpenSource
 
 __all__ = ["SourceBacklogs", "TellsBacklog"]
 

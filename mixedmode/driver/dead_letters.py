@@ -17,9 +17,9 @@ from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import dead_letter_output
-from mixedmode.sources import OpenSource
 from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, ReadsOffsetsAgain
 from mixedmode.sources.kafka_offsets import Offsets, lines_of, parse_initial_offsets, parse_offsets, ranges_between
+from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.frames import spark_schema
 from mixedmode.tasks.reports import REPORT_COLUMN, decode_report

@@ -13,8 +13,7 @@ from pyspark.errors import PySparkException
 from mixedmode.checkpoint.source_log import LoggedFile
 from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources import OpenSource
-from mixedmode.sources.source import ChecksFiles
+from mixedmode.sources.source import ChecksFiles, OpenSource
 from mixedmode.spark.errors import malformed_file
 
 __all__ = ["InputRecords"]

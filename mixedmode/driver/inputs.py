@@ -13,11 +13,10 @@ from mixedmode.executor.input_frames import input_frame, with_nothing_of
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import SinkTask
-from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.file_lengths import file_lengths
 from mixedmode.sources.files import FileSource
 from mixedmode.sources.heartbeat import with_heartbeat
-from mixedmode.sources.source import ChecksBeginning, NotesBeginning
+from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
 from mixedmode.spark.session import cores
 
 

@@ -24,7 +24,7 @@ from mixedmode.driver.events import Flipped, PhaseBegan
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.rescaling import Rescaling
 from mixedmode.executor.protocol import StageSettings
-from mixedmode.sources import Admission
+from mixedmode.sources.source import Admission
 from mixedmode.spark.session import cores
 
 _POLL_SECONDS = 0.05

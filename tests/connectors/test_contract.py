@@ -1,5 +1,6 @@
 """Every connector of this Spark's passes the contract; those of tables in a lakehouse do in tests/lakehouse."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -7,35 +8,35 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.connectors.contract import (
-    every_mode_gives_the_answer,
+    batch_and_streaming_mode_give_the_answer,
     it_goes_live_although_more_arrives_all_the_time,
-    it_lives_through_kills_an_epoch_again_and_an_older_checkpoint,
+    it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint,
 )
-from tests.connectors.rigs import CONNECTORS, RIGS, killed_in, rig
+from tests.connectors.rigs import CONNECTED, CONNECTORS, RIGS, rig
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-every_format = pytest.mark.parametrize(("source", "sink"), RIGS, ids=[f"{a}-to-{b}" for a, b in RIGS])
-every_connector = pytest.mark.parametrize(("source", "sink"), CONNECTORS, ids=[f"{a}-to-{b}" for a, b in CONNECTORS])
+
+def each(rigs: Sequence[tuple[str, str]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("source", "sink"), rigs, ids=[f"{source}-to-{sink}" for source, sink in rigs])
 
 
-@every_format
-def test_every_mode_gives_the_answer(
+@each(RIGS)
+def test_batch_and_streaming_mode_give_the_answer(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    every_mode_gives_the_answer(partial(rig, request, source, sink), spark, tmp_path)
+    batch_and_streaming_mode_give_the_answer(partial(rig, request, source, sink), spark, tmp_path)
 
 
-@every_connector
-def test_kills_an_epoch_again_and_an_older_checkpoint(
+@each(CONNECTORS)
+def test_deaths_an_epoch_again_and_an_older_checkpoint(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    it_lives_through_kills_an_epoch_again_and_an_older_checkpoint(
-        partial(rig, request, source, sink), spark, tmp_path, killed=killed_in(source, sink)
-    )
+    new_rig = partial(rig, request, source, sink)
+    it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint(new_rig, spark, tmp_path)
 
 
-@every_connector
+@each(CONNECTED)
 def test_the_job_goes_live_although_more_arrives_all_the_time(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

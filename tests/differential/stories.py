@@ -5,13 +5,16 @@ plain Python, and refuses an insert of a key that is there or an update of one t
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pytest
 from hypothesis import settings as settings_of_cases
 from pyspark.sql import SparkSession
 
@@ -21,7 +24,7 @@ from tests.differential.oracle import Row, Table, key_of
 from tests.harness import SPARK, SPARK_CASES, Recording, output_changes, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
 
-#: the number of random cases on the local executor, in all tests together
+#: the number of random cases on the local executor, in all tests together; test_time.py has half as many on top
 LOCAL_CASES = int(os.environ.get("DIFFERENTIAL_CASES", "500"))
 
 Mode = Literal["batch", "streaming", "mixed"]
@@ -106,6 +109,23 @@ def play(story: Story, mode: Mode, steps: Steps, spark: SparkSession | None, bas
 def local_cases(part: float) -> settings_of_cases:
     """The settings of a test that has this part of the random cases on the local executor."""
     return settings_of_cases(SPARK_CASES, max_examples=max(1, int(LOCAL_CASES * part)))
+
+
+@contextmanager
+def case_folder() -> Iterator[Path]:
+    """A folder for one case on the local executor, with its temporary files; in memory if the machine has such a place.
+
+    No power is cut in these cases, so nothing has to be on a disk.
+    """
+    shared = Path("/dev/shm")
+    with (
+        tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        (Path(folder) / "tmp").mkdir()
+        patch.setattr(tempfile, "tempdir", f"{folder}/tmp")
+        patch.setattr(os, "fsync", lambda _file: None)
+        yield Path(folder)
 
 
 def epochs_of(story: Story, mode: Mode) -> list[int]:

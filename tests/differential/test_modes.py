@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mixedmode.job import Job
 from tests.differential.cases import AGGREGATES, Case, cases
 from tests.differential.oracle import Table, aggregate, differences, keyed
-from tests.differential.stories import MODES, Mode, Outcome, epochs_of, local_cases, play, table_after
+from tests.differential.stories import MODES, Mode, Outcome, case_folder, epochs_of, local_cases, play, table_after
 from tests.harness import SPARK_CASES, manifests, output_rows
 
 RANDOM_MODES: list[Mode] = ["mixed", "mixed", "streaming", "batch"]
@@ -21,8 +21,9 @@ RANDOM_MODES: list[Mode] = ["mixed", "mixed", "streaming", "batch"]
 
 @local_cases(0.4)
 @given(case=cases(RANDOM_MODES, needs_spark=False))
-def test_every_mode_gives_the_answer_of_plain_python(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
-    check(case, case.mode, None, tmp_path_factory.mktemp("case"))
+def test_every_mode_gives_the_answer_of_plain_python(case: Case) -> None:
+    with case_folder() as folder:
+        check(case, case.mode, None, folder)
 
 
 @pytest.mark.spark
@@ -36,10 +37,10 @@ def test_every_mode_gives_the_answer_of_plain_python_on_spark(
 
 @local_cases(0.1)
 @given(case=cases(modes=["mixed"], needs_spark=False))
-def test_all_modes_agree_on_one_input(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
-    base = tmp_path_factory.mktemp("case")
-    for mode in MODES:
-        check(case, mode, None, base / mode)
+def test_all_modes_agree_on_one_input(case: Case) -> None:
+    with case_folder() as folder:
+        for mode in MODES:
+            check(case, mode, None, folder / mode)
 
 
 def check(case: Case, mode: Mode, spark: SparkSession | None, base: Path) -> None:

@@ -24,7 +24,7 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.state import merging
 from tests.differential.cases import Rows, parquet_piece
 from tests.differential.oracle import differences
-from tests.differential.stories import fold, local_cases
+from tests.differential.stories import case_folder, fold, local_cases
 from tests.differential.test_steps import CHAINS, DDL, LOCAL_CHAINS, SCHEMA, Chain
 from tests.harness import SPARK, SPARK_CASES, ManualClock, manifests, output_changes, run
 from tests.local_engine import LocalEngine, World, local_session
@@ -89,10 +89,9 @@ modes = st.sampled_from(["mixed", "mixed", "streaming"])
 
 @local_cases(0.1)
 @given(chain=st.sampled_from(sorted(LOCAL_CHAINS)), walk=walks, mode=modes)
-def test_every_start_goes_on_where_the_one_before_ended(
-    scratch_folder: Path, tmp_path_factory: pytest.TempPathFactory, chain: str, walk: list[Start], mode: str
-) -> None:
-    check(LOCAL_CHAINS[chain], walk, mode, None, tmp_path_factory.mktemp("walk"))
+def test_every_start_goes_on_where_the_one_before_ended(chain: str, walk: list[Start], mode: str) -> None:
+    with case_folder() as folder:
+        check(LOCAL_CHAINS[chain], walk, mode, None, folder)
 
 
 @pytest.mark.spark

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from mixedmode.job import Job, Source
 from tests.differential.cases import Rows, parquet_piece
 from tests.differential.oracle import Call, Table, Where, aggregate, differences, keyed
-from tests.differential.stories import Mode, Story, epochs_of, local_cases, play, table_after
+from tests.differential.stories import Mode, Story, case_folder, epochs_of, local_cases, play, table_after
 from tests.harness import SPARK_CASES, output_rows
 
 SCHEMA = pa.schema([("k", pa.string()), ("j", pa.int32()), ("v", pa.int64()), ("d", pa.float64())])
@@ -247,10 +247,9 @@ def ways(draw: st.DrawFn) -> Way:
 
 @local_cases(0.3)
 @given(chain=st.sampled_from(sorted(LOCAL_CHAINS)), way=ways())
-def test_a_chain_of_steps_gives_the_answer_of_starting_over(
-    tmp_path_factory: pytest.TempPathFactory, chain: str, way: Way
-) -> None:
-    check(LOCAL_CHAINS[chain], way, None, tmp_path_factory.mktemp("case"))
+def test_a_chain_of_steps_gives_the_answer_of_starting_over(chain: str, way: Way) -> None:
+    with case_folder() as folder:
+        check(LOCAL_CHAINS[chain], way, None, folder)
 
 
 @pytest.mark.spark

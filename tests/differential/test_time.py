@@ -24,6 +24,7 @@ from mixedmode.process import (
     ValueState,
 )
 from mixedmode.testing import AggregateHarness, FunctionHarness
+from tests.differential.stories import local_cases
 from tests.differential.timelines import MODES, MS, SCHEMA, Case, Event, Outcome, cases, flat, play
 
 AGGREGATES = {
@@ -177,14 +178,14 @@ def session_kinds(draw: st.DrawFn) -> WindowArguments:
 
 
 @given(case=cases(), window=window_kinds(), is_keyed=st.booleans())
-@settings(max_examples=200)
+@local_cases(0.12)
 def test_windows_hold_the_same_records_however_they_arrive(case: Case, window: WindowArguments, is_keyed: bool) -> None:
     kind = {name: text for name, text in window.items() if name not in ("allowed_lateness", "early_results_every")}
     check_windows(case, window, windowed(case.events, kind, is_keyed=is_keyed), is_keyed=is_keyed)
 
 
 @given(case=cases(), window=session_kinds())
-@settings(max_examples=200)
+@local_cases(0.12)
 def test_sessions_are_the_same_however_their_records_arrive(case: Case, window: WindowArguments) -> None:
     gap_us = int(str(window["session"]).removesuffix("ms")) * MS
     expected = sessions(case.events, gap_us)
@@ -199,7 +200,7 @@ def test_sessions_are_the_same_however_their_records_arrive(case: Case, window: 
 
 
 @given(case=cases(in_order=True), count=st.integers(1, 4))
-@settings(max_examples=60)
+@local_cases(0.04)
 def test_windows_of_so_many_records_are_the_same_when_records_come_in_order(case: Case, count: int) -> None:
     for mode in MODES:
         outcome = play(case, mode, harness_of({"count": count}))
@@ -284,7 +285,7 @@ def rows_of(outcome: Outcome) -> Counter[Key]:
 
 
 @given(case=cases(values=st.integers(0, 100)))
-@settings(max_examples=200)
+@local_cases(0.12)
 def test_timers_fire_once_each_in_order_whether_in_the_backlog_or_live(case: Case) -> None:
     make = partial(
         FunctionHarness, Alarms, key_by="k", schema=SCHEMA, output="k string, at bigint, nth bigint", event_time="t"
@@ -379,7 +380,7 @@ def ledger(events: Sequence[Event]) -> Counter[Key]:
 
 @pytest.mark.parametrize("function", [Ledger, LedgerByKey])
 @given(case=cases(values=st.integers(-50, 50) | st.just(POISON)))
-@settings(max_examples=100)
+@local_cases(0.08)
 def test_a_function_keeps_the_same_state_and_gives_the_same_rows_in_every_mode(
     function: type[KeyedProcessFunction | KeyedBatchProcessFunction], case: Case
 ) -> None:

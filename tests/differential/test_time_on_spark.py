@@ -19,7 +19,7 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import Until
 from mixedmode.job import Job, Sink, Source
 from mixedmode.job.keyed import WindowArguments
-from tests.differential.stories import local_cases
+from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_time import sessions, table_of, window_kinds, windowed
 from tests.differential.timelines import MAX_PARALLELISM, MS, Case, Event, Mode, cases
 from tests.harness import SPARK, SPARK_CASES, manifests, output_rows, run, write_parquet
@@ -63,8 +63,9 @@ windowed_cases = st.builds(
 
 @local_cases(0.1)
 @given(given_case=windowed_cases)
-def test_windows_are_the_same_in_every_mode(tmp_path_factory: pytest.TempPathFactory, given_case: Windowed) -> None:
-    check(given_case, None, tmp_path_factory)
+def test_windows_are_the_same_in_every_mode(given_case: Windowed) -> None:
+    with case_folder() as folder:
+        check(given_case, None, folder)
 
 
 @pytest.mark.spark
@@ -73,10 +74,10 @@ def test_windows_are_the_same_in_every_mode(tmp_path_factory: pytest.TempPathFac
 def test_windows_are_the_same_in_every_mode_on_spark(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, given_case: Windowed
 ) -> None:
-    check(given_case, spark, tmp_path_factory)
+    check(given_case, spark, tmp_path_factory.mktemp("case"))
 
 
-def check(given_case: Windowed, spark: SparkSession | None, tmp_path_factory: pytest.TempPathFactory) -> None:
+def check(given_case: Windowed, spark: SparkSession | None, folder: Path) -> None:
     """Run the case in its modes, and compare the table with the answer.  spark: None for local runs."""
     case, window = given_case.case, given_case.window
     is_keyed = given_case.is_keyed or "session" in window
@@ -86,7 +87,7 @@ def check(given_case: Windowed, spark: SparkSession | None, tmp_path_factory: py
         kind = {name: text for name, text in window.items() if name != "allowed_lateness"}
         expected = windowed(case.events, kind, is_keyed=is_keyed)
     for mode in given_case.modes:
-        base = tmp_path_factory.mktemp(mode)
+        base = folder / mode
         play(case, mode, window, spark, base, is_keyed=is_keyed)
         assert table_of(output_rows(base / "out"), 2 + is_keyed) == expected, mode
         if mode != "batch":
@@ -97,7 +98,7 @@ def play(
     case: Case, mode: Mode, window: WindowArguments, spark: SparkSession | None, base: Path, *, is_keyed: bool
 ) -> None:
     """One way to run a case, to the end of its input; in mixed mode with another parallelism at the end."""
-    (base / "in").mkdir()
+    (base / "in").mkdir(parents=True)
     live, world = iter(range(100)), World()
     session, engine = (local_session(world), LocalEngine) if spark is None else (spark, Engine)
 

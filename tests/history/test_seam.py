@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.history import Side
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources import Admission, OpenSource
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, HasDeadLetters
 from mixedmode.sources.history import HistoryAndLive
-from mixedmode.sources.source import parse_ddl
+from mixedmode.sources.source import Admission, OpenSource, parse_ddl
 from tests.harness import SPARK_CASES, output_rows, run, write_text
 from tests.history.story import SEAM, Story, sales, table_of
 

@@ -1,4 +1,7 @@
-"""Delta Lake and Iceberg pass the contract of tests/connectors: as source, as sink, and as a history before a topic."""
+"""Delta Lake and Iceberg pass the contract of tests/connectors: as source, as sink, and as a history before a topic.
+
+Batch and streaming mode over tables are in test_jobs.py.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -7,36 +10,26 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.connectors.contract import (
-    every_mode_gives_the_answer,
     it_goes_live_although_more_arrives_all_the_time,
-    it_lives_through_kills_an_epoch_again_and_an_older_checkpoint,
+    it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint,
 )
-from tests.connectors.rigs import killed_in
+from tests.connectors.rigs import PLAIN
 from tests.lakehouse.rigs import RIGS, rig
+from tests.lakehouse.tables import FORMATS
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-every_connector = pytest.mark.parametrize(("source", "sink"), RIGS, ids=[f"{a}-to-{b}" for a, b in RIGS])
 
-
-@every_connector
-def test_every_mode_gives_the_answer(
+@pytest.mark.parametrize(("source", "sink"), RIGS, ids=[f"{source}-to-{sink}" for source, sink in RIGS])
+def test_deaths_an_epoch_again_and_an_older_checkpoint(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    every_mode_gives_the_answer(partial(rig, request, source, sink), spark, tmp_path)
+    new_rig = partial(rig, request, source, sink)
+    it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint(new_rig, spark, tmp_path)
 
 
-@every_connector
-def test_kills_an_epoch_again_and_an_older_checkpoint(
-    source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    it_lives_through_kills_an_epoch_again_and_an_older_checkpoint(
-        partial(rig, request, source, sink), spark, tmp_path, killed=killed_in(source, sink)
-    )
-
-
-@every_connector
+@pytest.mark.parametrize("source", FORMATS)
 def test_the_job_goes_live_although_more_arrives_all_the_time(
-    source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+    source: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    it_goes_live_although_more_arrives_all_the_time(partial(rig, request, source, sink), spark, tmp_path)
+    it_goes_live_although_more_arrives_all_the_time(partial(rig, request, source, PLAIN), spark, tmp_path)

@@ -1,4 +1,7 @@
-"""Starts after a kill, and after damage, with real tables: each epoch's rows are in the table once."""
+"""Starts after a kill, and from a savepoint, with real tables: each epoch's rows are in the table once.
+
+Starts after damage are in test_contract.py.
+"""
 
 import json
 from pathlib import Path
@@ -9,8 +12,9 @@ from pyspark.sql import SparkSession
 from mixedmode.checkpoint.savepoint import create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.driver.restoring import restore_savepoint
-from tests.faults.processes import finished, killed_at
-from tests.harness import checkpoint_log
+from mixedmode.job import Job
+from tests.faults.processes import killed_at
+from tests.harness import checkpoint_log, run
 from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, totals
 
 FIRST = [("a", 1, 10), ("b", 1, 5)]
@@ -20,24 +24,6 @@ THIRD = [("b", 1, 9), ("c", 2, 4)]
 
 def shops(spark: SparkSession, lake: LakeJob) -> list[dict[str, object]]:
     return sorted(rows_of(spark, lake.kind, lake.out), key=lambda row: str(row["shop"]))
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_damaged_checkpoint_is_left_and_its_epoch_comes_again(
-    spark: SparkSession, tmp_path: Path, kind: Format
-) -> None:
-    lake = LakeJob(tmp_path, kind)
-    add(spark, kind, lake.inputs, FIRST)
-    lake.totals(spark)
-    add(spark, kind, lake.inputs, SECOND)
-    lake.totals(spark)
-    assert shops(spark, lake) == totals([*FIRST, *SECOND])
-    (lake.checkpoints / "manifests" / "0000000001.json").write_text("damaged")
-    add(spark, kind, lake.inputs, THIRD)
-    recording = lake.totals(spark)
-    assert [event.to for event in recording.went_back] == [0]
-    assert [epoch.epoch for epoch in recording.committed] == [1]
-    assert shops(spark, lake) == totals([*FIRST, *SECOND, *THIRD])
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -83,8 +69,7 @@ def test_a_kill_between_the_tables_commit_and_the_end_of_its_publication(
     killed_at(folder / "job.yaml", "table-committed", 0)
     assert list((folder / "checkpoints").glob("staged/_staging/*")), "the staged files are still there"
     add(spark, "delta", folder / "db" / "in", SECOND)
-    code, output, errors = finished("run", folder / "job.yaml", "--until-idle")
-    assert code == 0, output + errors
+    run(Job.from_yaml(folder / "job.yaml"), spark)
     assert not list((folder / "checkpoints").glob("staged/_staging/*"))
     changes = [(row["shop"], row["_op"], row["_epoch"]) for row in rows_of(spark, "iceberg", folder / "db" / "out")]
     assert sorted(changes) == [

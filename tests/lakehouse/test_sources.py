@@ -13,7 +13,8 @@ from mixedmode.driver.events import EpochCommitted
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Sink
-from mixedmode.sources import Admission, open_source
+from mixedmode.sources.open import open_source
+from mixedmode.sources.source import Admission
 from tests.harness import Feed, ManualClock, Recording, output_rows, run
 from tests.lakehouse.tables import FORMATS, Format, LakeJob, add, beside, source
 

@@ -1,8 +1,5 @@
 """Compaction: every row once for who follows the rule, whatever is killed, merged again, or written meanwhile."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +16,7 @@ from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
-from mixedmode.crash_points import CRASH_AT, DRIVER_PID
+from mixedmode.crash_points import CrashPoint
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.compact import Compacted, compact_output
 from mixedmode.sinks.compaction import plan_merges
@@ -30,6 +27,7 @@ from mixedmode.sinks.row_files import Compression
 from mixedmode.sinks.table import current_table, output_files, read_output
 from tests.s3 import S3Server, environment
 from tests.sinks.outputs import FIELDS, Output, change, in_order
+from tests.walk.faults import Faults, KillAtPoint, Killed
 
 BY_KEY = FileLayout(partitions=(parse_partition("k"),))
 FORMATS: list[tuple[FileFormat, Compression]] = [
@@ -199,27 +197,20 @@ def test_rows_without_a_key_all_stay(tmp_path: Path) -> None:
 
 # --- killed, and beside others ---------------------------------------------------------------------------------------
 
-POINTS = ["compact-planned", "compact-written", "compact-merged", "compact-deleted"]
-KILLED = """
-import sys
-from mixedmode.checkpoint.types import Epoch
-from mixedmode.sinks.compact import compact_output
-from mixedmode.sinks.files import SinkTask
-compact_output(SinkTask(sys.argv[1], sys.argv[2]), before=Epoch(6), target_bytes=1 << 40, newest_only=bool(sys.argv[3]))
-"""
+POINTS: list[CrashPoint] = ["compact-planned", "compact-written", "compact-merged", "compact-deleted"]
 
 
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("newest_only", [False, True])
 def test_a_compaction_that_is_killed_loses_no_row_and_the_next_one_ends_it(
-    tmp_path: Path, point: str, newest_only: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: CrashPoint, newest_only: bool
 ) -> None:
     output = filled(Output(tmp_path, layout=BY_KEY))
-    command = [sys.executable, "-c", KILLED, output.url, "parquet", "yes" if newest_only else ""]
-    # without the driver of a test before, which would be killed in its place
-    inherited = {name: value for name, value in os.environ.items() if name != DRIVER_PID}
-    done = subprocess.run(command, env={**inherited, CRASH_AT: f"{point}@6"}, check=False)
-    assert done.returncode == -9
+    faults = Faults()
+    with monkeypatch.context() as patch:
+        faults.install(patch)
+        with faults.armed(KillAtPoint(point, 6)), pytest.raises(Killed):
+            compacted(output, 6, newest_only=newest_only)
     assert newest_only or output.read() == output.expected()
     assert table_of(output) == output.table()
     output.publish(8, [change("a", 8.0)])  # the job goes on

@@ -12,8 +12,8 @@ from mixedmode.config.load import load_job
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.sources import Admission
 from mixedmode.sources.files import FileSource
+from mixedmode.sources.source import Admission
 from tests.harness import SPARK, output_rows, run, write_json, write_parquet
 
 pytestmark = pytest.mark.spark

@@ -26,9 +26,10 @@ class Killed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class KillAtPoint:
-    """A kill at a crash point, in whichever epoch comes first."""
+    """A kill at a crash point, in this epoch or in whichever epoch comes first."""
 
     name: CrashPoint
+    epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ _SINGLE = ("put_new", "put", "put_file", "fetch_file", "get", "size", "list", "s
 class Faults:
     """The fault that waits, if any. One start acts at a time, so there is one of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, killed: type[BaseException] = Killed) -> None:
+        self._killed = killed
         self._waiting: Fault | None = None
         self._steps = 0
         self._is_dead = False
@@ -84,12 +86,12 @@ class Faults:
         Who was paused, and goes on, is not hit by what waits for another start.
         """
         if self._is_dead:
-            raise Killed
+            raise self._killed
         number, self._steps = self._steps, self._steps + 1
         match self._waiting:
             case KillAtStep(at) if at == number:
                 self._is_dead = True
-                raise Killed
+                raise self._killed
             case FailAtStep(at) if can_fail and at <= number:
                 self._waiting = None
                 raise OSError(errno.EIO, "Input/output error", f"step {number}")
@@ -100,7 +102,7 @@ class Faults:
     def kill(self, *_: object) -> None:
         """In the place of os.kill, for crash points."""
         self._is_dead = True
-        raise Killed
+        raise self._killed
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Put the faults where the program does its I/O, and where its crash points are."""
@@ -130,29 +132,35 @@ class Faults:
 
         return stepped
 
-    @property
-    def point(self) -> CrashPoint | None:
-        """The crash point that waits."""
-        return self._waiting.name if isinstance(self._waiting, KillAtPoint) else None
+    def is_at(self, place: object) -> bool:
+        """Return whether the crash point that waits is this one, as `<name>@<epoch>`."""
+        match self._waiting:
+            case KillAtPoint(name, None):
+                return str(place).startswith(f"{name}@")
+            case KillAtPoint(name, epoch):
+                return place == f"{name}@{epoch}"
+        return False
 
 
 class _Environment(dict[str, str]):
-    """The environment as a crash point sees it: itself, in any epoch, if it is the one that waits."""
+    """The environment as a crash point sees it: it names the place at which the fault waits."""
 
     def __init__(self, faults: Faults) -> None:
         super().__init__()
         self._faults = faults
 
     def get(self, name: str, default: Any = None) -> Any:
-        return _AnyEpoch(self._faults.point) if name == CRASH_AT else default
+        return _Place(self._faults) if name == CRASH_AT else default
 
 
-class _AnyEpoch:
-    def __init__(self, name: str | None) -> None:
-        self._name = name
+class _Place:
+    """Equal to each place at which the fault strikes."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
 
     def __eq__(self, place: object) -> bool:
-        return self._name is not None and str(place).startswith(f"{self._name}@")
+        return self._faults.is_at(place)
 
     def __hash__(self) -> int:
-        return hash(self._name)
+        return hash(self._faults)
