@@ -22,6 +22,7 @@ from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
+from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.plan import Node, nodes_of
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.source_rows import columns_of_source
@@ -32,7 +33,6 @@ from mixedmode.config import (
     KeyedAggregateStep,
     MapStep,
     ProcessStep,
-    SinkSpec,
     SqlStep,
 )
 from mixedmode.config.modes import resolve_mode
@@ -47,8 +47,6 @@ from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream, with_changelogs
 from mixedmode.plan.stages import (
-    DEAD_LETTER,
-    LATE,
     EmittedRows,
     JobPlan,
     KeyedStage,
@@ -56,7 +54,6 @@ from mixedmode.plan.stages import (
     ReadColumn,
     SourceRows,
     SqlText,
-    dead_letter_output,
 )
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
@@ -200,7 +197,7 @@ class _Chain:
             sources_read=self._sources_read,
             event_times=self._event_times,
             strategies=strategies,
-            side_sinks=_side_sinks(self._spec, self._stages),
+            side_sinks=side_sinks(self._spec, self._stages),
             maps=tuple(self._maps),
             dead_letters=self._dead_letters,
             source_rows=source_rows,
@@ -384,18 +381,3 @@ def _check_columns(frame: DataFrame, where: str) -> None:
         if name.startswith("_"):
             msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={name}"
             raise InvalidJobError(msg)
-
-
-def _side_sinks(spec: JobSpec, stages: Sequence[KeyedStage]) -> dict[str, SinkSpec]:
-    sinks: dict[str, SinkSpec] = {
-        dead_letter_output(name): sink for name, source in spec.sources.items() for sink in source.outputs.values()
-    }
-    keyed = [step for step in spec.steps if isinstance(step, KeyedAggregateStep | ProcessStep)]
-    for step, stage in zip(keyed, stages, strict=False):  # a last stage that makes upserts is of no step
-        if isinstance(step, KeyedAggregateStep) and step.late is not None:
-            sinks[stage.output_of(LATE)] = step.late
-        if isinstance(step, ProcessStep):
-            sinks |= step.outputs
-            if step.dead_letter is not None:
-                sinks[stage.output_of(DEAD_LETTER)] = step.dead_letter
-    return sinks
