@@ -392,5 +392,6 @@ def _committed(
         records_ahead=manifest.records_ahead,
         records_skipped=manifest.records_skipped,
         seconds=seconds,
+        created_ms=manifest.created_ms,
         profile=profile,
     )

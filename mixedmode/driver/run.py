@@ -31,6 +31,7 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
 from mixedmode.driver.input_records import InputRecords
+from mixedmode.driver.log_lines import LogLines
 from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.reach import connection_problems, library_problems
@@ -73,7 +74,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     """
     arm()
     log_folder = _log_folder(spec)
-    observer = Observers(options.observers)
+    observer = Observers([LogLines(spec.name), *options.observers])
     observer(PhaseBegan("starting"))
     with errors_explained(log_folder / LOG_FILE):
         _keep_private(spec)
@@ -159,6 +160,7 @@ class _Run:
                     records_ahead=result.progress.ahead,
                     records_skipped=result.skipped,
                     seconds=clock.seconds() - started,
+                    created_ms=clock.now_ms(),
                     profile=result.profile,
                 )
             )

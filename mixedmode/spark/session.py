@@ -19,6 +19,7 @@ from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
 from mixedmode.errors import InvalidJobError
+from mixedmode.log import of_tasks
 from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, open_files_max, start_jvm
 from mixedmode.spark.packages import connector_settings
 
@@ -111,8 +112,9 @@ def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
 
 
 def _of_tasks() -> dict[str, str]:
-    """Return settings that pass the environment variables of tests on to tasks, wherever tasks run."""
-    return {f"spark.executorEnv.{name}": os.environ[name] for name in VARIABLES if name in os.environ}
+    """Return settings that pass environment variables on to tasks, wherever tasks run: of logging, and of tests."""
+    of_tests = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return {f"spark.executorEnv.{name}": value for name, value in {**of_tasks(), **of_tests}.items()}
 
 
 def _retention(spec: JobSpec) -> dict[str, str]:

@@ -5,6 +5,7 @@ driver's manifest names them, so a failed attempt leaves only garbage files, whi
 """
 
 import json
+import logging
 import shutil
 import tempfile
 import uuid
@@ -20,6 +21,7 @@ from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
 from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_range
+from mixedmode.log import FIELDS
 from mixedmode.operators.interface import Changes, SideRows, SubtaskContext
 from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.operators.running import outputs_of, sorter_for
@@ -37,6 +39,8 @@ from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
 from mixedmode.tasks.timing import Timing
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,22 @@ class SubtaskTask:
             run = _SubtaskRun(self, place, numbers.attempt_id, folder, stack)
             for table in run.tables(batches):
                 yield from table.to_batches()
-            yield self._report_batch(run.report().encode())
+            report = run.report()
+            self._log(report, numbers.attempt)
+            yield self._report_batch(report.encode())
+
+    def _log(self, report: SubtaskReport, attempt: int) -> None:
+        counts = {"records_skipped": report.skipped, "spilled_runs": report.spilled_runs}
+        values = {
+            "step": self.stage.operator_id,
+            "epoch": self.epoch,
+            "subtask": report.subtask,
+            "attempt": attempt,
+            "rows_out": report.rows_out,
+            "pairs": report.pairs,
+            **{name: count for name, count in counts.items() if count},
+        }
+        _logger.debug("subtask done", extra={FIELDS: values})
 
     def _report_batch(self, report: bytes) -> pa.RecordBatch:
         empty = [pa.nulls(1, field.type) for field in self.output_schema if field.name != REPORT_COLUMN]

@@ -51,6 +51,7 @@ def committed(epoch: int, *, is_backlog: bool) -> EpochCommitted:
         records_ahead=0,
         records_skipped=0,
         seconds=2.0,
+        created_ms=0,
     )
 
 
