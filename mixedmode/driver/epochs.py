@@ -151,14 +151,14 @@ class EpochRunner:
                 assert_never(decision)
 
     def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], tuple[str, ...] | None]:
-        """Return the source logs after the epoch, and the existing files for map tasks that read files themselves."""
+        """Return the source logs after the epoch, and its existing files; None if a source has no log of files."""
         context = self._context
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
         present = context.present([file.url for files in new.files.values() for file in files])
         context.records.check(new.files, set(present), context.line_sources)
-        reads_all = context.plan.reads and len(set(context.line_sources)) == 1 and new.files
-        return new.logs, tuple(present) if reads_all else None
+        has_all = new.files and set(context.line_sources) <= new.files.keys()
+        return new.logs, tuple(present) if has_all else None
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
         """Run the last epoch of a job whose input has ended: it has no input, and all timers and windows fire."""

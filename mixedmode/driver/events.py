@@ -14,6 +14,9 @@ from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 #: "over": an earlier run ended the input of the job for good, so there is nothing to run
 Phase = Literal["starting", "catching up", "live", "ended", "over"]
 
+#: what tasks do: read and fold the input of a step; receive, sort and process it by key; store state and output
+TaskPhase = Literal["planning", "reading", "sorting", "processing", "storing", "done"]
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseBegan:
@@ -36,6 +39,31 @@ class EpochStarted:
     epoch: Epoch
     is_backlog: bool
     path: PathTaken
+
+
+@dataclass(frozen=True, slots=True)
+class EpochProgress:
+    """How far the tasks of the epoch under way have come. One event a second, and one when all tasks have ended.
+
+    `seconds`: since the tasks began. `step`: the step that is under way. `share`: of all work of the tasks, an
+    estimate. `seconds_left`: an estimate; None as long as there is nothing to estimate it by. `bytes_read`: of the
+    input files, which have `bytes_total`; None if it is unknown, as for input that is not in files. `records_total`:
+    about, by the footers of some Parquet files; None for other input. `tasks_done` and `tasks_total`: of the phase.
+    """
+
+    epoch: Epoch
+    is_backlog: bool
+    seconds: float
+    step: str
+    phase: TaskPhase
+    share: float
+    seconds_left: float | None
+    records: int
+    records_total: int | None
+    bytes_read: int
+    bytes_total: int | None
+    tasks_done: int
+    tasks_total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +192,7 @@ Event = (
     PhaseBegan
     | Notice
     | EpochStarted
+    | EpochProgress
     | EpochCommitted
     | EpochFailed
     | Flipped

@@ -12,6 +12,7 @@ import numpy as np
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
+    EpochProgress,
     EpochStarted,
     Event,
     Flipped,
@@ -29,6 +30,7 @@ from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 __all__ = ["LogLines"]
 
 _logger = logging.getLogger(RUN)
+PROGRESS_SECONDS = 9.5  # at least so far apart are two lines of an epoch; it has an event about every second
 _PHASES = {
     "starting": "starting Spark",
     "catching up": "processing the input that exists",
@@ -38,13 +40,14 @@ _PHASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class LogLines:
     """An observer that logs. `job`: the name of the job, which every line has."""
 
     job: str
+    _progress_seconds: float = 0.0  # of the epoch under way, when it last had a line
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event) -> None:  # noqa: C901, PLR0912  # one case for each kind of event
         """Log one event."""
         match event:
             case PhaseBegan(phase):
@@ -53,7 +56,12 @@ class LogLines:
                 self._log(logging.WARNING, text)
             case EpochStarted(epoch, is_backlog, path):
                 level = logging.INFO if is_backlog else logging.DEBUG
+                self._progress_seconds = 0.0
                 self._log(level, "epoch started", epoch=epoch, kind=_kind(is_backlog), path=path)
+            case EpochProgress():
+                if event.phase != "done" and event.seconds - self._progress_seconds >= PROGRESS_SECONDS:
+                    self._progress_seconds = event.seconds
+                    self._log(logging.INFO, "epoch under way", **_progress(event))
             case EpochCommitted():
                 self._log(logging.INFO, "epoch committed", **_figures(event))
             case EpochFailed(epoch, failures, tolerable, reason):
@@ -121,6 +129,29 @@ def _figures(event: EpochCommitted) -> dict[str, Any]:
         "pairs": event.pairs,
         "state_bytes": event.state_bytes,
         **{name: count for name, count in counts.items() if count},
+    }
+
+
+def _progress(event: EpochProgress) -> dict[str, Any]:
+    """Return the values of the line of an epoch under way. What is unknown is left out."""
+    seconds_left = None if event.seconds_left is None else round(event.seconds_left)
+    unknown = {
+        "seconds_left": seconds_left,
+        "records_total": event.records_total,
+        "bytes_total": event.bytes_total,
+    }
+    return {
+        "epoch": event.epoch,
+        "kind": _kind(event.is_backlog),
+        "seconds": round(event.seconds, 1),
+        "step": event.step,
+        "phase": event.phase,
+        "share": round(event.share, 3),
+        "records": event.records,
+        "bytes_read": event.bytes_read,
+        **{name: value for name, value in unknown.items() if value is not None},
+        "tasks_done": event.tasks_done,
+        "tasks_total": event.tasks_total,
     }
 
 

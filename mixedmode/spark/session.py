@@ -81,7 +81,14 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     for name in _SECOND_VOICES:
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName(spec.name)
-    own = {**_DEFAULTS, **_java_options(log_folder), **_retention(spec), **_of_tasks(), **connector_settings(spec)}
+    own = {
+        **_DEFAULTS,
+        **_embedded(master),
+        **_java_options(log_folder),
+        **_retention(spec),
+        **_of_tasks(),
+        **connector_settings(spec),
+    }
     for key, value in {**own, **spec.spark}.items():
         builder = builder.config(key, value)
     settings = {**own, **spec.spark}
@@ -109,6 +116,11 @@ def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
         if problem is not None:
             msg = f"the Spark session of this process: {setting}{problem}"
             raise InvalidJobError(msg)
+
+
+def _embedded(master: str) -> dict[str, str]:
+    """Return settings for an embedded Spark: its tasks report every second how much they have read, by a local call."""
+    return {"spark.executor.heartbeatInterval": "1s"} if master.startswith("local") else {}
 
 
 def _of_tasks() -> dict[str, str]:

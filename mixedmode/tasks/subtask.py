@@ -34,6 +34,7 @@ from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import decode_failure, report_failures
 from mixedmode.tasks.inner_rows import subtask_number, with_report_column
 from mixedmode.tasks.memory import MemoryShares
+from mixedmode.tasks.notes import SILENT, Notes
 from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
@@ -66,6 +67,7 @@ class SubtaskTask:
     waits_for_end: bool
     output_schema: pa.Schema
     seen: Progress = Progress()  # noqa: RUF009 - frozen
+    notes: Notes = SILENT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the subtask. Spark calls this once per partition, also for an empty one."""
@@ -118,6 +120,7 @@ class _SubtaskRun:
         self._progress, self._profile = task.seen, Profile()
         self._map_seconds: dict[str, float] = {}
         self._rows_out = self._skipped = 0
+        self._note = task.notes.of_task("subtask", task.stage.operator_id)
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
         operator = task.stage.operator
         attempt = Attempt(task.stage.operator_id, task.epoch, task.generation, subtask, self._groups, self._unique)
@@ -140,7 +143,7 @@ class _SubtaskRun:
         context = SubtaskContext(
             ProfiledBackend(backend, self._profile), self._task.timing.epoch_time(self._progress), self._groups
         )
-        for output in outputs_of(operator, self._sorter, context, self._profile):
+        for output in outputs_of(operator, self._sorter, context, self._profile, self._note.processed):
             if isinstance(output, SideRows) and output.tag == SKIPPED_TAG:
                 self._skipped += output.rows.num_rows
             elif isinstance(output, SideRows):
@@ -173,6 +176,7 @@ class _SubtaskRun:
 
     def report(self) -> SubtaskReport:
         """Store runs and outputs, and return their report."""
+        self._note.stores()
         with self._profile.stage("store state"):
             runs = self._state.store()
         unique = paths.attempt(self._task.generation, self._unique)
@@ -210,4 +214,6 @@ class _SubtaskRun:
                     case BlockKind.ROWS:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                         with self._profile.stage("collect blocks"):
-                            self._sorter.add(decode_block(block.as_buffer()))
+                            rows = decode_block(block.as_buffer())
+                            self._note.made(rows.num_rows)
+                            self._sorter.add(rows)

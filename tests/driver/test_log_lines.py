@@ -1,6 +1,7 @@
 """The log of a run: one line per event, with its values by name."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
+    EpochProgress,
     EpochStarted,
     Event,
     Flipped,
@@ -120,3 +122,51 @@ def test_going_back_is_a_line_per_damaged_checkpoint_and_one_for_the_older_one(
     first, second = logged(WentBack(Epoch(7), damaged, 12, ("late",)), caplog)
     assert first[2] == {"job": "orders", "checkpoint": 8, "damages": ["it is missing, file=/c/8.json"]}
     assert second[2] == {"job": "orders", "checkpoint": 7, "files_rolled_back": 12, "lasting_outputs": ["late"]}
+
+
+def under_way(epoch: int, seconds: float) -> EpochProgress:
+    return EpochProgress(
+        epoch=Epoch(epoch),
+        is_backlog=True,
+        seconds=seconds,
+        step="by_key",
+        phase="reading",
+        share=0.1234,
+        seconds_left=None,
+        records=10,
+        records_total=None,
+        bytes_read=20,
+        bytes_total=40,
+        tasks_done=1,
+        tasks_total=4,
+    )
+
+
+def test_an_epoch_under_way_has_a_line_every_ten_seconds_and_the_next_epoch_starts_counting_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = LogLines("orders")
+    with caplog.at_level(logging.INFO, logger="mixedmode"):
+        for epoch in (0, 1):
+            log(EpochStarted(Epoch(epoch), is_backlog=True, path="sorted"))
+            for second in range(1, 36):
+                log(under_way(epoch, second + 0.02 * second))
+            log(replace(under_way(epoch, 60.0), phase="done"))
+    values = [getattr(record, FIELDS) for record in caplog.records if record.getMessage() == "epoch under way"]
+    assert [(one["epoch"], round(one["seconds"])) for one in values] == [
+        (epoch, second) for epoch in (0, 1) for second in (10, 20, 31)
+    ]
+    assert values[0] == {
+        "job": "orders",
+        "epoch": 0,
+        "kind": "backlog",
+        "seconds": 10.2,
+        "step": "by_key",
+        "phase": "reading",
+        "share": 0.123,
+        "records": 10,
+        "bytes_read": 20,
+        "bytes_total": 40,
+        "tasks_done": 1,
+        "tasks_total": 4,
+    }
