@@ -5,6 +5,7 @@
 The names load when they are first used, so that `mixedmode doctor` runs where a package is missing.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "SideOutput", "Sink", "Source", "output_files", "read_output"]
 _OF_OUTPUTS = {"output_files", "read_output"}
+
+# the program that imports mixedmode decides where log lines go (mixedmode/log.py)
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

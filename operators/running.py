@@ -4,7 +4,7 @@ map side     `fold` turns records into keyed rows; `pieces_by_subtask` divides t
 subtask      `sorter_for` makes the sorter for these pieces; `outputs_of` adds the rows that are due, sorts, processes
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import subtask_of_group
+from mixedmode.keys import KeyGroupRange, subtask_of_group
 from mixedmode.operators.interface import KEY_GROUP_COLUMN, Changes, KeyedOperator, SideRows, SubtaskContext
 from mixedmode.profile import Profile
 from mixedmode.sort import ExternalSorter, take_rows
@@ -53,10 +53,27 @@ def sorter_for(operator: KeyedOperator, *, budget_bytes: int, spill_dir: Path) -
 
 
 def outputs_of(
-    operator: KeyedOperator, sorter: ExternalSorter, context: SubtaskContext, profile: Profile
+    operator: KeyedOperator,
+    sorter: ExternalSorter,
+    context: SubtaskContext,
+    profile: Profile,
+    tell: Callable[[float], object] = lambda _share: None,
 ) -> Iterator[Changes | SideRows]:
-    """Yield the outputs of a subtask whose input is all in `sorter`. Iterating also writes the state."""
+    """Yield the outputs of a subtask whose input is all in `sorter`. Iterating also writes the state.
+
+    tell: called with the part of the key groups that is processed, each time when the operator asks for more.
+    """
     with profile.stage("look for what is due"):
         for table in operator.due(context):
             sorter.add_sorted(table)
-    return profile.each("process", operator.process(profile.each("sort", sorter.sorted_tables()), context))
+    tables = _told(profile.each("sort", sorter.sorted_tables()), context.groups, tell)
+    return profile.each("process", operator.process(tables, context))
+
+
+def _told(tables: Iterator[pa.Table], groups: KeyGroupRange, tell: Callable[[float], object]) -> Iterator[pa.Table]:
+    """Yield sorted tables. After each one, tell which part of the key groups it and the ones before it cover."""
+    for table in tables:
+        last = table.column(KEY_GROUP_COLUMN)[-1].as_py() if table.num_rows else groups.start
+        yield table
+        del table
+        tell((last - groups.start) / max(1, groups.end - groups.start))

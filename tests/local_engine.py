@@ -86,6 +86,10 @@ class LocalEngine(Engine):
     def executor(self) -> Executor[DataFrame]:
         return _OfFrames(self._world)
 
+    @override
+    def figures(self) -> None:
+        return None
+
     @property
     def _world(self) -> World:
         session: Any = self.session

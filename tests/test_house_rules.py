@@ -36,6 +36,7 @@ ONLY_FROM = {
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("changes", "clock", "crash_points", "durations", "installed", "profile", "secrets", "system_errors"),
+    ("log",),
     ("keys",),
     ("sort", "time"),
     ("checkpoint",),

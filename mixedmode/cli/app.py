@@ -17,6 +17,7 @@ from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import doctor_report, require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
 from mixedmode.cli.savepoint import savepoints
+from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE, LogFormat, LogLevel
 
 app = typer.Typer(
     name="mixedmode",
@@ -65,9 +66,19 @@ def run(
     drain: Annotated[
         bool, typer.Option("--drain", help="As --until-idle, then end the input: everything fires.")
     ] = False,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            "--log-format", envvar=FORMAT_VARIABLE, help="Log lines on standard error instead of the display."
+        ),
+    ] = None,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The same, from this level on; info by default."),
+    ] = None,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
-    with errors_as_messages():
+    with errors_as_messages(log_format, log_level):
         from mixedmode.cli.job_files import checked_job
 
         loaded = checked_job(job, overrides or ())
@@ -77,6 +88,9 @@ def run(
 
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
         stop = _stop_on_signals()
+        if log_format or log_level:
+            run_job(loaded.spec, loaded.where, RunOptions(until=until, stop=stop))
+            return
         with screen(loaded.spec) as display:
             run_job(loaded.spec, loaded.where, RunOptions(until=until, observers=[display], stop=stop))
         display.print_summary()

@@ -23,6 +23,7 @@ from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
+    EpochProgress,
     EpochStarted,
     Event,
     Flipped,
@@ -35,6 +36,7 @@ from mixedmode.driver.events import (
     SparkLogRepaired,
     WentBack,
 )
+from mixedmode.driver.progress import progress_text
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 _WAITING = "waiting for new records"
@@ -129,6 +131,8 @@ class Display:
                 self._say("[bold]note[/]     ", text)
             case EpochStarted():
                 self._epoch_started(event)
+            case EpochProgress():
+                self._epoch_progress(event)
             case EpochCommitted():
                 self._epoch_committed(event)
             case EpochFailed():
@@ -176,11 +180,18 @@ class Display:
         self.totals[event.is_backlog].add(event)
         self.last = event
         if event.epoch < _QUIET_EPOCHS or event.epoch % 10 == 0:
-            self.console.print(_epoch_line(event), highlight=False)
+            self.console.print(_epoch_line(event), highlight=False, soft_wrap=True)
         epochs = sum(total.epochs for total in self.totals.values())
         records = sum(total.records for total in self.totals.values())
         count = "1 epoch" if epochs == 1 else f"{epochs:,} epochs"
         self._status(f"{_WAITING} ({count}, {records:,} records in this run)", is_waiting=True, is_quiet=True)
+
+    def _epoch_progress(self, event: EpochProgress) -> None:
+        kind = "backlog" if event.is_backlog else "live"
+        text = f"epoch {event.epoch} ({kind}): {progress_text(event)}"
+        self.progress.update(self._task, description=text)
+        if self.lines is not None:
+            self.lines.describe(text)
 
     def _epoch_failed(self, event: EpochFailed) -> None:
         times = f"{event.failures} of {event.tolerable} tolerable failures in a row"
@@ -310,6 +321,14 @@ def watermark_text(watermark_us: int | None) -> str:
     return str(np.datetime64(watermark_us // 1_000_000, "s")).replace("T", " ") + " UTC"
 
 
+def lag_text(seconds: float) -> str:
+    """Return a lag for a person, in the largest unit of which there are two. It is negative if the clock is behind."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
 def _say_now(console: Console, text: str) -> None:
     """Print a line and flush it, since it is read while the job runs."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -318,13 +337,16 @@ def _say_now(console: Console, text: str) -> None:
 
 def _epoch_line(event: EpochCommitted) -> str:
     kind = "backlog" if event.is_backlog else "live   "
-    rate = event.records / event.seconds if event.seconds else 0.0
+    lag = event.lag_seconds
+    event_time = "" if lag is None else f"  watermark {watermark_text(event.watermark_us)}, lag {lag_text(lag)}"
+    state = f"  state {human_bytes(event.state_bytes)}" if event.state_bytes else ""
     notable = {"late": event.records_late, "ahead of the clock": event.records_ahead}
     notable |= {"skipped": event.records_skipped, "spilled runs": event.spilled_runs}
     notes = "".join(f"  {name} {count:,}" for name, count in notable.items() if count)
     return (
-        f"[bold]{kind}[/]  epoch {event.epoch:<5} {event.records:>12,} records  {rate:>11,.0f}/s  "
-        f"{event.rows_out:>10,} rows out  {event.seconds:6.2f} s  {event.path}{notes}"
+        f"[bold]{kind}[/]  {_clock(event.created_ms)}  epoch {event.epoch:<5} {event.records:>12,} records  "
+        f"{event.records_per_second:>11,.0f}/s  {event.rows_out:>10,} rows out  {event.seconds:6.2f} s  {event.path}"
+        f"{event_time}{state}{notes}"
     )
 
 

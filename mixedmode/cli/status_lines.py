@@ -37,6 +37,11 @@ class StatusLines:
             if not is_quiet:
                 self._print(text)
 
+    def describe(self, text: str) -> None:
+        """Change the text of the phase that is under way. It has a line when the next one is due."""
+        with self._lock:
+            self._text = text
+
     def tick(self) -> None:
         """Print a line if the interval has passed."""
         with self._lock:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.job import Analysis, analyse
 from mixedmode.config import JobSpec
 from mixedmode.driver.inputs import Inputs
+from mixedmode.driver.watched import Figures, FiguresOfSpark
 from mixedmode.executor.protocol import Executor
 from mixedmode.executor.spark import SparkExecutor
 from mixedmode.plan.keyed_operators import Where
@@ -39,3 +40,7 @@ class Engine:
     def executor(self) -> Executor[DataFrame]:
         """Return what runs the epochs of the frames of `inputs`."""
         return SparkExecutor(self.session)
+
+    def figures(self) -> Figures | None:
+        """Return the figures of an epoch's tasks while they run; None if the executor has none."""
+        return FiguresOfSpark(self.session)

@@ -152,14 +152,14 @@ class EpochRunner:
                 assert_never(decision)
 
     def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], tuple[str, ...] | None, FilesOf]:
-        """Return the source logs after the epoch, the files for map tasks that read files, and all existing files."""
+        """Return the source logs after the epoch, its files (None if a source logs none), and these by source."""
         context = self._context
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
         present = context.present([file.url for files in new.files.values() for file in files])
         files = context.records.check(new.files, present, context.line_sources)
-        reads_all = context.plan.reads and len(set(context.line_sources)) == 1 and new.files
-        return new.logs, tuple(present) if reads_all else None, files
+        has_all = new.files and set(context.line_sources) <= new.files.keys()
+        return new.logs, tuple(present) if has_all else None, files
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
         """Run the last epoch of a job whose input has ended: it has no input, and all timers and windows fire."""
@@ -393,5 +393,6 @@ def _committed(
         records_ahead=manifest.records_ahead,
         records_skipped=manifest.records_skipped,
         seconds=seconds,
+        created_ms=manifest.created_ms,
         profile=profile,
     )

@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, PathTaken
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: "over": an earlier run ended the input of the job for good, so there is nothing to run
 Phase = Literal["starting", "catching up", "live", "ended", "over"]
+
+#: what tasks do: read and fold the input of a step; receive, sort and process it by key; store state and output
+TaskPhase = Literal["planning", "reading", "sorting", "processing", "storing", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,40 @@ class EpochStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochProgress:
+    """How far the tasks of the epoch under way have come. One event a second, and one when all tasks have ended.
+
+    `seconds`: since the tasks began. `step`: the step that is under way. `share`: of all work of the tasks, an
+    estimate. `seconds_left`: an estimate; None as long as there is nothing to estimate it by. `bytes_read`: of the
+    input files, which have `bytes_total`; None if it is unknown, as for input that is not in files. `records_total`:
+    about, by the footers of some Parquet files; None for other input. `tasks_done` and `tasks_total`: of the phase.
+    """
+
+    epoch: Epoch
+    is_backlog: bool
+    seconds: float
+    step: str
+    phase: TaskPhase
+    share: float
+    seconds_left: float | None
+    records: int
+    records_total: int | None
+    bytes_read: int
+    bytes_total: int | None
+    tasks_done: int
+    tasks_total: int
+
+
+@dataclass(frozen=True, slots=True)
 class EpochCommitted:
     """An epoch is committed and published.
 
-    `seconds`: from the start of the epoch to its publication. `migration_seconds`: the part in which the slowest
-    subtask wrote and stored its state; `pairs` counts the pairs of key and state of all subtasks. `records_late`: too
-    late for every window. `records_ahead`: too far ahead of the clock to move the watermark. `records_skipped`: a
-    function failed on them. `profile`: {stage: seconds}. A stage of tasks has seconds of work, added up over all tasks.
-    A stage that begins with "driver: " has elapsed seconds; "driver: tasks" is the time in which Spark ran the tasks.
+    `seconds`: from the start of the epoch to its publication. `created_ms`: the time of its commit.
+    `migration_seconds`: the part in which the slowest subtask wrote and stored its state; `pairs` counts the pairs of
+    key and state of all subtasks. `records_late`: too late for every window. `records_ahead`: too far ahead of the
+    clock to move the watermark. `records_skipped`: a function failed on them. `profile`: {stage: seconds}. A stage of
+    tasks has seconds of work, added up over all tasks. A stage that begins with "driver: " has elapsed seconds;
+    "driver: tasks" is the time in which Spark ran the tasks.
     """
 
     epoch: Epoch
@@ -62,7 +92,23 @@ class EpochCommitted:
     records_ahead: int
     records_skipped: int
     seconds: float
+    created_ms: int
     profile: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def records_per_second(self) -> float:
+        """The records by the seconds of the epoch."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """The event-time lag: how far the watermark is behind the time of the commit.
+
+        None without a watermark in the time that a clock can show: no event time, or the end of the input.
+        """
+        if self.watermark_us is None or not MIN_TIME_US < self.watermark_us < MAX_TIME_US:
+            return None
+        return self.created_ms / 1000 - self.watermark_us / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +192,7 @@ Event = (
     PhaseBegan
     | Notice
     | EpochStarted
+    | EpochProgress
     | EpochCommitted
     | EpochFailed
     | Flipped

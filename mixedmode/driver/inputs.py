@@ -115,5 +115,6 @@ class Inputs:
             checkpoint_url=checkpoint_url,
             generation=generation,
             sinks=sinks,
+            job=self._spec.name,
             emits_running_results=self._spec.execution.backlog.emit == "all",
         )

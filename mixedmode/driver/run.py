@@ -6,12 +6,13 @@ otherwise  claim a generation, find the newest checkpoint, publish its outputs a
 
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.job import Analysis
 from mixedmode.analysis.map_steps import check_items, check_subtasks
@@ -31,12 +32,14 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
 from mixedmode.driver.input_records import InputRecords
+from mixedmode.driver.log_lines import LogLines
 from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
+from mixedmode.driver.watched import EpochWatch, WatchedExecutor
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.executor.protocol import EpochTask
+from mixedmode.executor.protocol import EpochTask, Executor
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import MAIN, JobPlan, dead_letter_output
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
@@ -73,7 +76,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     """
     arm()
     log_folder = _log_folder(spec)
-    observer = Observers(options.observers)
+    observer = Observers([LogLines(spec.name), *options.observers])
     observer(PhaseBegan("starting"))
     with errors_explained(log_folder / LOG_FILE):
         _keep_private(spec)
@@ -81,12 +84,24 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         engine = options.engine(session)
         engine.check()
         analysis = _checked(engine, spec, where)
-        run = _Run(engine, spec, analysis, options, observer)
-        if run.policy.mode == "batch":
-            run.run_batch()
-        else:
-            run.run_with_checkpoints()
+        with _watched(engine, observer) as executor:
+            run = _Run(engine, spec, analysis, options, observer, executor)
+            if run.policy.mode == "batch":
+                run.run_batch()
+            else:
+                run.run_with_checkpoints()
         observer(PhaseBegan("ended"))
+
+
+@contextmanager
+def _watched(engine: Engine, observer: Observer) -> Iterator[Executor[DataFrame]]:
+    """Return the executor of the run, whose epochs tell their progress, as a context manager."""
+    executor, figures = engine.executor(), engine.figures()
+    if figures is None:
+        yield executor
+        return
+    with EpochWatch(figures, observer) as watch:
+        yield WatchedExecutor(executor, watch)
 
 
 def _checked(engine: Engine, spec: JobSpec, where: Where) -> Analysis:
@@ -104,10 +119,16 @@ class _Run:
     """One start of a job."""
 
     def __init__(
-        self, engine: Engine, spec: JobSpec, analysis: Analysis, options: RunOptions, observer: Observer
+        self,
+        engine: Engine,
+        spec: JobSpec,
+        analysis: Analysis,
+        options: RunOptions,
+        observer: Observer,
+        executor: Executor[DataFrame],
     ) -> None:
         self._session = engine.session
-        self._executor = engine.executor()
+        self._executor = executor
         self._spec = spec
         self._plan: JobPlan = analysis.plan
         self._inputs = engine.inputs(spec, analysis)
@@ -159,6 +180,7 @@ class _Run:
                     records_ahead=result.progress.ahead,
                     records_skipped=result.skipped,
                     seconds=clock.seconds() - started,
+                    created_ms=clock.now_ms(),
                     profile=result.profile,
                 )
             )

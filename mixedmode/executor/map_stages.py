@@ -18,6 +18,7 @@ from mixedmode.executor.protocol import EpochTask
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import map_subtasks, map_watch
 from mixedmode.spark.frames import apply_sql, spark_schema
+from mixedmode.spark.jobs import described
 from mixedmode.state.lists import check_size
 from mixedmode.tasks.map_task import MapTask
 from mixedmode.tasks.progress import Progress
@@ -55,7 +56,8 @@ def run_maps(session: SparkSession, frame: DataFrame, task: EpochTask) -> Mapped
             subtask = map_subtasks(task, stage, tells_attempt=may_compute_twice(session))
             output = _mapped(rows, subtask, map_watch(task) if number == 0 else None).persist()
             held.append(output)
-            reports = _reports(output, len(subtask.lists))
+            with described(session, task.description(stage.operator_id)):
+                reports = _reports(output, len(subtask.lists))
             seen = reduce(Progress.merged, (report.progress for report in reports), seen)
             lists = tuple(report.items for report in reports)
             if stage.keeps_list and keeps:

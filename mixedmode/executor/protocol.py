@@ -21,18 +21,23 @@ from mixedmode.checkpoint.types import (
 from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks.files import SinkTask
 from mixedmode.state import merging
+from mixedmode.tasks.notes import SILENT, Notes
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 
-__all__ = ["EpochResult", "EpochTask", "Executor", "StageSettings"]
+__all__ = ["WRITES_ROWS", "EpochResult", "EpochTask", "Executor", "StageSettings"]
+
+#: the action that writes rows to the main output, if no keyed stage does
+WRITES_ROWS = "write rows"
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
     """The settings of an epoch that do not depend on its input.
 
-    `checkpoint_url` is None in batch mode. `sinks`: by output name. `step_parallelism`: {operator id: number of
-    subtasks}, only of steps with their own number. `fan_in`: of decide_merge (state/merging.py).
+    `checkpoint_url` is None in batch mode. `sinks`: by output name. `job`: its name, for people.
+    `step_parallelism`: {operator id: number of subtasks}, only of steps with their own number. `fan_in`: of
+    decide_merge (state/merging.py).
     """
 
     parallelism: int
@@ -41,6 +46,7 @@ class StageSettings:
     checkpoint_url: str | None
     generation: Generation
     sinks: Mapping[str, SinkTask]
+    job: str = ""
     emits_running_results: bool = False  # in backlog
     step_parallelism: Mapping[str, int] = field(default_factory=dict)
     fan_in: int = merging.FAN_IN
@@ -55,8 +61,9 @@ class EpochTask:
     """One epoch to run: the plan, its settings, number, path and timing, and the state after the previous epoch.
 
     `with_full_snapshot`: steps that emit their whole stored table, because a downstream step or output is new.
-    `lists`: of map stages. `files`: URIs of the input files, for an executor that reads them; None: it lists them.
-    `seen`: the progress of the sources that map stages have measured; the driver knows none.
+    `lists`: of map stages. `files`: URIs of all input files; None if unknown.
+    `seen`: the progress of the sources that map stages have measured; the driver knows none. `notes`: where tasks note
+    how far they are.
     """
 
     plan: JobPlan
@@ -69,6 +76,7 @@ class EpochTask:
     lists: Sequence[ListState] = ()
     files: tuple[str, ...] | None = None
     seen: Progress = Progress()  # noqa: RUF009 - frozen
+    notes: Notes = SILENT
 
     @classmethod
     def after(
@@ -95,6 +103,11 @@ class EpochTask:
             lists=() if latest is None else latest.list_states,
             files=files,
         )
+
+    def description(self, action: str) -> str:
+        """Return the description of a Spark job of this epoch, such as "orders, epoch 12, backlog: aggregate-1"."""
+        kind = "backlog" if self.timing.is_backlog else "live"
+        return f"{self.settings.job}, epoch {self.epoch}, {kind}: {action}"
 
     def runs_of(self, operator_id: str) -> tuple[RunFile, ...]:
         """Return the committed runs of a step, oldest to newest."""

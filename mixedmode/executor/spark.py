@@ -16,13 +16,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.executor.input_frames import stage_columns
 from mixedmode.executor.map_stages import Mapped, release, run_maps
-from mixedmode.executor.protocol import EpochResult, EpochTask
+from mixedmode.executor.protocol import WRITES_ROWS, EpochResult, EpochTask
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
 from mixedmode.spark.frames import apply_sql, spark_schema
+from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores
 from mixedmode.tasks.direct import DirectMapSide
 from mixedmode.tasks.exchange import BLOCK_DDL
@@ -98,7 +99,8 @@ class _EpochRun:
                     # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
                     output = output.persist()
                     held.append(output)
-                all_reports.append(_reports(output))
+                with described(self.session, self.task.description(stage.operator_id)):
+                    all_reports.append(_reports(output))
                 task = after(task, all_reports[-1])
                 if subtask.waits_for_end:
                     break  # later stages get no rows, so they do not run and keep their state
@@ -117,7 +119,8 @@ class _EpochRun:
     def _write_rows(self, frame: DataFrame | None) -> list[SubtaskReport]:
         if frame is None:
             return []
-        return _reports(frame.mapInArrow(rows_task(self.task), spark_schema([REPORT_FIELD])))
+        with described(self.session, self.task.description(WRITES_ROWS)):
+            return _reports(frame.mapInArrow(rows_task(self.task), spark_schema([REPORT_FIELD])))
 
     def _first_blocks(self, frame: DataFrame | None) -> DataFrame | DirectMapSide:
         """Return the blocks of the first keyed stage as a frame; for small input, a map side that its subtasks run."""

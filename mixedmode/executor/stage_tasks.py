@@ -68,6 +68,7 @@ def map_side(task: EpochTask, stage: KeyedStage) -> MapSide:
         timing=task.timing,
         watched=_watched(task.plan, stage),
         counts_records=stage is task.plan.stages[0],
+        notes=task.notes,
     )
 
 
@@ -96,6 +97,7 @@ def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False)
         waits_for_end=attributes.output_only_after_end_of_stream and not task.timing.is_final,
         output_schema=pa.schema([*rows, *([ATTEMPT_FIELD] * (is_inner and tells_attempt)), REPORT_FIELD]),
         seen=task.seen,
+        notes=task.notes,
     )
 
 

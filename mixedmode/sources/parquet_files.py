@@ -10,9 +10,9 @@ is NULL, and a type that does not widen to the declared type is refused. The sou
 
 import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -27,11 +27,14 @@ from mixedmode.spark.damaged import damaged_file
 
 SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
 BATCH_ROWS = 1_000_000
+_FOOTERS = 20  # an estimate of records reads about so many
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """Part `part` of `parts` of a file: the row groups g with g * parts // row_groups == part.
+
+    `size`: about how many bytes it has; 0 if unknown.
 
     Example: with 5 row groups and 2 parts, part 0 has the row groups 0, 1 and 2, and part 1 has 3 and 4.
     """
@@ -39,6 +42,7 @@ class FileSlice:
     path: str
     part: int
     parts: int
+    size: float = field(default=0.0, compare=False)
 
 
 def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[FileSlice, ...]]:
@@ -47,7 +51,7 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
     Every part of every file is in exactly one task; no task is empty.
     """
     slices = [
-        (max(1, length) / parts, FileSlice(path, part, parts))  # an empty file counts, too
+        (max(1, length) / parts, FileSlice(path, part, parts, length / parts))  # an empty file counts, too
         for path, length in files
         for parts in (max(1, -(-length // SLICE_BYTES)),)
         for part in range(parts)
@@ -65,7 +69,7 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[Fi
 
 def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
     """Return all of the files (path, bytes) as the slices of one task."""
-    return (tuple(FileSlice(path, 0, 1) for path, _ in files),)
+    return (tuple(FileSlice(path, 0, 1, length) for path, length in files),)
 
 
 def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
@@ -83,8 +87,26 @@ def file_bytes(path: str) -> int:
         return 0
 
 
-def read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not match."""
+def records_about(files: Sequence[tuple[str, int]]) -> int | None:
+    """Estimate the number of records in local files (path, bytes) from the footers of some; None for other formats."""
+    some = files[:: max(1, len(files) // _FOOTERS)]
+    rows = 0
+    for path, _ in some:
+        try:
+            rows += pq.read_metadata(path).num_rows
+        except (pa.ArrowException, OSError):
+            return None
+    sampled = sum(length for _, length in some)
+    return rows * sum(length for _, length in files) // sampled if sampled else None
+
+
+def read_slices(
+    slices: Sequence[FileSlice], columns: Sequence[ReadColumn], tell: Callable[[float], object] = lambda _bytes: None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not match.
+
+    tell: called before each batch with its part of the bytes of its slice.
+    """
     drift = columns[0].drift if columns else Drift()
     for piece in slices:
         with _damage_explained(piece.path), _opened(piece.path) as file:
@@ -97,7 +119,9 @@ def read_slices(slices: Sequence[FileSlice], columns: Sequence[ReadColumn]) -> I
             ]
             names = {name.lower(): name for name in file.schema_arrow.names}
             wanted = list(dict.fromkeys(names[c.source.lower()] for c in columns if c.source.lower() in names))
+            rows = sum(file.metadata.row_group(group).num_rows for group in groups)
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
+                tell(piece.size * batch.num_rows / max(1, rows))
                 yield _renamed(batch, columns, instants, piece.path)
 
 

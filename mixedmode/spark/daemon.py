@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pyspark import daemon
 
+from mixedmode.log import log_in_task
+
 _OF_TASKS = (
     "pandas",  # PySpark imports it before the first Arrow batch
     "pyarrow.parquet",
@@ -28,12 +30,13 @@ _PR_SET_THP_DISABLE = 41  # constant of <linux/prctl.h>; forked processes inheri
 
 
 def main() -> None:
-    """Import the modules of tasks, then fork workers as Spark requests them, until Spark has ended."""
+    """Import the modules of tasks, configure logging, and fork workers as Spark requests them until Spark has ended."""
     sort_without_avx512()
     keep_freed_memory()
     for name in _OF_TASKS:
         import_module(name)
     use_small_pages()
+    log_in_task()
     daemon.manager()
 
 

@@ -19,6 +19,7 @@ from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.crash_points import VARIABLES
 from mixedmode.errors import InvalidJobError
+from mixedmode.log import of_tasks
 from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, open_files_max, start_jvm
 from mixedmode.spark.packages import connector_settings
 
@@ -80,7 +81,14 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     for name in _SECOND_VOICES:
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName(spec.name)
-    own = {**_DEFAULTS, **_java_options(log_folder), **_retention(spec), **_of_tasks(), **connector_settings(spec)}
+    own = {
+        **_DEFAULTS,
+        **_embedded(master),
+        **_java_options(log_folder),
+        **_retention(spec),
+        **_of_tasks(),
+        **connector_settings(spec),
+    }
     for key, value in {**own, **spec.spark}.items():
         builder = builder.config(key, value)
     settings = {**own, **spec.spark}
@@ -110,9 +118,15 @@ def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
             raise InvalidJobError(msg)
 
 
+def _embedded(master: str) -> dict[str, str]:
+    """Return settings for an embedded Spark: its tasks report every second how much they have read, by a local call."""
+    return {"spark.executor.heartbeatInterval": "1s"} if master.startswith("local") else {}
+
+
 def _of_tasks() -> dict[str, str]:
-    """Return settings that pass the environment variables of tests on to tasks, wherever tasks run."""
-    return {f"spark.executorEnv.{name}": os.environ[name] for name in VARIABLES if name in os.environ}
+    """Return settings that pass environment variables on to tasks, wherever tasks run: of logging, and of tests."""
+    of_tests = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return {f"spark.executorEnv.{name}": value for name, value in {**of_tasks(), **of_tests}.items()}
 
 
 def _retention(spec: JobSpec) -> dict[str, str]:

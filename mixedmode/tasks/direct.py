@@ -26,4 +26,6 @@ class DirectMapSide:
 
     def blocks(self, task: int) -> Iterator[pa.RecordBatch]:
         """Yield blocks of the rows of one task's slices."""
-        return self.map_side(read_slices(self.tasks[task], self.columns))
+        slices = self.tasks[task]
+        note = self.map_side.note(bytes_total=sum(one.size for one in slices))
+        return self.map_side.blocks(read_slices(slices, self.columns, note.read), note)

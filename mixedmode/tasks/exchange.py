@@ -25,6 +25,7 @@ from mixedmode.sort import joined, slices
 from mixedmode.tasks.blocks import blocks_of, cell_of
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
+from mixedmode.tasks.notes import SILENT, Note, Notes
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import Watch, Watched
@@ -65,19 +66,28 @@ class MapSide:
     timing: Timing
     watched: Watched = Watched.ROWS
     counts_records: bool = True
+    notes: Notes = SILENT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of one map task; none for empty input. A block's subtask owns the key groups of its rows."""
-        return report_failures(self._blocks(batches), _failure_batch)
+        return self.blocks(batches, self.note())
 
-    def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
+        """Yield the blocks of one map task that keeps this note."""
+        return report_failures(self._blocks(batches, note), _failure_batch)
+
+    def note(self, *, bytes_total: float = 0.0) -> Note:
+        """Return the note of the map task that calls this."""
+        return self.notes.of_task("map", self.stage.operator_id, bytes_total=bytes_total)
+
+    def _blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
         progress, profile = Progress(), Profile()
         watch = Watch(self.watched, self.sources, self.timing)
-        tables = gathered(batches, self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
+        tables = gathered(note.counted(batches), self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
         for table in profile.each("read input", tables):
             with profile.stage("fold"):
                 rows, seen = watch.split(table)
-            folded = yield from self._fold_in_pieces(rows, profile)
+            folded = yield from self._fold_in_pieces(rows, profile, note)
             progress = progress.merged(seen).merged(folded)
             del table, rows  # a table is as large as memory allows, so free it before the next one
         if progress.records or progress.splits:
@@ -85,13 +95,17 @@ class MapSide:
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
             yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
 
-    def _fold_in_pieces(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
+    def _fold_in_pieces(
+        self, rows: pa.Table, profile: Profile, note: Note
+    ) -> Generator[pa.RecordBatch, None, Progress]:
         """Yield the blocks of one slice. Return the numbers of its records and of its late records."""
-        progress = Progress()
+        progress, left = Progress(), rows.num_rows
         with profile.stage("fold"):
             fold_bytes = self._fold_bytes(rows)
         for piece in slices(rows, fold_bytes):
-            progress = progress.merged((yield from self._fold(piece, profile)))
+            progress = progress.merged((yield from self._fold(piece, profile, note)))
+            note.folded(share=piece.num_rows / max(1, left))
+            left -= piece.num_rows
         return progress
 
     def _fold_bytes(self, rows: pa.Table) -> int:
@@ -104,13 +118,14 @@ class MapSide:
             part = distinct_part(self._keys(rows))
         return -(-whole_bytes // decide_pieces(part))
 
-    def _fold(self, rows: pa.Table, profile: Profile) -> Generator[pa.RecordBatch, None, Progress]:
+    def _fold(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Do the same as `_fold_in_pieces` for one piece."""
         with profile.stage("fold"):
             batch = self._batch(rows)
             folded = self.stage.operator.fold(
                 batch, late_us=self.timing.late_us(self.stage.delay_us), max_parallelism=self.max_parallelism
             )
+        note.made(folded.table.num_rows)
         yield from profile.each("make blocks", self._ship(folded.table))
         if self.stage.late_fields and len(folded.late_rows):
             late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])

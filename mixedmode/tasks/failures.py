@@ -6,6 +6,7 @@ RetryableError, stays an exception of the task, and Spark runs the task again.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow as pa
 from mixedmode import errors
 from mixedmode.errors import InternalError, MixedmodeError, RetryableError
 
+_logger = logging.getLogger(__name__)
 _KINDS = {name: getattr(errors, name) for name in errors.__all__}
 
 
@@ -37,4 +39,5 @@ def report_failures(
     except RetryableError:
         raise
     except MixedmodeError as error:
+        _logger.debug("a task ends with an error, which the driver raises without this traceback", exc_info=True)
         yield as_batch(encode_failure(error))

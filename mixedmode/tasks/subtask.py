@@ -5,6 +5,7 @@ driver's manifest names them, so a failed attempt leaves only garbage files, whi
 """
 
 import json
+import logging
 import shutil
 import tempfile
 import uuid
@@ -20,6 +21,7 @@ from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
 from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_range
+from mixedmode.log import FIELDS
 from mixedmode.operators.interface import Changes, SideRows, SubtaskContext
 from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.operators.running import outputs_of, sorter_for
@@ -32,11 +34,14 @@ from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import decode_failure, report_failures
 from mixedmode.tasks.inner_rows import rows_emitted, subtask_number, with_report_column
 from mixedmode.tasks.memory import MemoryShares
+from mixedmode.tasks.notes import SILENT, Notes
 from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
 from mixedmode.tasks.timing import Timing
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class SubtaskTask:
     waits_for_end: bool
     output_schema: pa.Schema
     seen: Progress = Progress()  # noqa: RUF009 - frozen
+    notes: Notes = SILENT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the subtask. Spark calls this once per partition, also for an empty one."""
@@ -81,7 +87,22 @@ class SubtaskTask:
             run = _SubtaskRun(self, place, numbers.attempt_id, folder, stack)
             for table in run.tables(batches):
                 yield from table.to_batches()
-            yield self._report_batch(run.report().encode())
+            report = run.report()
+            self._log(report, numbers.attempt)
+            yield self._report_batch(report.encode())
+
+    def _log(self, report: SubtaskReport, attempt: int) -> None:
+        counts = {"records_skipped": report.skipped, "spilled_runs": report.spilled_runs}
+        values = {
+            "step": self.stage.operator_id,
+            "epoch": self.epoch,
+            "subtask": report.subtask,
+            "attempt": attempt,
+            "rows_out": report.rows_out,
+            "pairs": report.pairs,
+            **{name: count for name, count in counts.items() if count},
+        }
+        _logger.debug("subtask done", extra={FIELDS: values})
 
     def _report_batch(self, report: bytes) -> pa.RecordBatch:
         empty = [pa.nulls(1, field.type) for field in self.output_schema if field.name != REPORT_COLUMN]
@@ -100,6 +121,7 @@ class _SubtaskRun:
         self._progress, self._profile = task.seen, Profile()
         self._map_seconds: dict[str, float] = {}
         self._rows_out = self._skipped = 0
+        self._note = task.notes.of_task("subtask", task.stage.operator_id)
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
         operator = task.stage.operator
         attempt = Attempt(task.stage.operator_id, task.epoch, task.generation, subtask, self._groups, self._unique)
@@ -121,7 +143,7 @@ class _SubtaskRun:
             backend = self._state.open(self._task.path)
         time = self._task.timing.epoch_time(self._progress, delay_us=self._task.stage.delay_us)
         context = SubtaskContext(ProfiledBackend(backend, self._profile), time, self._groups)
-        for output in outputs_of(operator, self._sorter, context, self._profile):
+        for output in outputs_of(operator, self._sorter, context, self._profile, self._note.processed):
             if isinstance(output, SideRows) and output.tag == SKIPPED_TAG:
                 self._skipped += output.rows.num_rows
             elif isinstance(output, SideRows):
@@ -154,6 +176,7 @@ class _SubtaskRun:
 
     def report(self) -> SubtaskReport:
         """Store runs and outputs, and return their report."""
+        self._note.stores()
         with self._profile.stage("store state"):
             runs = self._state.store()
         unique = paths.attempt(self._task.generation, self._unique)
@@ -192,4 +215,6 @@ class _SubtaskRun:
                     case BlockKind.ROWS:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                         with self._profile.stage("collect blocks"):
-                            self._sorter.add(decode_block(block.as_buffer()))
+                            rows = decode_block(block.as_buffer())
+                            self._note.made(rows.num_rows)
+                            self._sorter.add(rows)

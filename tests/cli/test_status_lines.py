@@ -1,15 +1,23 @@
 """Progress on a terminal, and where standard output is none."""
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.cli.display import Display, watermark_text
+from mixedmode.cli.display import Display, lag_text, watermark_text
 from mixedmode.cli.status_lines import StatusLines
-from mixedmode.driver.events import EpochCommitted, EpochStarted, PhaseBegan, Rescaled, RescaleIgnored, StepRescaled
+from mixedmode.driver.events import (
+    EpochCommitted,
+    EpochProgress,
+    EpochStarted,
+    PhaseBegan,
+    Rescaled,
+    RescaleIgnored,
+    StepRescaled,
+)
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 
@@ -51,6 +59,7 @@ def committed(epoch: int, *, is_backlog: bool) -> EpochCommitted:
         records_ahead=0,
         records_skipped=0,
         seconds=2.0,
+        created_ms=0,
     )
 
 
@@ -139,6 +148,73 @@ def test_lines_made_of_two_parts_stay_whole_while_a_moving_line_is_drawn() -> No
     said = file.getvalue()
     assert "rescale  epoch 7     subtasks of by_key 2 -> 4: asked for with `mixedmode rescale` [now]\n" in said
     assert "rescale  it is [old]\n" in said
+
+
+def test_a_line_of_an_epoch_tells_when_how_fast_how_far_behind_and_what_needs_attention() -> None:
+    console = Console(width=40, file=io.StringIO())
+    event = replace(
+        committed(12, is_backlog=False),
+        path="streaming",
+        watermark_us=1_767_225_600_000_000,
+        created_ms=1_767_225_602_500,
+        records_late=3,
+        state_bytes=2048,
+    )
+    Display(console, Progress(console=console, disable=True))(event)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == (
+        "live     00:00:02 UTC  epoch 12             500 records          250/s           5 rows out    2.00 s  "
+        "streaming  watermark 2026-01-01 00:00:00 UTC, lag 2.5 s  state 2.0 KiB  late 3\n"
+    )
+
+
+def test_a_lag_is_told_in_the_largest_unit_of_which_there_are_two() -> None:
+    shown = {
+        0.04: "0.0 s",
+        -2.5: "-2.5 s",
+        119.9: "119.9 s",
+        120: "2 min",
+        7_200: "2 h",
+        172_800: "2 d",
+        1e8: "1,157 d",
+    }
+    assert {seconds: lag_text(seconds) for seconds in shown} == shown
+
+
+def test_progress_replaces_the_text_of_the_epoch_under_way_and_waits_for_its_line() -> None:
+    clock = HandClock()
+    console = Console(width=200, file=io.StringIO())
+    display = Display(console, Progress(console=console, disable=True), clock.lines(), clock)
+    display(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+    assert display.lines is not None
+    for second in range(1, 12):
+        clock.pass_seconds(display.lines, 1)
+        display(under_way(second))
+    assert clock.said == [
+        "2026-01-01 00:00:00 UTC  epoch 0 (backlog, sorted path)",
+        (
+            "2026-01-01 00:00:10 UTC  epoch 0 (backlog): by_key reading, 9%, 9.0 of 100 MB read, 900 records, "
+            "1 of 4 tasks done, about 2 min left, for 10 s"
+        ),
+    ]
+
+
+def under_way(second: int) -> EpochProgress:
+    return EpochProgress(
+        epoch=Epoch(0),
+        is_backlog=True,
+        seconds=float(second),
+        step="by_key",
+        phase="reading",
+        share=second / 100,
+        seconds_left=100.0 - second,
+        records=100 * second,
+        records_total=None,
+        bytes_read=1_000_000 * second,
+        bytes_total=100_000_000,
+        tasks_done=1,
+        tasks_total=4,
+    )
 
 
 def test_watermarks_beyond_pythons_years_are_shown() -> None:

@@ -1,0 +1,136 @@
+"""Notes of running tasks: how far each has come. The driver reads them while it waits for the tasks.
+
+Spark tells when a task has ended, and nothing about how far a running one has come. A backlog may have as few tasks as
+cores, so all of them end at about the same time. Each task therefore keeps a small file, which it overwrites at most
+four times a second. This works where driver and tasks are on one machine. Elsewhere there is no folder, and a task
+notes nothing. Notes only inform: a task that cannot write them goes on without.
+
+    file       <epoch>.<kind>.<number of the task>.<step, quoted>
+    content    seven doubles, little-endian: the fields of TaskNote
+"""
+
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.tasks.numbers import numbers_from_spark
+
+__all__ = ["SILENT", "Note", "NoteKind", "Notes", "TaskNote", "notes_in"]
+
+NoteKind = Literal["map", "subtask"]
+_INTERVAL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNote:
+    """How far one task has come.
+
+    `bytes_total`, `bytes_read`, `bytes_folded`: of the input files that a map task reads itself. `records`: of the
+    input, that a map task has read. `rows`: that it made of them, or that a subtask has received. `sorted_share`: the
+    part of its key groups that a subtask has processed; `is_stored`: 1 when it stores its state and output.
+    """
+
+    bytes_total: float = 0.0
+    bytes_read: float = 0.0
+    bytes_folded: float = 0.0
+    records: float = 0.0
+    rows: float = 0.0
+    sorted_share: float = 0.0
+    is_stored: float = 0.0
+
+
+_FORMAT = struct.Struct(f"<{len(fields(TaskNote))}d")
+
+
+class Note:
+    """The note of one task, which changes while the task runs. Without a file, it is kept and never written."""
+
+    def __init__(self, file: Path | None, bytes_total: float = 0.0) -> None:
+        self._file = file
+        self._values = {field.name: 0.0 for field in fields(TaskNote)} | {"bytes_total": bytes_total}
+        self._next = 0.0  # when to write again
+
+    def read(self, count: float) -> None:
+        """Add bytes of input files that the task has read."""
+        self._values["bytes_read"] += count
+        self._write()
+
+    def made(self, rows: int) -> None:
+        """Add rows that the map task has made of records, or that the subtask has received."""
+        self._values["rows"] += rows
+        self._write()
+
+    def counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of the input, and count their records."""
+        for batch in batches:
+            self._values["records"] += batch.num_rows
+            self._write()
+            yield batch
+            del batch
+
+    def folded(self, *, share: float) -> None:
+        """Add bytes that the map task has folded.  share: of all that was read and not folded."""
+        unfolded = self._values["bytes_read"] - self._values["bytes_folded"]
+        self._values["bytes_folded"] += share * unfolded
+        self._write()
+
+    def processed(self, share: float) -> None:
+        """Set the part of its key groups that the subtask has processed."""
+        self._values["sorted_share"] = share
+        self._write()
+
+    def stores(self) -> None:
+        """Tell that the subtask has processed everything, and stores its state and output."""
+        self._values |= {"sorted_share": 1.0, "is_stored": 1.0}
+        self._write()
+
+    def _write(self) -> None:
+        if self._file is None or (now := time.monotonic()) < self._next:
+            return
+        self._next = now + _INTERVAL_SECONDS
+        try:
+            descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                os.pwrite(descriptor, _FORMAT.pack(*self._values.values()), 0)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._file = None  # the folder is gone, or the disk is full: the task needs no notes
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Where the tasks of an epoch keep their notes. `folder` is None if they keep none."""
+
+    folder: str | None = None
+    epoch: Epoch = Epoch(0)  # noqa: RUF009 - a number
+
+    def of_task(self, kind: NoteKind, step: str, *, bytes_total: float = 0.0) -> Note:
+        """Return the note of the Spark task that calls this function."""
+        if self.folder is None:
+            return Note(None)
+        number = numbers_from_spark().partition
+        return Note(Path(self.folder) / f"{self.epoch}.{kind}.{number}.{quote(step, safe='')[:200]}", bytes_total)
+
+
+SILENT = Notes()
+
+
+def notes_in(folder: str, epoch: Epoch) -> Iterator[tuple[NoteKind, str, TaskNote]]:
+    """Yield kind, step and content of each note of an epoch. A file that is not a whole note is skipped."""
+    with suppress(OSError):
+        for file in sorted(Path(folder).glob(f"{epoch}.*")):
+            with suppress(OSError, struct.error, ValueError):
+                _, kind, _, step = file.name.split(".", maxsplit=3)
+                note = TaskNote(*_FORMAT.unpack(file.read_bytes()))
+                if kind in ("map", "subtask"):
+                    yield kind, unquote(step), note  # type: ignore[misc]  # mypy does not narrow a text
