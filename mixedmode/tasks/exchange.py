@@ -81,7 +81,7 @@ class MapSide:
         return self.notes.of_task("map", self.stage.operator_id, bytes_total=bytes_total)
 
     def _blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
-        progress, profile = Progress(), Profile()
+        progress, profile, has_input = Progress(), Profile(), False
         watch = Watch(self.watched, self.sources, self.timing)
         tables = gathered(note.counted(batches), self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
         for table in profile.each("read input", tables):
@@ -90,9 +90,11 @@ class MapSide:
             folded = yield from self._fold_in_pieces(rows, profile, note)
             progress = progress.merged(seen).merged(folded)
             del table, rows  # a table is as large as memory allows, so free it before the next one
-        if progress.records or progress.splits:
+            has_input = True
+        if progress != Progress():
             for subtask in range(self.parallelism):
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
+        if has_input:
             yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
 
     def _fold_in_pieces(

@@ -42,7 +42,8 @@ def rows_emitted(changes: Changes, stage: KeyedStage) -> pa.Table:
     rows = changes.upserts().drop_columns([OP_COLUMN])
     if not emitted.has_final_windows:
         return rows
-    ends_us = rows.column("window_end").cast(pa.int64())
+    end = next(name for name in rows.column_names if name.lower() == "window_end")  # a key has the name of the job
+    ends_us = rows.column(end).cast(pa.int64())
     return rows.append_column(WINDOW_TIME, pc.subtract(ends_us, 1).cast(WINDOW_TIME.type))
 
 

@@ -7,7 +7,7 @@ The oracle is plain Python: each step is a function from a list of rows to a lis
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
@@ -27,7 +27,7 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.process import KeyedProcessFunction
 from tests.differential.stories import local_cases
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases, microseconds
-from tests.harness import SPARK, output_rows, run, write_parquet
+from tests.harness import SPARK, manifests, output_rows, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
 
 Row = dict[str, Any]
@@ -92,7 +92,8 @@ def final(*, is_keyed: bool) -> Step:
         return [of_window(start, end, k, inside) for (start, end, k), inside in found.items()]
 
     def add(job: Job) -> Job:
-        return job.key_by("window_start", "window_end", *(["k"] if is_keyed else [])).aggregate(v="sum(v)", n="sum(n)")
+        key = ["window_start", "window_end", *(["k"] if is_keyed else [])]
+        return job.key_by(*key).aggregate(v="sum(v)", n="sum(n)")
 
     return Step(add, apply, has_key=is_keyed)
 
@@ -244,11 +245,37 @@ def expected(case: Case, chain: Sequence[Step]) -> Counter[tuple[Any, ...]]:
 
 
 @given(case=cases(), chain=chains())
-@local_cases(0.4)
+@local_cases(0.1)
 def test_steps_behind_windows_and_functions_have_event_time_too(case: Case, chain: list[Step]) -> None:
     for mode in MODES:
         with tempfile.TemporaryDirectory() as base:
             assert told(play(case, mode, chain, Path(base), None)) == expected(case, chain), mode
+
+
+class Old(KeyedProcessFunction):
+    """Emits each record as one of an hour before, so that it is late for the window behind, unless it comes first."""
+
+    def process_element(self, record: Any, context: Any) -> Row:
+        return {"k": record["k"], "v": record["v"], "n": 1, "at": context.timestamp - 3_600_000 * MS}
+
+
+def test_rows_of_a_function_may_be_late_for_the_window_behind_it(tmp_path: Path) -> None:
+    steps = Step(
+        lambda job: (
+            job.key_by("k")
+            .process(Old, output="k string, v bigint, n bigint, at timestamp", event_time="at")
+            .key_by("k")
+            .window(tumbling="10ms", late=Sink.parquet(tmp_path / "late"))
+            .aggregate(v="sum(v)", n="sum(n)")
+        ),
+        list,
+    )
+    case = replace(ON_SPARK, cuts=(), restores={})
+    play(case, "mixed", [steps], tmp_path / "run", None)
+    late = [row["v"] for row in output_rows(tmp_path / "late")]
+    assert sorted(late) == sorted(event.v for event in case.events[case.flip :] if event.v is not None)
+    told = [(manifest.records_in, manifest.records_late) for manifest in manifests(tmp_path / "run" / "checkpoints")]
+    assert told == [(4, 0), (6, 6), (0, 0)], "the backlog, an epoch with the rest, the end of the input"
 
 
 @dataclass(frozen=True)

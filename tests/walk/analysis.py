@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.job import Analysis
+from mixedmode.analysis.outputs import side_sinks
 from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
 from mixedmode.config.calls import column_in
 from mixedmode.operators.interface import WEIGHT_COLUMN
@@ -43,7 +44,7 @@ def local_analysis(spec: JobSpec, where: Where) -> Analysis:
         event_times={} if event_time is None else {name: event_time},
         sources_read=(name,),
         strategies={} if event_time is None else {name: strategy_of(source)},
-        side_sinks={},
+        side_sinks=side_sinks(spec, found),
     )
     return Analysis(plan, {})
 
@@ -60,6 +61,8 @@ def _stage(step: KeyedAggregateStep | ProcessStep, fields: Fields, upstream: Ups
         columns = StepColumns(
             keys, arguments, upstream.event_time is not None, upstream.is_changelog, upstream.final_windows
         )
-        return aggregate_stage(step, upstream, columns, aggregate_operator(step, columns, where))
+        late_fields = () if step.late is None else tuple(fields.values())
+        operator = aggregate_operator(step, columns, where)
+        return aggregate_stage(step, upstream, columns, operator, late_fields=late_fields)
     output = tuple(schema_of(step.output, where="output"))
     return process_stage(step, upstream, keys=keys, arguments=fields, output_fields=output, function_outputs={})
