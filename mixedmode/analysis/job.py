@@ -113,7 +113,7 @@ class _Chain:
     ) -> None:
         self._session = session
         self._spec = parts.spec
-        self._steps = parts.steps
+        self._steps, self._partial = parts.steps, parts.partial
         self._where = where
         self._found = found
         self._event_times = sources.event_times
@@ -152,9 +152,10 @@ class _Chain:
                     self._add(index, step)
                 if not self._is_known and isinstance(step, MapStep | ProcessStep):
                     self._assume(step)
+                self._is_known = self._is_known and index not in self._partial
                 self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
             self._keyed_before += isinstance(step, KeyedAggregateStep | ProcessStep)
-        if len(self._found) == before and None not in self._steps:
+        if len(self._found) == before and None not in self._steps and not self._partial:
             with collecting(self._found):
                 self._add_upsert()
 

@@ -8,7 +8,7 @@ All errors are reported at once, one line each in the order of the file:
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from mixedmode.config.document import Document, Mark, Path, Problem, in_order, p
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.overlaps import overlap_findings
-from mixedmode.config.parts import JobParts, valid_fields, valid_parts
+from mixedmode.config.parts import JobParts, valid_fields, valid_parts, without_wrong_settings
 from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep
@@ -199,8 +199,10 @@ def _validated(document: Document, folder: FilePath) -> LoadedJob | FaultyJob:
         parts, valid = JobParts.whole(JobSpec.model_validate(document.values)), set(JobSpec.model_fields)
     except ValidationError as error:
         found += findings(error, JobSpec, written=written)
+        reduced, partial = without_wrong_settings(document.values, [path for path, _ in found])
+        found += [one for one in _findings_of(reduced, written) if one not in found]
         valid = valid_fields(error)
-        parts = valid_parts(document.values, valid)
+        parts = valid_parts(reduced, valid, partial)
     if parts is not None:
         joint, parts = _joint_findings(parts, valid, folder)
         known = set(found)
@@ -210,6 +212,14 @@ def _validated(document: Document, folder: FilePath) -> LoadedJob | FaultyJob:
         return FaultyJob(document, tuple(problems), parts)
     assert parts is not None, "a job without mistakes is whole"
     return LoadedJob(parts.spec, document)
+
+
+def _findings_of(values: Mapping[str, Any], written: Callable[[Path, Any], str]) -> list[tuple[Path, str]]:
+    try:
+        JobSpec.model_validate(values)
+    except ValidationError as error:
+        return list(findings(error, JobSpec, written=written))
+    return []
 
 
 def _joint_findings(

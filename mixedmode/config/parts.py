@@ -4,7 +4,7 @@ A check runs on parts only if everything that it reads is valid. So no error is 
 another one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from mixedmode.config.connectors import AnySource
 from mixedmode.config.document import Path
-from mixedmode.config.fields import SparkSettings, TableName
+from mixedmode.config.fields import SparkSettings, TableName, key_of
 from mixedmode.config.sinks import ConsoleSinkSpec
 from mixedmode.config.spec import SPARK_DEFAULTS, JobSpec
 from mixedmode.config.spelling import nearest
-from mixedmode.config.steps import Step
+from mixedmode.config.steps import STEP_KINDS, Step
 
 #: sections that an unknown key at the top may have been meant for
 _OPTIONAL = {name for name, field in JobSpec.model_fields.items() if not field.is_required()}
@@ -26,6 +26,14 @@ _STEP: TypeAdapter[Any] = TypeAdapter(Step)
 _SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
 #: settings of a step whose error at the level of the job leaves the rows of the step unknown
 _ROWS_DEPEND_ON = {"map", "process", "window"}
+#: settings of a step that no column of its rows depends on; those of a group belong together
+_APART = (
+    {"parallelism"},
+    {"name"},
+    {"late", "allowed-lateness", "early-results-every"},
+    {"on-error", "dead-letter"},
+)
+_OF_STEPS = {key_of(name) for kind in STEP_KINDS.values() for name in kind.model_fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +43,14 @@ class JobParts:
     spec: the valid sections, and the defaults in place of the others; its sources and steps are the valid ones.
     steps: all steps by their position; None for a step that is wrong.
     unknown: the names of the sources that are wrong. untimed: the valid sources whose `event-time` is in doubt.
+    partial: the positions of steps that lack a column of their rows.
     """
 
     spec: JobSpec
     steps: tuple[Step | None, ...]
     unknown: frozenset[str] = frozenset()
     untimed: frozenset[str] = frozenset()
+    partial: frozenset[int] = frozenset()
 
     @classmethod
     def whole(cls, spec: JobSpec) -> "JobParts":
@@ -79,10 +89,10 @@ def valid_fields(error: ValidationError) -> set[str]:
     return fields - wrong - misspelled
 
 
-def valid_parts(values: Mapping[str, Any], valid: set[str]) -> JobParts | None:
+def valid_parts(values: Mapping[str, Any], valid: set[str], partial: frozenset[int]) -> JobParts | None:
     """Return the valid parts of a job; None if it names no sources or no steps, or if Spark's settings are wrong.
 
-    valid: the sections without an error.
+    valid: the sections without an error. partial: see JobParts.
     """
     sources, steps = values.get("sources"), values.get("steps")
     if "spark" not in valid or not (sources and isinstance(sources, Mapping) and steps and isinstance(steps, list)):
@@ -103,7 +113,37 @@ def valid_parts(values: Mapping[str, Any], valid: set[str]) -> JobParts | None:
         sources=known,
         steps=tuple(step for step in checked if step is not None),
     )
-    return JobParts(spec, checked, frozenset(str(name) for name in sources if name not in known))
+    return JobParts(spec, checked, frozenset(str(name) for name in sources if name not in known), partial=partial)
+
+
+def without_wrong_settings(
+    values: Mapping[str, Any], wrong: Iterable[Path]
+) -> tuple[Mapping[str, Any], frozenset[int]]:
+    """Return a job without wrong settings of its steps, so that the other mistakes of these steps show.
+
+    Removed are settings that no row depends on, and outputs of aggregates. The second result has the steps that lack an
+    output: their input is known, and their rows are not. wrong: paths of errors. An unknown key is removed if it is
+    nearly the name of such a setting.
+    """
+    steps, partial = values.get("steps"), set()
+    if not isinstance(steps, list):
+        return values, frozenset()
+    reduced = list(steps)
+    for path in wrong:
+        match path:
+            case ("steps", int(index), "aggregate", str(output), *_):
+                step = reduced[index]
+                others = {one: call for one, call in step["aggregate"].items() if one != output}
+                if others:
+                    reduced[index] = {**step, "aggregate": others}
+                    partial.add(index)
+            case ("steps", int(index), str(key), *_) if isinstance(reduced[index], Mapping):
+                name = key if key in _OF_STEPS else nearest(key, _OF_STEPS)
+                group = next((group for group in _APART if name in group), None)
+                if group is not None:
+                    kept = {one: value for one, value in reduced[index].items() if one not in {*group, key}}
+                    reduced[index] = kept
+    return {**values, "steps": reduced}, frozenset(partial)
 
 
 def _step(value: Any) -> Any:

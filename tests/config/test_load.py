@@ -73,6 +73,17 @@ def changed(old: str, new: str) -> str:
     return AIRPORT_DELAYS.replace(old, new)
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_wrong_setting_of_a_step_does_not_hide_what_its_other_settings_contradict() -> None:
+    """Settings are compared only in a valid step, which this one is without `parallelism` and `late`."""
+    job = changed("key-by: [origin]", "key-by: [origin, Origin]\n    parallelism: many\n    late: {format: paper}")
+    assert [line.partition(": ")[2][:40] for line in refused(job)] == [
+        "steps[1].key-by names a column twice. Re",
+        "steps[1].parallelism must be a whole num",
+        "steps[1].late.format cannot be paper. Kn",
+    ]
+
+
 def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> None:
     (folder / "job.yaml").write_text(AIRPORT_DELAYS, encoding="utf-8")
     spec = load_job_spec(folder / "job.yaml")
