@@ -113,7 +113,10 @@ class EpochEstimate:
         current = max((number for number, part in enumerate(parts) if part.has_begun), default=0)
         first = parts[0] if parts else PartFigures()
         total = self.bytes_total or int(first.bytes_total) or None
-        bytes_read = int(first.bytes_read)
+        bytes_read = first.bytes_read
+        if self.records_total and total and not first.bytes_total:
+            # of Parquet that Spark reads, it counts hardly any bytes
+            bytes_read = total * min(1.0, first.records / self.records_total)
         self._last = EpochProgress(
             epoch=self.epoch,
             is_backlog=self.is_backlog,
@@ -124,7 +127,11 @@ class EpochEstimate:
             seconds_left=seconds_left,
             records=first.records,
             records_total=self.records_total,
-            bytes_read=bytes_read if total is None else total if first.is_complete else min(bytes_read, total),
+            bytes_read=int(bytes_read)
+            if total is None
+            else total
+            if first.is_complete
+            else min(int(bytes_read), total),
             bytes_total=total,
             tasks_done=parts[current].tasks_done if parts else 0,
             tasks_total=parts[current].tasks if parts else 0,
@@ -248,7 +255,9 @@ def _phase(part: PartFigures, *, is_map: bool) -> TaskPhase:
 
 def progress_text(event: EpochProgress) -> str:
     """Return an event for a person: step and phase, share, bytes and records, and the time left."""
-    parts = [f"{event.step} {event.phase}", f"{event.share:.0%}"]
+    parts = [f"{event.step} {event.phase}"]
+    if event.share:
+        parts.append(f"{event.share:.0%}")
     if event.bytes_total:
         parts.append(f"{_megabytes(event.bytes_read)} of {_megabytes(event.bytes_total)} MB read")
     elif event.bytes_read:

@@ -105,7 +105,7 @@ def read_slices(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not match.
 
-    tell: called before each batch with its part of the bytes of its slice.
+    tell: called before each batch with its part of the bytes of its file.
     """
     drift = columns[0].drift if columns else Drift()
     for piece in slices:
@@ -119,9 +119,10 @@ def read_slices(
             ]
             names = {name.lower(): name for name in file.schema_arrow.names}
             wanted = list(dict.fromkeys(names[c.source.lower()] for c in columns if c.source.lower() in names))
-            rows = sum(file.metadata.row_group(group).num_rows for group in groups)
+            # by rows of the file, since a file of one large row group is all in one slice
+            row_bytes = piece.size * piece.parts / max(1, file.metadata.num_rows)
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
-                tell(piece.size * batch.num_rows / max(1, rows))
+                tell(batch.num_rows * row_bytes)
                 yield _renamed(batch, columns, instants, piece.path)
 
 

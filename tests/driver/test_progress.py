@@ -138,6 +138,9 @@ def test_input_that_spark_reads_is_measured_by_its_bytes_or_else_by_its_tasks() 
     event = estimate.at(Moment(10.0, {"a": (PartFigures(tasks=10, tasks_done=1, bytes_read=500), PartFigures())}))
     whole = 10 / (0.85 * 0.5)  # half is read after 10 s, and reading ends before the map side does
     assert event.seconds_left == pytest.approx(whole - 10 + 0.3 * 1.4 * whole), "expected for the subtasks"
+    parquet = EpochEstimate(Epoch(0), is_backlog=True, steps={"a": COMBINING}, bytes_total=1_000, records_total=50)
+    event = parquet.at(Moment(10.0, {"a": (PartFigures(tasks=10, bytes_read=1, records=25), PartFigures())}))
+    assert event.bytes_read == 500, "by the records: of Parquet, Spark counts hardly any bytes"
     unknown = EpochEstimate(Epoch(0), is_backlog=True, steps={"a": COMBINING})
     unknown.at(Moment(0.0, {}))
     event = unknown.at(Moment(10.0, {"a": (PartFigures(tasks=10, tasks_done=2, bytes_read=500), PartFigures())}))

@@ -19,8 +19,18 @@ from mixedmode.checkpoint.moved_inputs import spark_url
 from mixedmode.checkpoint.types import SourceLog
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.plan.stages import ReadColumn
 from mixedmode.sinks.table import current_table
-from mixedmode.sources.parquet_files import SLICE_BYTES, FileSlice, assign_slices, path_of_text, path_of_url
+from mixedmode.sources.parquet_files import (
+    SLICE_BYTES,
+    FileSlice,
+    assign_slices,
+    file_bytes,
+    path_of_text,
+    path_of_url,
+    read_slices,
+    records_about,
+)
 from mixedmode.spark.folder import NewInput, SparkFolder
 from mixedmode.tasks import single_stage
 from tests.harness import run, write_parquet
@@ -52,6 +62,36 @@ def test_tasks_share_the_first_parts_of_files_which_have_more_row_groups(bytes_m
     files = [(f"/in/{number}.parquet", SLICE_BYTES * 3 // 2 + number * bytes_more) for number in range(8)]
     first_parts = [sum(piece.part == 0 for piece in task) for task in assign_slices(files, 2)]
     assert first_parts == [4, 4]
+
+
+@pytest.mark.parametrize("row_group_size", [10, 64, 1_000])
+def test_tasks_tell_all_bytes_of_all_files_however_rows_are_grouped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_size: int
+) -> None:
+    monkeypatch.setattr("mixedmode.sources.parquet_files.SLICE_BYTES", 1_000)
+    files = [(str(tmp_path / f"{number}.parquet"), 0) for number in range(3)]
+    for number, (path, _) in enumerate(files):
+        pq.write_table(pa.table({"k": range(300 * number + 1)}), path, row_group_size=row_group_size)
+    files = [(path, file_bytes(path)) for path, _ in files]
+    told: list[float] = []
+    column = ReadColumn("k", pa.int64(), "k")
+    tasks = assign_slices(files, 2)
+    records = sum(batch.num_rows for task in tasks for batch in read_slices(task, [column], told.append))
+    assert sum(piece.parts > 1 for task in tasks for piece in task) > 1, "files are cut"
+    assert sum(told) == pytest.approx(sum(size for _, size in files))
+    assert sum(piece.size for task in tasks for piece in task) == pytest.approx(sum(told))
+    assert records == records_about(files) == 903
+
+
+def test_records_are_estimated_only_where_footers_tell_them(tmp_path: Path) -> None:
+    other = tmp_path / "a.json"
+    other.write_text('{"k": 1}\n')
+    assert records_about([(str(other), 9)]) is None
+    assert records_about([]) is None
+    many = [(str(tmp_path / f"{number}.parquet"), 0) for number in range(70)]
+    for path, _ in many:
+        pq.write_table(pa.table({"k": range(50)}), path)
+    assert records_about([(path, file_bytes(path)) for path, _ in many]) == 70 * 50
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1))
