@@ -26,6 +26,11 @@ settings.register_profile("mixedmode", deadline=None, print_blob=True)
 settings.load_profile("mixedmode")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the random walk, the longest test: at the end, the other process would wait for it."""
+    items.sort(key=lambda item: "walk" not in item.path.parts)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests have recorded (record_property), such as the seed of a walk; also of those that passed."""
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):

@@ -6,13 +6,13 @@ longer than a small epoch; a fork of this process has them already. Spark starts
 """
 
 import ctypes
+import gc
 import os
 import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-
-from pyspark import daemon
 
 from mixedmode.log import log_in_task
 
@@ -31,13 +31,32 @@ _PR_SET_THP_DISABLE = 41  # constant of <linux/prctl.h>; forked processes inheri
 
 def main() -> None:
     """Import the modules of tasks, configure logging, and fork workers as Spark requests them until Spark has ended."""
+    sys.path[:] = without_archives(sys.path)
     sort_without_avx512()
     keep_freed_memory()
+    daemon = import_module("pyspark.daemon")
     for name in _OF_TASKS:
         import_module(name)
     use_small_pages()
     log_in_task()
+    leave_imports_to_no_collection()
     daemon.manager()
+
+
+def without_archives(path: Sequence[str]) -> list[str]:
+    """Return a module path without the archives of PySpark whose files are installed and on the path too.
+
+    Spark puts pyspark.zip, Py4J's archive and one of its jars first. Python compiles what it imports from an archive at
+    every start. Each new worker also reads the directory of the archive again for every package in it. The first epoch
+    waits for both. The installed files hold the same code.
+    """
+    installed = [Path(folder) / "pyspark" for folder in path if _has_package(folder, "pyspark", "py4j")]
+    folders = {str(package / folder) for package in installed for folder in ("python/lib", "jars")}
+    return [entry for entry in path if not (entry.endswith((".zip", ".jar")) and str(Path(entry).parent) in folders)]
+
+
+def _has_package(folder: str, *names: str) -> bool:
+    return all((Path(folder) / name / "__init__.py").exists() for name in names)
 
 
 def sort_without_avx512() -> None:
@@ -58,6 +77,16 @@ def compresses_slowly(cpu_info: str) -> bool:
     values = dict(re.findall(r"^([^\t:]+)\t*: (.*)$", first, re.MULTILINE))
     is_zen_3_or_4 = (values.get("vendor_id"), values.get("cpu family")) == ("AuthenticAMD", "25")
     return is_zen_3_or_4 and "avx512f" in values.get("flags", "").split()
+
+
+def leave_imports_to_no_collection() -> None:
+    """Keep the objects of imported modules out of garbage collections, also in forked processes.
+
+    PySpark collects all garbage after each task. The imported modules have more than 100,000 objects, so a collection
+    took longer than a task of a small epoch. It also copied the pages that a worker shares with this process.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def use_small_pages() -> None:

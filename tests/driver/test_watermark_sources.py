@@ -76,8 +76,9 @@ def expected(case: Case, *, up_to: float) -> list[tuple[object, ...]]:
     return sorted(((h, h + 1, k, n) for (h, k), n in found.items() if h + 1 <= up_to), key=str)
 
 
-@pytest.mark.parametrize("mode", ["mixed", "streaming", "batch"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "mode"), [*((name, "mixed") for name in CASES), ("a WHERE", "streaming"), ("a branch", "batch")]
+)
 def test_windows_fire_as_the_source_moves_on_although_nothing_passes(
     spark: SparkSession, tmp_path: Path, name: str, mode: str
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_worker_is_killed_in_the_backlog_and_another_one_in_live(two_workers: 
     job.check()
 
 
+@pytest.mark.soak
 def test_an_executor_is_killed_between_the_steps(two_workers: Cluster, two_steps: ClusterJob) -> None:
     job = two_steps
     job.move_to(two_workers.master, **SETTINGS)

@@ -15,8 +15,8 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Damage, Manifest
 from mixedmode.errors import CorruptStateError
 from tests.checkpoint.folders import How, damage
+from tests.faults.in_process import dies_at
 from tests.faults.jobs import FaultJob
-from tests.faults.processes import killed_at
 from tests.harness import Recording, manifests, run, write_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -69,14 +69,10 @@ def unguarded_source_entry(job: FaultJob, committed: list[Manifest]) -> list[Pat
     return source_entry(job, committed)
 
 
+#: each kind of file once; every way of damage to each of them is in the tests without Spark
 CASES: list[tuple[Files, How, int, str]] = [
     (manifest_of, "cut", 1, "manifest"),
-    (manifest_of, "flipped", 1, "manifest"),
-    (manifest_of, "gone", 1, "manifest"),
-    (run_of, "cut", 1, "state"),
     (run_of, "flipped", 1, "state"),
-    (run_of, "gone", 1, "state"),
-    (output_of, "flipped", 1, "output"),
     (output_of, "gone", 1, "output"),
     (several, "flipped", 2, "manifest"),
     (source_entry, "flipped", 1, "spark"),
@@ -153,7 +149,7 @@ def test_a_kill_while_going_back_is_completed_by_the_next_start(spark: SparkSess
     committed = manifests(job.checkpoints)
     (path,) = run_of(job, list(committed))
     damage(path, "flipped")
-    killed_at(job.file, "go-back", committed[-2].epoch)
+    dies_at(job.job, spark, "go-back", committed[-2].epoch)
     job.add("after the kill", 50)
     (event,) = run(job.job, spark).went_back
     assert event.to == committed[-2].epoch

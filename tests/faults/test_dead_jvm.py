@@ -5,9 +5,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.faults.jobs import FaultJob
-from tests.faults.processes import Driver, finished, running
+from tests.faults.processes import Driver, running
+from tests.harness import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -20,12 +22,16 @@ def kill_jvm(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment", ["looking for what is there", "epoch 0 (backlog, sorted path)", "waiting for new records"]
+    "moment",
+    [
+        pytest.param("looking for what is there", marks=pytest.mark.soak),
+        "epoch 0 (backlog, sorted path)",
+        "waiting for new records",
+    ],
 )
 def test_a_jvm_that_is_killed_is_one_message_and_the_next_start_goes_on(
-    scratch_folder: Path, tmp_path: Path, moment: str
+    spark: SparkSession, scratch_folder: Path, tmp_path: Path, moment: str
 ) -> None:
-    del scratch_folder
     job = FaultJob(tmp_path / "a folder")
     job.add("history", 400)
     with running("run", job.file) as driver:
@@ -39,5 +45,5 @@ def test_a_jvm_that_is_killed_is_one_message_and_the_next_start_goes_on(
     assert lines[1].endswith(f"log={logs}/spark.log, output={logs}/spark.out")
     assert len(lines) == 2, "one message"
 
-    assert finished("run", job.file, "--until-idle")[0] == 0
+    run(job.job, spark)
     job.check()

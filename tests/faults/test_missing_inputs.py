@@ -14,8 +14,8 @@ from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.file_lengths import file_lengths
 from tests.checkpoint.folders import damage
+from tests.faults.in_process import dies_at
 from tests.faults.jobs import FaultJob
-from tests.faults.processes import killed_at
 from tests.faults.test_damage import contents
 from tests.harness import Recording, checkpoint_log, manifests, run, write_json, write_text
 
@@ -62,7 +62,7 @@ def test_going_back_is_refused_while_a_file_that_would_be_read_again_is_gone(
 def test_an_epoch_under_way_is_not_repeated_without_its_files(spark: SparkSession, job: FaultJob) -> None:
     epoch = Epoch(manifests(job.checkpoints)[-1].epoch + 1)
     job.add("under way", 70)
-    killed_at(job.file, "before-manifest", epoch)
+    dies_at(job.job, spark, "before-manifest", epoch)
     assert not refused_until_restored(spark, job, job.folder / "in" / "under way.json").went_back
     assert manifests(job.checkpoints)[-1].epoch == epoch
 
@@ -70,7 +70,7 @@ def test_an_epoch_under_way_is_not_repeated_without_its_files(spark: SparkSessio
 def test_a_job_may_ask_for_files_that_are_gone_to_be_passed_over(spark: SparkSession, job: FaultJob) -> None:
     rows = list(job.rows)
     job.add("given up", 10)
-    killed_at(job.file, "before-manifest", Epoch(manifests(job.checkpoints)[-1].epoch + 1))
+    dies_at(job.job, spark, "before-manifest", manifests(job.checkpoints)[-1].epoch + 1)
     (job.folder / "in" / "given up.json").unlink()
     job.rows[:] = rows
     text = job.file.read_text()

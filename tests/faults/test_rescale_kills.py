@@ -1,4 +1,4 @@
-"""SIGKILL of the driver in the first epoch after a rescale; then a start in this process, over the same folders."""
+"""The driver dies in the first epoch after a rescale; then another start, over the same folders."""
 
 from functools import partial
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.faults.in_process import dies_at
 from tests.faults.jobs import FaultJob
-from tests.faults.processes import killed_at
 from tests.harness import manifests, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 
-def test_a_kill_right_after_a_rescale_loses_and_doubles_nothing_and_the_request_still_counts(
+def test_a_death_right_after_a_rescale_loses_and_doubles_nothing_and_the_request_still_counts(
     spark: SparkSession, scratch_folder: Path, tmp_path: Path
 ) -> None:
     job = FaultJob(tmp_path / "a folder", file_format="parquet")
@@ -21,7 +21,7 @@ def test_a_kill_right_after_a_rescale_loses_and_doubles_nothing_and_the_request_
     run(job.job, spark)
     job.job.rescale(3)
     job.add("live", 500)
-    killed_at(job.file, "runs-stored", 1)
+    dies_at(job.job, spark, "before-manifest", 1)
     assert len(manifests(job.checkpoints)) == 1, "what 3 subtasks had stored is not committed"
     job.add("later", 500)
     run(job.job, spark, feed=[partial(more, job)])

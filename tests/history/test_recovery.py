@@ -1,4 +1,4 @@
-"""After kills, damage and a move, a history and what is live still give each record once."""
+"""After a death, damage and a move, a history and what is live still give each record once."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.savepoint import create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.driver.restoring import restore_savepoint
-from tests.faults.processes import killed_at
+from tests.faults.in_process import dies_at
 from tests.harness import checkpoint_log, manifests, output_rows, run
 from tests.history.story import Story, sales, table_of
 
@@ -25,10 +25,10 @@ def story(scratch_folder: Path, tmp_path: Path) -> Story:
     return story
 
 
-def test_a_backlog_that_was_killed_is_repeated_over_the_same_range_of_both_sides(
+def test_a_backlog_whose_driver_died_is_repeated_over_the_same_range_of_both_sides(
     spark: SparkSession, story: Story
 ) -> None:
-    killed_at(story.file, "before-manifest", 0)
+    dies_at(story.job(), spark, "before-manifest", 0)
     story.archive(sales(-500, 120))
     story.live(sales(-5, 30))
     recording = run(story.job(), spark)

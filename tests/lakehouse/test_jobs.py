@@ -1,4 +1,4 @@
-"""Whole jobs over tables, in every mode, against plain Python."""
+"""Whole jobs over tables, against plain Python. Those in mixed mode are in test_contract.py."""
 
 import re
 from datetime import datetime
@@ -18,7 +18,7 @@ LIVE = [[("a", 1, 100), ("d", 1, 1)], [("d", 1, -1), ("e", 3, 3)]]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("mode", ["mixed", "streaming", "batch"])
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
 def test_totals_of_a_table_that_grows_are_merged_into_another(
     spark: SparkSession, tmp_path: Path, kind: Format, mode: str
 ) -> None:
@@ -33,7 +33,7 @@ def test_totals_of_a_table_that_grows_are_merged_into_another(
         row for piece in [*HISTORY, *LIVE] for row in piece
     )
     counts = [epoch.records for epoch in recording.committed]
-    assert counts == {"mixed": [7, 2, 2], "streaming": [4, 2, 1, 2, 2], "batch": [11]}[mode]
+    assert counts == {"streaming": [4, 2, 1, 2, 2], "batch": [11]}[mode]
 
 
 def test_the_job_of_the_document_reads_one_format_and_writes_the_other(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mixedmode.cli.app import app
 from mixedmode.job import Job
 from mixedmode.sinks.epoch_markers import EpochMarker, marked_epochs, read_marker
 from mixedmode.sinks.publish import current_files, parsed_files
-from tests.faults.processes import killed_at
+from tests.faults.in_process import dies_at
 from tests.harness import manifests, output_rows, run, write_json, write_text
 
 pytestmark = pytest.mark.spark
@@ -122,11 +122,11 @@ def test_every_epoch_is_marked_and_any_reader_finds_the_partitions(
     assert all(row["day_month"] == f"{row['day']:%Y-%m}" for row in rows)
 
 
-def test_a_kill_before_publication_and_a_compaction_lose_nothing(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_death_before_publication_and_a_compaction_lose_nothing(tmp_path: Path, spark: SparkSession) -> None:
     story = Story(tmp_path, "json")
     run(story.job, spark)
     story.add(1)
-    killed_at(story.file, "after-manifest", 1)
+    dies_at(story.job, spark, "after-manifest", 1)
     assert marked_epochs(story.store) == (0,), "never before its files"
     run(story.job, spark, feed=[lambda: story.add(2), lambda: story.add(3)])
     assert marked_epochs(story.store) == (0, 1, 2, 3)

@@ -1,4 +1,7 @@
-"""Jobs on Spark with a table for a result: a history, then live; killed, overtaken, gone back; one answer."""
+"""Jobs on Spark with a table for a result: killed, overtaken, gone back; one answer.
+
+The job of the kills deletes rows too. Each mode with a table is in tests/connectors.
+"""
 
 import json
 import re
@@ -14,8 +17,9 @@ from mixedmode.driver import epochs
 from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.errors import FencedError, InvalidJobError
 from mixedmode.job import Job, Source
+from tests.faults.in_process import dies_at
 from tests.faults.processes import finished, killed_at
-from tests.harness import ManualClock, Recording, checkpoint_log, manifests, run, write_json, write_text
+from tests.harness import ManualClock, checkpoint_log, manifests, run, write_json, write_text
 from tests.services.fixtures import Database
 from tests.tables.jobs import TableJob, password_of
 from tests.tables.places import Place
@@ -28,16 +32,6 @@ def job(place: Place, scratch_folder: Path, tmp_path: Path, monkeypatch: pytest.
     if place.url:
         monkeypatch.setenv("TABLES_PASSWORD", password_of(place.url))
     return TableJob(tmp_path / "a folder", place=place)
-
-
-def test_a_history_then_live_ends_in_the_answer(spark: SparkSession, job: TableJob) -> None:
-    job.add("history", 2_000)
-    recording = Recording(feed=[lambda: job.add("live 1", 300), lambda: job.add("live 2", 300)])
-    run(job.job, spark, observer=recording)
-    assert [m.is_backlog for m in manifests(job.checkpoints)] == [True, False, False]
-    job.check()
-    run(job.job, spark)
-    job.check()
 
 
 def test_the_newest_checkpoint_is_lost_and_its_epoch_is_written_again(spark: SparkSession, job: TableJob) -> None:
@@ -110,7 +104,10 @@ def test_a_kill_around_the_transaction(
         run(job.job, spark)
         job.add("live", 300)
     before = job.table() if epoch else []
-    killed_at(job.file, point, epoch)
+    if point == "after-manifest":  # the transaction has not begun
+        dies_at(job.job, spark, point, epoch)
+    else:
+        killed_at(job.file, point, epoch)
     assert len(manifests(job.checkpoints)) == epoch + 1, "the epoch was committed"
     is_there = point == "table-committed"
     assert (job.table() != before) is is_there if epoch else not is_there
@@ -144,18 +141,14 @@ def test_a_driver_that_stood_still_before_its_publication_is_fenced_by_a_newer_o
     job.check()
 
 
-def test_the_three_modes_agree(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    rows = [{"k": f"k{i % 13}", "n": i} for i in range(500)]
-    write_json(tmp_path / "in", "a.json", rows)
+def test_a_second_batch_run_replaces_the_rows_of_the_first(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    write_json(tmp_path / "in", "a.json", [{"k": f"k{i % 13}", "n": i} for i in range(500)])
     answer = [(f"k{k}", len(ns), sum(ns)) for k in range(13) for ns in [[i for i in range(500) if i % 13 == k]]]
-    for mode in ("batch", "streaming", "mixed"):
-        source = Source.json(tmp_path / "in", schema="k string, n long", bounded=True)
-        spec = place.spec(mode)
-        given = {} if mode == "batch" else {"checkpoint_dir": str(tmp_path / mode)}
-        job = Job(mode, sources={"s": source}, mode=mode, parallelism=2, **given)  # type: ignore[arg-type]
-        for _ in range(2 if mode == "batch" else 1):  # a second batch run replaces the first one's rows
-            run(job.key_by("k").aggregate(count="count(*)", total="sum(n)").write(spec), spark)
-            assert place.rows(mode) == sorted(answer, key=str)
+    source = Source.json(tmp_path / "in", schema="k string, n long", bounded=True)
+    job = Job("batch", sources={"s": source}, mode="batch", parallelism=2)
+    for _ in range(2):
+        run(job.key_by("k").aggregate(count="count(*)", total="sum(n)").write(place.spec()), spark)
+        assert place.rows() == sorted(answer, key=str)
 
 
 def test_a_job_without_a_key_adds_each_row_once(spark: SparkSession, place: Place, tmp_path: Path) -> None:
