@@ -58,6 +58,7 @@ class OperatorTraits:
     can_emit_full_snapshot: it has `emits_full_snapshot`, because its state holds all rows that it has emitted.
     fires_by_watermark: the watermark decides which rows the operator emits, and when.
     state_uses_time: the state depends on event times; None: if the input has them.
+    emits_append_only: the operator never replaces or retracts a row that it has emitted.
     """
 
     can_retract: bool = False
@@ -65,6 +66,7 @@ class OperatorTraits:
     can_emit_full_snapshot: bool = False
     fires_by_watermark: bool = False
     state_uses_time: bool | None = None
+    emits_append_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

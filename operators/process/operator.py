@@ -78,7 +78,7 @@ class ProcessOperator:
                 msg = f"an output of a process step cannot be named {tag}, which is kept. Name it otherwise. tag={tag}"
                 raise InvalidJobError(msg)
 
-    traits = OperatorTraits(fires_by_watermark=True)
+    traits = OperatorTraits(fires_by_watermark=True, emits_append_only=True)
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

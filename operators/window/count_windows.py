@@ -58,7 +58,7 @@ class CountWindowAggregateOperator:
     count: int
 
     attributes = OperatorAttributes()
-    traits = OperatorTraits()
+    traits = OperatorTraits(emits_append_only=True)
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

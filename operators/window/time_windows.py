@@ -65,7 +65,11 @@ class TimeWindowAggregateOperator:
     early_every_ms: int | None
     emits_retractions: bool
 
-    traits = OperatorTraits(can_retract=True, fires_by_watermark=True)
+    @property
+    def traits(self) -> OperatorTraits:
+        """A window that is emitted once, at its end, never changes."""
+        is_final = self.allowed_lateness_us == 0 and self.early_every_ms is None
+        return OperatorTraits(can_retract=True, fires_by_watermark=True, emits_append_only=is_final)
 
     @property
     def attributes(self) -> OperatorAttributes:
