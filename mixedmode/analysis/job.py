@@ -18,7 +18,7 @@ from pyspark.sql.types import TimestampType
 from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
 from mixedmode.analysis.event_times import find_event_time, strategy_of
-from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields
+from mixedmode.analysis.keyed_steps import StepInput, declared_fields, keyed_stage
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.plan import Node
@@ -30,6 +30,7 @@ from mixedmode.config import (
     JobParts,
     JobSpec,
     KeyedAggregateStep,
+    KeyedStep,
     MapStep,
     ProcessStep,
     SinkSpec,
@@ -150,7 +151,7 @@ class _Chain:
                 if not self._is_known and isinstance(step, MapStep | ProcessStep):
                     self._assume(step.output)
                 self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
-            self._keyed_before += isinstance(step, KeyedAggregateStep | ProcessStep)
+            self._keyed_before += isinstance(step, KeyedStep)
         if len(self._found) == before and None not in self._steps:
             with collecting(self._found):
                 self._add_upsert()
@@ -287,7 +288,7 @@ class _Chain:
         self._emit(stage.operator.output_fields)
         _check_columns(self._current, self._where("steps", index, "output"))
 
-    def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
+    def _add_keyed(self, index: int, step: KeyedStep) -> None:
         if self._first_input is None:
             self._first_input = self._current
         event_time = find_event_time(self._current, self._event_times)
@@ -295,11 +296,7 @@ class _Chain:
             event_time = self._current.columns[0]  # no mistake may follow from that of the event time
         upstream = Upstream(tuple(self._sql), self._keyed_before, None if self._keyed_before else event_time)
         given = StepInput(self._current, upstream)
-        where = partial(self._where, "steps", index)
-        if isinstance(step, ProcessStep):
-            self._append(ProcessStage(step, given, where).build())
-        else:
-            self._append(AggregateStage(step, given, where).build())
+        self._append(keyed_stage(step, given, partial(self._where, "steps", index)))
 
     def _key_columns(self) -> tuple[str, ...]:
         return tuple(field.name for field in self._stages[-1].operator.output_key) if self._stages else ()

@@ -12,8 +12,10 @@ from pyspark.sql.types import DataType
 from mixedmode.analysis.catalyst import read_frame
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
-from mixedmode.config import KeyedAggregateStep, ProcessStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
+from mixedmode.config.calls import column_in
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateFunction
@@ -27,7 +29,8 @@ from mixedmode.plan.keyed_operators import (
     operator_of,
     output_function,
 )
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage
+from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
+from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources import parse_ddl
@@ -128,6 +131,73 @@ class ProcessStage:
                 for tag, output in step.outputs.items()
             },
         )
+
+
+class RankedStage:
+    """Builds the stage of one step with `top` or `deduplicate`."""
+
+    def __init__(self, step: TopStep | DeduplicateStep, given: StepInput, where: Where) -> None:
+        """`where` names a place in the step."""
+        self._step = step
+        self._given = given
+        self._where = where
+
+    def build(self) -> KeyedStage:
+        """Return the stage. Raise InvalidJobError with every bad column and expression, each with its place."""
+        step, given = self._step, self._given
+        found: list[MixedmodeError] = []
+        keys = key_fields(given.frame, step.key_by, self._where("key-by"), found)
+        row = self._row(found)
+        order = []
+        for by in orders_of(step, given.upstream.event_time):
+            with collecting(found):
+                order.append(self._order(by.expression))
+        raise_all(found)
+        return ranked_stage(step, given.upstream, RankedColumns(keys, row, order), self._where)
+
+    def _row(self, found: list[MixedmodeError]) -> dict[str, pa.Field]:
+        """Return {expression: column} of the columns that are no key; append an error for each unsuitable one."""
+        step, row = self._step, {}
+        keys = {column.lower() for column in step.key_by}
+        for field in self._given.frame.schema:
+            name = field.name
+            if name.lower() in keys:
+                continue
+            if isinstance(step, TopStep) and name.lower() == RANK_COLUMN:
+                msg = f"{self._where('top')}: the step emits a column of this name. Rename yours in a sql step before."
+                found.append(InvalidJobError(f"{msg} column={name}"))
+            with collecting(found):
+                row[quoted(name)] = pa.field(name, arrow_type(field.dataType, f"{self._where()}: {name}"))
+        return row
+
+    def _order(self, text: str) -> tuple[str, pa.DataType]:
+        """Return the expression and type of an order column. A column of the input has the expression of the row."""
+        frame, step = self._given.frame, self._step
+        where = self._where("top", "order-by") if isinstance(step, TopStep) else self._where("deduplicate", "tie-break")
+        if isinstance(step, DeduplicateStep):
+            text = quoted(key_field(frame, text, where).name)
+        name = column_in(text)
+        known = {column.lower(): column for column in frame.columns}
+        if name is not None and name.lower() in known:
+            text = quoted(known[name.lower()])
+        try:
+            projected = frame.selectExpr(f"{text} AS _argument")
+            plan = read_frame(projected, until=frame)
+        except PySparkException as error:
+            raise refused(where, error) from error
+        check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
+        return text, arrow_type(projected.schema[0].dataType, f"{where}: {text}")
+
+
+def keyed_stage(step: KeyedStep, given: StepInput, where: Where) -> KeyedStage:
+    """Return the stage of a keyed step. Raise InvalidJobError with every mistake.  where: names a place in the step."""
+    match step:
+        case KeyedAggregateStep():
+            return AggregateStage(step, given, where).build()
+        case ProcessStep():
+            return ProcessStage(step, given, where).build()
+        case TopStep() | DeduplicateStep():
+            return RankedStage(step, given, where).build()
 
 
 def check_declared(step: ProcessStep, where: Where, found: list[MixedmodeError]) -> None:

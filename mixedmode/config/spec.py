@@ -32,7 +32,17 @@ from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Te
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
-from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
+from mixedmode.config.steps import (
+    DeduplicateStep,
+    KeyedAggregateStep,
+    KeyedStep,
+    MapStep,
+    ProcessStep,
+    SqlStep,
+    Step,
+    operator_id,
+    repeated,
+)
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
 
@@ -238,18 +248,32 @@ class JobSpec(JobSettings):
                 yield ("steps", index, "map"), text
             if isinstance(step, SqlStep | MapStep):
                 continue
-            key = "process" if isinstance(step, ProcessStep) else "window" if step.window is not None else None
+            key = _needs_first(step)
             if key is not None and follows_keyed:
                 text = (
                     " must be in the first keyed step: the rows of a keyed step change, and have no event time. "
                     "Make it the first one, or a job of its own over the output of this one."
                 )
                 yield ("steps", index, key), text
-            elif key == "window":
-                text = " is missing: windows go by the time of a record. Name the column that says when it happened."
+            elif key == "window" or (isinstance(step, DeduplicateStep) and step.goes_by_watermark):
+                what = "windows go" if key == "window" else "deduplicate goes"
+                text = f" is missing: {what} by the time of a record. Name the column that says when it happened."
                 yield from (
                     (("sources", name, "event-time"), text)
                     for name, source in self.sources.items()
                     if source.event_time is None
                 )
             follows_keyed = True
+
+
+def _needs_first(step: KeyedStep) -> str | None:
+    """Return the setting for which a step must be the first keyed one; None if it may follow another one."""
+    match step:
+        case ProcessStep():
+            return "process"
+        case KeyedAggregateStep():
+            return None if step.window is None else "window"
+        case DeduplicateStep():
+            return "deduplicate" if step.is_append_only else None
+        case _:
+            return None

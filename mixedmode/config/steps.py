@@ -1,4 +1,4 @@
-"""The steps of a job: SQL, map functions, keyed aggregates with or without windows, process functions."""
+"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -14,9 +14,11 @@ from mixedmode.config.fields import (
     Count,
     LatenessMs,
     Lines,
+    Orders,
     OutputName,
     PositiveDurationMs,
     Section,
+    SpanMs,
     TableName,
     TagName,
     Text,
@@ -24,6 +26,9 @@ from mixedmode.config.fields import (
 from mixedmode.config.sink_kinds import AnySideOutput, AnySink
 from mixedmode.config.spelling import nearest
 from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
+
+#: the column that a step with `top` adds
+RANK_COLUMN = "rank"
 
 
 class SqlStep(Section):
@@ -156,6 +161,89 @@ class ProcessStep(Section):
             yield ("dead-letter",), text
 
 
+class TopSpec(Section):
+    """How many rows of a key are kept, and which are the best."""
+
+    n: Count = Field(description="how many rows of each key")
+    order_by: Orders = Field(
+        description="columns or SQL expressions, the best rows first, such as [price desc, bidder]; "
+        "rows that are equal in them are ordered by the whole row",
+        min_length=1,
+    )
+
+
+class TopStep(Section):
+    """A step that keeps the best rows of each key, with their ranks, up to date."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    key_by: Columns = Field(description="one column or several", min_length=1)
+    top: TopSpec = Field(description="the best rows of each key, with their rank from 1")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from _key_findings(self.key_by)
+        for column in self.key_by:
+            if column.lower() == RANK_COLUMN:
+                text = f": the step emits a column of this name. Rename yours in a sql step before. found={column}"
+                yield ("key-by",), text
+
+
+class DeduplicateSpec(Section):
+    """Which row of a key is kept."""
+
+    keep: Literal["first", "last", "any"] = Field(
+        description="first: the first row by event time, once no earlier one can come; last: the newest row, "
+        "updated; any: the first that arrives"
+    )
+    tie_break: Columns = Field(
+        default=(), description="columns that order rows of one event time; then the whole row does"
+    )
+    within_ms: SpanMs | None = Field(
+        default=None, description="how long after its row, in event time, a key is forgotten; not given: never"
+    )
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        for column, _ in repeated(self.tie_break, {}):
+            yield ("tie-break",), f" names a column twice. Remove one. found={column}"
+        if self.keep == "any" and self.tie_break:
+            yield ("tie-break",), " has no effect with keep: any, which takes the first row that arrives. Remove it."
+        if self.keep == "last" and self.within_ms is not None:
+            text = (
+                " is for keep: first and keep: any. With keep: last, a key has one row, which a newer one replaces "
+                "however late it comes. Remove it."
+            )
+            yield ("within",), text
+
+
+class DeduplicateStep(Section):
+    """A step that keeps one row of each key."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    key_by: Columns = Field(description="one column or several", min_length=1)
+    deduplicate: DeduplicateSpec = Field(description="which row of each key")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
+
+    @property
+    def is_append_only(self) -> bool:
+        """True if the step reads rows that are never retracted, and emits each row once."""
+        return self.deduplicate.keep != "last"
+
+    @property
+    def goes_by_watermark(self) -> bool:
+        """True if the step needs event time."""
+        return self.deduplicate.keep == "first" or self.deduplicate.within_ms is not None
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from _key_findings(self.key_by)
+
+
+KeyedStep = KeyedAggregateStep | ProcessStep | TopStep | DeduplicateStep
+
+
 def repeated(names: Iterable[str], taken: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (name, its owner) of each name that is taken already. Spark ignores the case of names.
 
@@ -179,6 +267,8 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "map": MapStep,
     "aggregate": KeyedAggregateStep,
     "process": ProcessStep,
+    "top": TopStep,
+    "deduplicate": DeduplicateStep,
 }
 #: (keys, the kind of a step that has one of them); the first match wins
 _TELLTALES = (
@@ -186,12 +276,14 @@ _TELLTALES = (
     (("map",), "map"),
     (("process",), "process"),
     (("aggregate",), "aggregate"),
+    (("top",), "top"),
+    (("deduplicate",), "deduplicate"),
     (("folder", "args", "output", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late"), "aggregate"),
 )
 
 
-def operator_id(step: "MapStep | KeyedAggregateStep | ProcessStep", steps_before: int) -> str:
+def operator_id(step: "MapStep | KeyedStep", steps_before: int) -> str:
     """Return the id of a step in messages and in the checkpoint folder: its name, or its kind and number.
 
     steps_before: the number of earlier steps that have an id. Map steps and keyed steps are counted separately.
@@ -222,6 +314,8 @@ Step = Annotated[
     Annotated[SqlStep, Tag("sql")]
     | Annotated[MapStep, Tag("map")]
     | Annotated[KeyedAggregateStep, Tag("aggregate")]
-    | Annotated[ProcessStep, Tag("process")],
+    | Annotated[ProcessStep, Tag("process")]
+    | Annotated[TopStep, Tag("top")]
+    | Annotated[DeduplicateStep, Tag("deduplicate")],
     Discriminator(_step_kind),
 ]

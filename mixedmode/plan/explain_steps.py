@@ -3,13 +3,16 @@
 This module alone distinguishes the kinds of operators, so that explain.py need not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mixedmode.config import SinkSpec, format_duration_ms
+from mixedmode.config import OrderBy, SinkSpec, format_duration_ms
+from mixedmode.config.calls import column_in
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
+from mixedmode.operators.top import OrderColumn, TopOperator
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
     SessionAggregateOperator,
@@ -57,6 +60,10 @@ def combined(stage: KeyedStage) -> str:
             per = "key and window"
         case SessionAggregateOperator():
             per = "key and session"
+        case TopOperator(is_changelog=False):
+            return f", cut to the best {stage.operator.n} per key before the shuffle"
+        case DeduplicateOperator():
+            per = "key" if stage.operator.within_us is None else "key and time"
         case _:
             return ""
     return f", combined per {per} before the shuffle"
@@ -78,12 +85,24 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
         case ProcessOperator():
             yield f"  function    {operator.function.label}, the records of a key in order of event time"
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
+        case TopOperator():
+            which = f"the best {operator.n} rows" if operator.has_rank else "the last row"
+            yield f"  keeps       {which} of a key by {_order(stage, operator.layout.order)}, then the whole row"
+        case DeduplicateOperator():
+            yield from _deduplicate_lines(stage, operator)
 
 
 def state_text(stage: KeyedStage) -> str:
     """Return a phrase on the state that the stage stores."""
     operator = stage.operator
     match operator:
+        case TopOperator():
+            kept = "every row of a key, because a retraction lets a row move up" if operator.is_changelog else None
+            return kept or f"the best {operator.n} row{'s' if operator.n > 1 else ''} of a key"
+        case DeduplicateOperator():
+            return "the keys that have their row" + (
+                ", and rows that the watermark has not passed" if operator.waits else ""
+            )
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot take a row back"
         case ProcessOperator():
@@ -110,6 +129,29 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
         return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"
     fields = next(stage.operator.side_outputs[name] for stage in stages if name in stage.operator.side_outputs)
     return ", ".join(f"{field.name} {field.type}" for field in fields)
+
+
+def _deduplicate_lines(stage: KeyedStage, operator: DeduplicateOperator) -> Iterator[str]:
+    if operator.waits:
+        order = ", ".join([f"{stage.event_time}", *_order_texts(stage, operator.layout.order[1:])])
+        yield f"  keeps       the first row of a key by {order}, then the whole row; given at its watermark"
+    else:
+        yield "  keeps       the first row of a key that arrives: the keys are certain, the other columns are not"
+    if operator.within_us is not None:
+        yield f"  forgets     a key {_duration(operator.within_us)} after its row"
+    if operator.goes_by_watermark:
+        yield "  late        records before the watermark are counted and dropped"
+
+
+def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:
+    return ", ".join(_order_texts(stage, order))
+
+
+def _order_texts(stage: KeyedStage, order: Sequence[OrderColumn]) -> Iterator[str]:
+    assert isinstance(stage.operator, TopOperator | DeduplicateOperator), stage.operator
+    for index, by in zip(stage.operator.order_arguments, order, strict=True):
+        text = stage.arguments[index]
+        yield str(OrderBy(column_in(text) or text, by.descending, by.nulls_first))
 
 
 def _windows(windows: TimeWindows) -> str:

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.job import Analysis
-from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
+from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.calls import column_in
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, with_changelogs
+from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
+from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.testing.schemas import schema_of
 
@@ -27,7 +28,7 @@ def local_analysis(spec: JobSpec, where: Where) -> Analysis:
     fields: Fields = {field.name: field for field in schema_of(source.schema_ddl, where="schema")}
     found: list[KeyedStage] = []
     for step in spec.steps:
-        assert isinstance(step, KeyedAggregateStep | ProcessStep), step
+        assert isinstance(step, KeyedStep), step
         upstream = Upstream((), len(found), None if found else source.event_time)
         found.append(_stage(step, fields, upstream, where))
         fields = {field.name: field for field in found[-1].operator.output_fields}
@@ -46,11 +47,15 @@ def local_analysis(spec: JobSpec, where: Where) -> Analysis:
     return Analysis(plan, {})
 
 
-def _stage(step: KeyedAggregateStep | ProcessStep, fields: Fields, upstream: Upstream, where: Where) -> KeyedStage:
+def _stage(step: KeyedStep, fields: Fields, upstream: Upstream, where: Where) -> KeyedStage:
     keys = tuple(fields[name] for name in step.key_by)
     if isinstance(step, KeyedAggregateStep):
         arguments = {text: fields[column_in(text) or text].type for text in expressions_of(step)}
         columns = StepColumns(keys, arguments, upstream.event_time is not None, upstream.is_changelog)
         return aggregate_stage(step, upstream, columns, aggregate_operator(step, columns, where))
+    if not isinstance(step, ProcessStep):
+        row = {name: field for name, field in fields.items() if name not in step.key_by}
+        order = [(by.expression, fields[by.expression].type) for by in orders_of(step, upstream.event_time)]
+        return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
     output = tuple(schema_of(step.output, where="output"))
     return process_stage(step, upstream, keys=keys, arguments=fields, output_fields=output, function_outputs={})

@@ -44,7 +44,7 @@ def sorted_rows(operator: TopOperator, rows: Sequence[Row], weights: Sequence[in
 
 def best(rows: Sequence[Row], n: int, by: Sequence[By]) -> dict[tuple[str, int], Row]:
     """{(key, rank): key, rank, row} of the best rows of each key."""
-    found = {}
+    found = dict[tuple[str, int], Row]()
     for key in {row[0] for row in rows}:
         own = in_order([row[1:] for row in rows if row[0] == key], by)
         found |= {(key, rank): (key, rank, *row) for rank, row in enumerate(own[:n], 1)}
