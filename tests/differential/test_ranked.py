@@ -1,4 +1,4 @@
-"""Top and deduplicate: mixed == streaming == batch == plain Python, without Spark.
+"""Top and deduplicate: mixed == streaming == batch == plain Python, mostly without Spark.
 
 Whatever the flip, the epochs, the parallelism and the restores are, the answer is that of the records alone.
 """
@@ -6,18 +6,25 @@ Whatever the flip, the epochs, the parallelism and the restores are, the answer 
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
+from mixedmode.job import Job
 from mixedmode.keys import KeySchema
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.top import OrderColumn, RowLayout, TopOperator
 from mixedmode.testing import OperatorHarness
-from tests.differential.timelines import MODES, MS, SCHEMA, Case, Event, cases, flat, play
+from tests.differential.stories import local_cases
+from tests.differential.test_time_on_spark import play_steps
+from tests.differential.timelines import MODES, MS, SCHEMA, Case, Event, Mode, cases, flat, microseconds, play
+from tests.harness import SPARK_CASES, manifests, output_rows
 from tests.operators.ordered import By, in_order
 
 INSTANT = pa.timestamp("us", "UTC")
@@ -132,6 +139,37 @@ def test_any_row_within_a_time_is_never_near_another_one_and_covers_every_row(ca
                     f"{mode}: every row has its duplicate"
                 )
         assert outcome.kept == 0, f"{mode}: all keys are forgotten when the input has ended"
+
+
+@local_cases(0.1)
+@given(case=cases(values=VALUES), mode=st.sampled_from(MODES), within_ms=st.none() | st.sampled_from([5, 20]))
+def test_a_job_emits_the_first_row_of_each_key(
+    tmp_path_factory: pytest.TempPathFactory, case: Case, mode: Mode, within_ms: int | None
+) -> None:
+    check_first(case, mode, within_ms, None, tmp_path_factory.mktemp(mode))
+
+
+@pytest.mark.spark
+@settings(SPARK_CASES, max_examples=1)
+@given(case=cases(values=VALUES), within_ms=st.just(5))
+def test_a_job_emits_the_first_row_of_each_key_on_spark(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, case: Case, within_ms: int
+) -> None:
+    check_first(case, "mixed", within_ms, spark, tmp_path_factory.mktemp("mixed"))
+
+
+def check_first(case: Case, mode: Mode, within_ms: int | None, spark: SparkSession | None, base: Path) -> None:
+    """Run a job with files, epochs and manifests; in mixed mode with another parallelism at the end."""
+    within = None if within_ms is None else f"{within_ms}ms"
+
+    def steps(job: Job) -> Job:
+        return job.key_by("k").deduplicate(keep="first", tie_break="v", within=within)
+
+    play_steps(case, mode, steps, spark, base)
+    found = Counter((row["k"], row["v"], microseconds(row["t"])) for row in output_rows(base / "out"))
+    assert found == first_of(case.events, None if within_ms is None else within_ms * MS), mode
+    if mode != "batch":
+        assert sum(manifest.records_late for manifest in manifests(base / "checkpoints")) == 0
 
 
 def test_the_cases_have_keys_whose_first_row_waits_at_the_flip_and_is_overtaken() -> None:

@@ -149,7 +149,31 @@ def _kept_answer(rows: Rows) -> Table:
     return {key: {**row, "many": len(row["sums"])} for key, row in table.items()}
 
 
+def _ranks(job: Job) -> Job:
+    job = job.sql("SELECT k, v, abs(v) AS size FROM t WHERE v IS NOT NULL")
+    job = job.key_by("k").top(2, order_by=["size % 4 desc", "V"])
+    return job.sql("SELECT k, rank, v, upper(k) AS big FROM previous WHERE v <> 2")
+
+
+def _ranks_answer(rows: Rows) -> Table:
+    sized = [
+        {"k": row["k"], "v": row["v"], "size": abs(row["v"]), "by": abs(row["v"]) % 4}
+        for row in rows
+        if row["v"] is not None
+    ]
+    best = _ranked(sized, "k", 2, [("by", True, False), ("v", False, True)])
+    return keyed(
+        [
+            {name: row[name] for name in ("k", "rank", "v")} | {"big": None if row["k"] is None else row["k"].upper()}
+            for row in best
+            if row["v"] != 2
+        ],
+        ["k", "rank"],
+    )
+
+
 CHAINS = {
+    "ranks": Chain(_ranks, _ranks_answer, ["k", "rank"]),
     "invertible": Chain(_invertible, _invertible_answer, ["bucket"]),
     "multiset": Chain(_multiset, _multiset_answer, ["bucket"]),
     "filtered after": Chain(_filtered_after, _filtered_after_answer, ["k"]),
