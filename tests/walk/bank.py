@@ -206,6 +206,18 @@ def _statements(postings: Sequence[Posting]) -> list[Row]:
     ]
 
 
+def _ranks(postings: Sequence[Posting]) -> list[Row]:
+    """All postings of each account, the newest first."""
+    found = list[Row]()
+    for account in {posting.account for posting in postings}:
+        own = sorted((-p.at_us, p.amount) for p in postings if p.account == account)
+        found += [
+            {"account": account, "rank": rank, "amount": amount, "at": _instant(-at_us)}
+            for rank, (at_us, amount) in enumerate(own, 1)
+        ]
+    return found
+
+
 def _instant(time_us: int) -> datetime:
     return datetime.fromtimestamp(time_us / SECOND_US, UTC)
 
@@ -224,6 +236,9 @@ BOOKS = {
         ("n",),
         "held",
         _by_activity,
+    ),
+    "ranks": Book(
+        lambda job: job.key_by("account").top(10_000, order_by="at desc"), ("account", "rank"), "amount", _ranks
     ),
     "windows": Book(
         lambda job: job.key_by("account").window(tumbling="10s").aggregate(total="sum(amount)"),
