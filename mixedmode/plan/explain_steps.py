@@ -134,7 +134,8 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
 def _deduplicate_lines(stage: KeyedStage, operator: DeduplicateOperator) -> Iterator[str]:
     if operator.waits:
         order = ", ".join([f"{stage.event_time}", *_order_texts(stage, operator.layout.order[1:])])
-        yield f"  keeps       the first row of a key by {order}, then the whole row; given at its watermark"
+        yield f"  keeps       the first row of a key by {order}, then the whole row"
+        yield "  emits       a row once the watermark has passed its time"
     else:
         yield "  keeps       the first row of a key that arrives: the keys are certain, the other columns are not"
     if operator.within_us is not None:

@@ -19,8 +19,8 @@ def explained(steps: Callable[[Job], Job], **source: Any) -> list[str]:
     job = Job("ranked", sources={"t": Source.parquet("/in", **given)}, checkpoint_dir="/c", parallelism=1)
     complete = steps(job).write(Sink.parquet("/out"))
     lines = explain_plan(complete.spec, local_analysis(complete.spec, complete.where).plan, cores=1).splitlines()
-    wanted = ("  keeps", "  forgets", "  late", "  state", "  computes", "  upserts", "  rows", "  exchange", "  fires")
-    return [line for line in lines if line.startswith(wanted)]
+    wanted = {"keeps", "emits", "forgets", "late", "state", "computes", "upserts", "rows", "exchange", "fires"}
+    return [line for line in lines if line.startswith("  ") and line.split()[0] in wanted]
 
 
 def test_top_says_its_order_and_what_it_keeps() -> None:
@@ -42,7 +42,8 @@ def test_a_first_row_says_when_it_is_given() -> None:
     steps: Callable[[Job], Job] = lambda job: job.key_by("k").deduplicate(keep="first", tie_break="seq", within="1d")  # noqa: E731
     assert explained(steps) == [
         ("  exchange    by key (k string), Arrow blocks, combined per key and time before the shuffle, 128 key groups"),
-        "  keeps       the first row of a key by at, seq, then the whole row; given at its watermark",
+        "  keeps       the first row of a key by at, seq, then the whole row",
+        "  emits       a row once the watermark has passed its time",
         "  forgets     a key 1d after its row",
         "  late        records before the watermark are counted and dropped",
         "  computes    k string, v int64, seq int32, at timestamp[us, tz=UTC]",
