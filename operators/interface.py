@@ -69,6 +69,7 @@ class OperatorTraits:
     delay_us: how far the event times of emitted rows may be behind the watermark that fires them.
     fires_by_watermark: the watermark decides which rows the operator emits, and when.
     state_uses_time: the state depends on event times; None: if the input has them.
+    passes_event_time: each emitted row is a row of the input, and has its event time.
     """
 
     emits: Changelog = Changelog.APPEND
@@ -78,6 +79,7 @@ class OperatorTraits:
     delay_us: int = 0
     fires_by_watermark: bool = False
     state_uses_time: bool | None = None
+    passes_event_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.keyed_steps import check_declared
 from mixedmode.analysis.map_steps import check_declared_map
-from mixedmode.config import KeyedAggregateStep, MapStep, ProcessStep, SqlStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, MapStep, ProcessStep, SqlStep, TopStep
 from mixedmode.errors import MixedmodeError
 from mixedmode.plan.keyed_operators import Where, expressions_of
 from mixedmode.spark.errors import refused
@@ -15,7 +15,7 @@ from mixedmode.spark.errors import refused
 
 def check_alone(
     session: SparkSession,
-    step: SqlStep | MapStep | KeyedAggregateStep | ProcessStep,
+    step: SqlStep | MapStep | KeyedStep,
     where: Where,
     found: list[MixedmodeError],
 ) -> None:
@@ -28,6 +28,11 @@ def check_alone(
             for text in expressions_of(step):
                 output = next(name for name, call in step.aggregate.items() if text in call.expressions)
                 _check_syntax(parser.parseExpression, text, where("aggregate", output), found)
+        case TopStep():
+            for by in step.top.order_by:
+                _check_syntax(parser.parseExpression, by.expression, where("top", "order-by"), found)
+        case DeduplicateStep():
+            pass  # it names columns only
         case ProcessStep():
             check_declared(step, where, found)
         case MapStep():

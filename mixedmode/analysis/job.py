@@ -19,7 +19,7 @@ from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
 from mixedmode.analysis.direct_reads import columns_to_read
 from mixedmode.analysis.event_times import find_event_time, strategy_of
 from mixedmode.analysis.functions import register_functions
-from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, StepInput, declared_fields, with_computed_keys
+from mixedmode.analysis.keyed_steps import StepInput, declared_fields, keyed_stage, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks
@@ -30,7 +30,7 @@ from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_s
 from mixedmode.config import (
     JobParts,
     JobSpec,
-    KeyedAggregateStep,
+    KeyedStep,
     MapStep,
     ProcessStep,
     SqlStep,
@@ -154,7 +154,7 @@ class _Chain:
                     self._assume(step)
                 self._is_known = self._is_known and index not in self._partial
                 self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
-            self._keyed_before += isinstance(step, KeyedAggregateStep | ProcessStep)
+            self._keyed_before += isinstance(step, KeyedStep)
         if len(self._found) == before and None not in self._steps and not self._partial:
             with collecting(self._found):
                 self._add_upsert()
@@ -280,7 +280,7 @@ class _Chain:
         self._emit(stage.operator.output_fields)
         _check_columns(self._current, self._where("steps", index, "output"))
 
-    def _add_keyed(self, index: int, step: KeyedAggregateStep | ProcessStep) -> None:
+    def _add_keyed(self, index: int, step: KeyedStep) -> None:
         if self._first_input is None:
             self._first_input = self._current
         where = partial(self._where, "steps", index)
@@ -290,10 +290,7 @@ class _Chain:
         if sql is not None:
             self._sql.append(SqlText(sql, self._names))
         given = StepInput(self._current, self._upstream())
-        if isinstance(step, ProcessStep):
-            self._append(ProcessStage(step, given, where).build())
-        else:
-            self._append(AggregateStage(step, given, where).build())
+        self._append(keyed_stage(step, given, where))
 
     @property
     def _is_changelog(self) -> bool:

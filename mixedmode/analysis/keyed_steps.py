@@ -13,8 +13,10 @@ from mixedmode.analysis.catalyst import read_frame
 from mixedmode.analysis.event_times import check_event_time
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
-from mixedmode.config import KeyedAggregateStep, ProcessStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
+from mixedmode.config.calls import column_in
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateFunction
@@ -28,7 +30,8 @@ from mixedmode.plan.keyed_operators import (
     operator_of,
     output_function,
 )
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage
+from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
+from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources.source import parse_ddl
@@ -49,7 +52,7 @@ class StepInput:
 
 
 def with_computed_keys(
-    frame: DataFrame, step: KeyedAggregateStep | ProcessStep, input_name: str, where: Where, *, is_changelog: bool
+    frame: DataFrame, step: KeyedStep, input_name: str, where: Where, *, is_changelog: bool
 ) -> tuple[DataFrame, str | None]:
     """Return (the input of a step with the key columns that it computes, the sql for that); None if it computes none.
 
@@ -186,14 +189,83 @@ class ProcessStage:
 
 
 def _rows_change(where: str) -> InvalidJobError:
-    """Return the mistake of a window or a function, at `where`, behind an aggregate whose results change."""
+    """Return the mistake of a step, at `where`, that cannot read the changing results of the step before it."""
     msg = (
-        f"{where}: the aggregate before this step emits results that change later, and a window or a function cannot "
-        "take a row back. An aggregate by window_start and window_end has final results only if it reads the rows of a "
+        f"{where}: the step before this one emits results that change later, and this one cannot take a row back. An "
+        "aggregate or a top by window_start and window_end has final results only if it reads the rows of a "
         "window without allowed-lateness and early-results-every, and if sql between the two leaves both columns as "
         "they are. Make it so, or use an aggregate here."
     )
     return InvalidJobError(msg)
+
+
+class RankedStage:
+    """Builds the stage of one step with `top` or `deduplicate`."""
+
+    def __init__(self, step: TopStep | DeduplicateStep, given: StepInput, where: Where) -> None:
+        """`where` names a place in the step."""
+        self._step = step
+        self._given = given
+        self._where = where
+
+    def build(self) -> KeyedStage:
+        """Return the stage. Raise InvalidJobError with every bad column and expression, each with its place."""
+        step, given = self._step, self._given
+        found: list[MixedmodeError] = []
+        keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
+        row = self._row(found)
+        order = []
+        for by in orders_of(step, given.upstream.event_time):
+            with collecting(found):
+                order.append(self._order(by.expression))
+        if given.upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
+            found.append(_rows_change(self._where("deduplicate")))
+        raise_all(found)
+        return ranked_stage(step, given.upstream, RankedColumns(keys, row, order), self._where)
+
+    def _row(self, found: list[MixedmodeError]) -> dict[str, pa.Field]:
+        """Return {expression: column} of the columns that are no key; append an error for each unsuitable one."""
+        step, row = self._step, {}
+        keys = {column.lower() for column in step.key_columns}
+        for field in self._given.frame.schema:
+            name = field.name
+            if name.lower() in keys:
+                continue
+            if isinstance(step, TopStep) and name.lower() == RANK_COLUMN:
+                msg = f"{self._where('top')}: the step emits a column of this name. Rename yours in a sql step before."
+                found.append(InvalidJobError(f"{msg} column={name}"))
+            with collecting(found):
+                row[quoted(name)] = pa.field(name, arrow_type(field.dataType, f"{self._where()}: {name}"))
+        return row
+
+    def _order(self, text: str) -> tuple[str, pa.DataType]:
+        """Return the expression and type of an order column. A column of the input has the expression of the row."""
+        frame, step = self._given.frame, self._step
+        where = self._where("top", "order-by") if isinstance(step, TopStep) else self._where("deduplicate", "tie-break")
+        if isinstance(step, DeduplicateStep):
+            text = quoted(key_field(frame, text, where).name)
+        name = column_in(text)
+        known = {column.lower(): column for column in frame.columns}
+        if name is not None and name.lower() in known:
+            text = quoted(known[name.lower()])
+        try:
+            projected = frame.selectExpr(f"{text} AS _argument")
+            plan = read_frame(projected, until=frame)
+        except PySparkException as error:
+            raise refused(where, error) from error
+        check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
+        return text, arrow_type(projected.schema[0].dataType, f"{where}: {text}")
+
+
+def keyed_stage(step: KeyedStep, given: StepInput, where: Where) -> KeyedStage:
+    """Return the stage of a keyed step. Raise InvalidJobError with every mistake.  where: names a place in the step."""
+    match step:
+        case KeyedAggregateStep():
+            return AggregateStage(step, given, where).build()
+        case ProcessStep():
+            return ProcessStage(step, given, where).build()
+        case TopStep() | DeduplicateStep():
+            return RankedStage(step, given, where).build()
 
 
 def check_declared(step: ProcessStep, where: Where, found: list[MixedmodeError]) -> None:

@@ -21,11 +21,20 @@ from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
 from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec, TableSourceSpec, TableStartSpec
 from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
+from mixedmode.config.order import OrderBy
 from mixedmode.config.parts import JobParts
 from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
-from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep
+from mixedmode.config.steps import (
+    DeduplicateStep,
+    KeyedAggregateStep,
+    KeyedStep,
+    MapStep,
+    ProcessStep,
+    SqlStep,
+    TopStep,
+)
 from mixedmode.config.tables import PostgresSideOutputSpec, PostgresSinkSpec, SqliteSideOutputSpec, SqliteSinkSpec
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
@@ -41,6 +50,7 @@ __all__ = [
     "CustomSideOutputSpec",
     "CustomSinkSpec",
     "CustomSourceSpec",
+    "DeduplicateStep",
     "ExecutionBacklogSpec",
     "ExecutionSpec",
     "FaultyJob",
@@ -57,9 +67,11 @@ __all__ = [
     "KafkaSourceSpec",
     "KafkaValueSpec",
     "KeyedAggregateStep",
+    "KeyedStep",
     "LoadedJob",
     "MapStep",
     "ModePolicy",
+    "OrderBy",
     "PipelineBacklogSpec",
     "PipelineSpec",
     "PostgresSideOutputSpec",
@@ -80,6 +92,7 @@ __all__ = [
     "TableSinkSpec",
     "TableSourceSpec",
     "TableStartSpec",
+    "TopStep",
     "TumblingSpec",
     "WatermarkSpec",
     "WindowSpec",

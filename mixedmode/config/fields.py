@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import Path
+from mixedmode.config.order import OrderBy
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.durations import format_duration_ms, parse_duration_ms
@@ -38,7 +39,7 @@ _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
 _SPAN_MS_MAX = 36_500 * 86_400_000
-_SQL_FIELDS = {"sql", "aggregate"}
+_SQL_FIELDS = {"sql", "aggregate", "order_by"}
 _ARGUMENT_DEPTH_MAX = 50  # nested lists and sections; deeper ones would exhaust Python's stack elsewhere
 
 
@@ -198,6 +199,15 @@ def _call(value: Any) -> Any:
     return AggregateCall.parse(value)
 
 
+def _order(value: Any) -> Any:
+    if isinstance(value, OrderBy):
+        return value
+    if not isinstance(value, str):
+        kind = "string_type"
+        raise PydanticCustomError(kind, kind)
+    return OrderBy.parse(_not_blank(value))
+
+
 def _flat_texts(value: Any) -> Any:
     """Return the settings as text. Python's True, 1 and 0.5 become the text that Spark reads."""
     if not isinstance(value, Mapping):
@@ -318,5 +328,7 @@ Arguments = Annotated[Mapping[Lines, Any], BeforeValidator(_arguments)]
 PositiveBytes = Annotated[int, _parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
 Columns = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more)]
 Call = Annotated[AggregateCall, _parsed_by(_call), PlainSerializer(str)]
+Order = Annotated[OrderBy, _parsed_by(_order), PlainSerializer(str)]
+Orders = Annotated[tuple[Order, ...], BeforeValidator(_one_or_more)]
 Options = Annotated[Mapping[str, str], BeforeValidator(_flat_texts)]
 SparkSettings = Annotated[Options, BeforeValidator(_full_keys), PlainSerializer(_short_keys)]

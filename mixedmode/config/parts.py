@@ -25,7 +25,7 @@ _SOURCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[TableName, AnySource])
 _STEP: TypeAdapter[Any] = TypeAdapter(Step)
 _SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
 #: settings of a step whose error at the level of the job leaves the rows of the step unknown
-_ROWS_DEPEND_ON = {"map", "process", "window"}
+_ROWS_DEPEND_ON = {"map", "process", "window", "deduplicate"}
 #: settings of a step that no column of its rows depends on; those of a group belong together
 _APART = (
     {"parallelism"},

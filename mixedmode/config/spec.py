@@ -33,10 +33,27 @@ from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
-from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep, SqlStep, Step, operator_id, repeated
+from mixedmode.config.steps import (
+    DeduplicateStep,
+    KeyedAggregateStep,
+    KeyedStep,
+    MapStep,
+    ProcessStep,
+    SqlStep,
+    Step,
+    TopStep,
+    operator_id,
+    repeated,
+)
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
 
+#: {setting of a step that cannot read rows that change: why}
+_CANNOT = {
+    "window": "a window has a time for each row",
+    "process": "a function cannot take a row back",
+    "deduplicate": "a row that was kept cannot be taken back",
+}
 #: (the fields that a check reads, the check)
 Check = tuple[set[str], Callable[[], Iterator[tuple[Path, str]]]]
 
@@ -237,18 +254,20 @@ class JobSpec(JobSettings):
 
     def _event_time_findings(self) -> Iterator[tuple[Path, str]]:
         """Refuse steps whose input cannot have event time, or may take rows back that they cannot."""
-        before: tuple[int, KeyedAggregateStep | ProcessStep] | None = None
+        before: tuple[int, KeyedStep] | None = None
         for index, step in enumerate(self.steps):
             if isinstance(step, MapStep) and before is not None:
                 text = " must come before the first keyed step. Move it, or use sql."
                 yield ("steps", index, "map"), text
             if isinstance(step, SqlStep | MapStep):
                 continue
-            key = "process" if isinstance(step, ProcessStep) else "window" if step.window is not None else None
+            key = _reads_added_rows(step)
+            needs_time = key == "window" or (isinstance(step, DeduplicateStep) and step.goes_by_watermark)
             if key is not None and before is not None:
-                yield from _input_findings(("steps", index, key), *before)
-            elif key == "window":
-                text = " is missing: windows go by the time of a record. Name the column that says when it happened."
+                yield from _input_findings(("steps", index, key), *before, needs_time=needs_time)
+            elif needs_time:
+                what = "windows go" if key == "window" else "deduplicate goes"
+                text = f" is missing: {what} by the time of a record. Name the column that says when it happened."
                 yield from (
                     (("sources", name, "event-time"), text)
                     for name, source in self.sources.items()
@@ -257,27 +276,47 @@ class JobSpec(JobSettings):
             before = (index, step)
 
 
-def _input_findings(path: Path, index: int, before: KeyedAggregateStep | ProcessStep) -> Iterator[tuple[Path, str]]:
-    """Yield why a window or a function, at `path`, cannot read the rows of the keyed step `before` at `index`."""
+def _reads_added_rows(step: KeyedStep) -> str | None:
+    """Return the setting for which a step cannot read rows that change; None if it can read them."""
+    match step:
+        case ProcessStep():
+            return "process"
+        case KeyedAggregateStep():
+            return None if step.window is None else "window"
+        case DeduplicateStep():
+            return "deduplicate" if step.is_append_only else None
+        case TopStep():
+            return None
+
+
+def _input_findings(path: Path, index: int, before: KeyedStep, *, needs_time: bool) -> Iterator[tuple[Path, str]]:
+    """Yield why the step with the setting at `path` cannot read the rows of the keyed step `before` at `index`."""
     place = path_text(("steps", index))
     if isinstance(before, ProcessStep):
-        if path[-1] == "window" and before.event_time is None:
+        if needs_time and before.event_time is None:
             text = (
                 f" goes by event time, and the rows of the function before it have none. Add `event-time` to {place}, "
                 "the column of its output that says when a row happened."
             )
             yield path, text
-    elif before.window is None:
-        if {"window_start", "window_end"} <= {column.lower() for column in before.key_columns}:
-            return  # its results may be final; the analysis knows
-        is_window = path[-1] == "window"
-        takes = "a window has a time for each row" if is_window else "a function cannot take a row back"
+        return
+    cannot = _CANNOT[str(path[-1])]
+    if isinstance(before, TopStep) or (isinstance(before, DeduplicateStep) and not before.is_append_only):
         text = (
-            f" cannot read the rows of the aggregate before it, which change and have no event time: {takes}. Give "
+            f" cannot read the rows of {place}, which change when a better row comes: {cannot}. Put this step before "
+            "it, or use an aggregate here."
+        )
+        if not (isinstance(before, TopStep) and before.has_window_key):
+            yield path, text
+    elif isinstance(before, KeyedAggregateStep) and before.window is None:
+        if before.has_window_key:
+            return  # its results may be final; the analysis knows
+        text = (
+            f" cannot read the rows of the aggregate before it, which change and have no event time: {cannot}. Give "
             f"{place} a window, put this step before it, or use an aggregate here."
         )
         yield path, text
-    elif before.allowed_lateness_ms or before.early_results_every_ms is not None:
+    elif isinstance(before, KeyedAggregateStep) and not before.has_final_windows:
         key = "allowed-lateness" if before.allowed_lateness_ms else "early-results-every"
         text = (
             f" cannot read the rows of {place}, which change: with `{key}`, a window may be emitted more than once. "

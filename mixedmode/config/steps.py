@@ -1,4 +1,4 @@
-"""The steps of a job: SQL, map functions, keyed aggregates with or without windows, process functions."""
+"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,9 +15,11 @@ from mixedmode.config.fields import (
     Count,
     LatenessMs,
     Lines,
+    Orders,
     OutputName,
     PositiveDurationMs,
     Section,
+    SpanMs,
     TableName,
     TagName,
     Text,
@@ -25,6 +27,9 @@ from mixedmode.config.fields import (
 from mixedmode.config.sink_kinds import AnySideOutput, AnySink
 from mixedmode.config.spelling import nearest
 from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
+
+#: the column that a step with `top` adds
+RANK_COLUMN = "rank"
 
 
 class SqlStep(Section):
@@ -71,6 +76,11 @@ class Keyed(Section):
         return tuple(found["name"] if (found := _COMPUTED.fullmatch(text)) else text for text in self.key_by)
 
     @property
+    def has_window_key(self) -> bool:
+        """Whether the key has columns with the names of the bounds of a window."""
+        return {"window_start", "window_end"} <= {column.lower() for column in self.key_columns}
+
+    @property
     def key_expressions(self) -> Mapping[str, str]:
         """{name: expression} of the key columns that are computed."""
         found = [match for text in self.key_by if (match := _COMPUTED.fullmatch(text))]
@@ -115,6 +125,11 @@ class KeyedInput(Keyed):
             text = " has no effect without a key: all records go to one subtask. Add key columns, or remove it."
             yield ("parallelism",), text
         yield from self._window_findings()
+
+    @property
+    def has_final_windows(self) -> bool:
+        """Whether each window is emitted once."""
+        return self.window is not None and self.allowed_lateness_ms == 0 and self.early_results_every_ms is None
 
     def _window_findings(self) -> Iterator[tuple[Path, str]]:
         given = {
@@ -188,6 +203,85 @@ class ProcessStep(Keyed):
             yield ("dead-letter",), text
 
 
+class TopSpec(Section):
+    """How many rows of a key are kept, and which are the best."""
+
+    n: Count = Field(description="how many rows of each key")
+    order_by: Orders = Field(
+        description="columns or SQL expressions, the best rows first, such as [price desc, bidder]; "
+        "rows that are equal in them are ordered by the whole row",
+        min_length=1,
+    )
+
+
+class TopStep(Keyed):
+    """A step that keeps the best rows of each key, with their ranks, up to date."""
+
+    top: TopSpec = Field(description="the best rows of each key, with their rank from 1")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from self._key_findings()
+        for column in self.key_columns:
+            if column.lower() == RANK_COLUMN:
+                text = f": the step emits a column of this name. Rename yours in a sql step before. found={column}"
+                yield ("key-by",), text
+
+
+class DeduplicateSpec(Section):
+    """Which row of a key is kept."""
+
+    keep: Literal["first", "last", "any"] = Field(
+        description="first: the first row by event time, once no earlier one can come; last: the newest row, "
+        "updated; any: the first that arrives"
+    )
+    tie_break: Columns = Field(
+        default=(), description="columns that order rows of one event time; then the whole row does"
+    )
+    within_ms: SpanMs | None = Field(
+        default=None, description="how long after its row, in event time, a key is forgotten; not given: never"
+    )
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        for column, _ in repeated(self.tie_break, {}):
+            yield ("tie-break",), f" names a column twice. Remove one. found={column}"
+        if self.keep == "any" and self.tie_break:
+            yield ("tie-break",), " has no effect with keep: any, which takes the first row that arrives. Remove it."
+        if self.keep == "last" and self.within_ms is not None:
+            text = (
+                " is for keep: first and keep: any. With keep: last, a key has one row, which a newer one replaces "
+                "however late it comes. Remove it."
+            )
+            yield ("within",), text
+
+
+class DeduplicateStep(Keyed):
+    """A step that keeps one row of each key."""
+
+    deduplicate: DeduplicateSpec = Field(description="which row of each key")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
+
+    @property
+    def is_append_only(self) -> bool:
+        """True if the step reads rows that are never retracted, and emits each row once."""
+        return self.deduplicate.keep != "last"
+
+    @property
+    def goes_by_watermark(self) -> bool:
+        """True if the step needs event time."""
+        return self.deduplicate.keep == "first" or self.deduplicate.within_ms is not None
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from self._key_findings()
+
+
+KeyedStep = KeyedAggregateStep | ProcessStep | TopStep | DeduplicateStep
+
+
 def repeated(names: Iterable[str], taken: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (name, its owner) of each name that is taken already. Spark ignores the case of names.
 
@@ -206,6 +300,8 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "map": MapStep,
     "aggregate": KeyedAggregateStep,
     "process": ProcessStep,
+    "top": TopStep,
+    "deduplicate": DeduplicateStep,
 }
 #: (keys, the kind of a step that has one of them); the first match wins
 _TELLTALES = (
@@ -213,12 +309,14 @@ _TELLTALES = (
     (("map",), "map"),
     (("process",), "process"),
     (("aggregate",), "aggregate"),
+    (("top",), "top"),
+    (("deduplicate",), "deduplicate"),
     (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late"), "aggregate"),
 )
 
 
-def operator_id(step: "MapStep | KeyedAggregateStep | ProcessStep", steps_before: int) -> str:
+def operator_id(step: "MapStep | KeyedStep", steps_before: int) -> str:
     """Return the id of a step in messages and in the checkpoint folder: its name, or its kind and number.
 
     steps_before: the number of earlier steps that have an id. Map steps and keyed steps are counted separately.
@@ -249,6 +347,8 @@ Step = Annotated[
     Annotated[SqlStep, Tag("sql")]
     | Annotated[MapStep, Tag("map")]
     | Annotated[KeyedAggregateStep, Tag("aggregate")]
-    | Annotated[ProcessStep, Tag("process")],
+    | Annotated[ProcessStep, Tag("process")]
+    | Annotated[TopStep, Tag("top")]
+    | Annotated[DeduplicateStep, Tag("deduplicate")],
     Discriminator(_step_kind),
 ]

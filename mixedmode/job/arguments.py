@@ -82,6 +82,11 @@ _ARGUMENTS: dict[Path, str] = {
     ("window", "global", "count"): "count",
     ("process",): "function",
     ("map",): "function",
+    ("top", "n"): "n",
+    ("top", "order-by"): "order_by",
+    ("deduplicate", "keep"): "keep",
+    ("deduplicate", "tie-break"): "tie_break",
+    ("deduplicate", "within"): "within",
 }
 
 

@@ -1,13 +1,15 @@
-"""The parts of a keyed step in Python: keys, optional windows, then an aggregate or a process function.
+"""The parts of a keyed step in Python: keys, then optional windows and an aggregate, or another kind of step.
 
 job.key_by("origin").aggregate(flights="count(*)")
 job.key_by("origin").window(sliding="1h", slide="10m", allowed_lateness="5m").aggregate(flights="count(*)")
 job.window(tumbling="1d", time_zone="Europe/Berlin").aggregate(flights="count(*)")
 job.key_by("origin").process("delays:WorstOfDay", output="origin string, worst long", args={"above": 15})
+job.key_by("auction").top(10, order_by=["price desc", "bidder"])
+job.key_by("bidder", "auction").deduplicate(keep="first", tie_break="seq")
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path as FilePath
@@ -16,7 +18,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Un
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.steps import KeyedAggregateStep, KeyedInput, ProcessStep, Step
+from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, ProcessStep, Step, TopStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import Duration, FileName, PlainValue, argument, nested
 
@@ -103,7 +105,7 @@ class WindowedJob(Generic[J]):
 
 @dataclass(frozen=True, slots=True)
 class KeyedJob(Generic[J]):
-    """A job whose next step has its keys and still needs its outputs: call `aggregate`, `window` or `process`."""
+    """A job whose next step has its keys and still needs its outputs: call one of its methods."""
 
     job: J
     columns: tuple[str, ...]
@@ -166,6 +168,35 @@ class KeyedJob(Generic[J]):
         values = {**self._settings, **nested({(key,): value for key, value in settings.items()})}
         step = checked_section(ProcessStep, values, place="Job.process", name=argument)
         return self.job.with_step(resolve_step(step, FilePath()))
+
+    def top(self, n: int, *, order_by: str | Sequence[str]) -> J:
+        """Complete the step: the best `n` rows of each key, with their rank, such as `top(10, order_by="price desc")`.
+
+        order_by: columns or SQL expressions, each with `asc` or `desc` and `nulls first` or `nulls last` after it.
+            Rows that are equal in them are ordered by the whole row. docs/ranking.md is the guide.
+        """
+        values = {**self._settings, "top": {"n": n, "order-by": order_by}}
+        return self.job.with_step(checked_section(TopStep, values, place="Job.top", name=argument))
+
+    def deduplicate(
+        self,
+        *,
+        keep: Literal["first", "last", "any"],
+        tie_break: str | Sequence[str] | None = None,
+        within: Duration | None = None,
+    ) -> J:
+        """Complete the step: one row of each key, such as `deduplicate(keep="first")`.
+
+        keep: `first` is the first row by event time, emitted once no earlier one can come. `last` is the newest row,
+            which newer rows update. `any` is the first row that arrives.
+        tie_break: columns that order rows of one event time.
+        within: how long after its row, in event time, a key is forgotten. By default, it never is.
+
+        docs/ranking.md is the guide.
+        """
+        given = {"keep": keep, "tie-break": tie_break, "within": within}
+        values = {**self._settings, "deduplicate": {key: value for key, value in given.items() if value is not None}}
+        return self.job.with_step(checked_section(DeduplicateStep, values, place="Job.deduplicate", name=argument))
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -3,19 +3,18 @@
 This module alone distinguishes the kinds of operators, so that explain.py need not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mixedmode.config import SinkSpec, format_duration_ms
-from mixedmode.operators.aggregate import (
-    AggregateOperator,
-    FinalAggregateOperator,
-    MultisetAggregateOperator,
-    UpsertOperator,
-)
+from mixedmode.config import OrderBy, SinkSpec, format_duration_ms
+from mixedmode.config.calls import column_in
+from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
+from mixedmode.operators.deduplicate import DeduplicateOperator
+from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
+from mixedmode.operators.top import OrderColumn, TopOperator
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
     SessionAggregateOperator,
@@ -56,13 +55,18 @@ def goes_by_time(stage: KeyedStage) -> bool:
 
 def combined(stage: KeyedStage) -> str:
     """Return the end of a phrase that says which rows are combined before the shuffle; empty if none are."""
-    match stage.operator:
-        case AggregateOperator() | FinalAggregateOperator():
+    operator = _inner(stage)
+    match operator:
+        case AggregateOperator():
             per = "key"
         case TimeWindowAggregateOperator():
             per = "key and window"
         case SessionAggregateOperator():
             per = "key and session"
+        case TopOperator(is_changelog=False):
+            return f", cut to the best {operator.n} per key before the shuffle"
+        case DeduplicateOperator():
+            per = "key" if operator.within_us is None else "key and time"
         case _:
             return ""
     return f", combined per {per} before the shuffle"
@@ -70,7 +74,7 @@ def combined(stage: KeyedStage) -> str:
 
 def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
     """Yield the lines on windows or on the function; none for a plain aggregate."""
-    operator = stage.operator
+    operator = _inner(stage)
     match operator:
         case TimeWindowAggregateOperator():
             yield f"  windows     {_windows(operator.windows)}; given when the watermark reaches their end"
@@ -84,6 +88,15 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
         case ProcessOperator():
             yield f"  function    {operator.function.label}, the records of a key in order of event time"
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
+        case TopOperator():
+            which = f"the best {operator.n} rows" if operator.has_rank else "the last row"
+            yield f"  keeps       {which} of a key by {_order(stage, operator.layout.order)}, then the whole row"
+        case DeduplicateOperator():
+            yield from _deduplicate_lines(stage, operator)
+
+
+def _inner(stage: KeyedStage) -> KeyedOperator:
+    return stage.operator.operator if isinstance(stage.operator, FinalOperator) else stage.operator
 
 
 def emitted_text(emitted: EmittedRows) -> str:
@@ -100,8 +113,15 @@ def state_text(stage: KeyedStage) -> str:
     match operator:
         case UpsertOperator():
             return "none: rows retracted and rows added become one upsert per key"
-        case FinalAggregateOperator():
+        case FinalOperator():
             return "none: all rows of a window come in one epoch, so its results are final"
+        case TopOperator():
+            kept = "every row of a key, because a retraction lets a row move up" if operator.is_changelog else None
+            return kept or f"the best {operator.n} row{'s' if operator.n > 1 else ''} of a key"
+        case DeduplicateOperator():
+            return "the keys that have their row" + (
+                ", and rows that the watermark has not passed" if operator.waits else ""
+            )
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot take a row back"
         case ProcessOperator():
@@ -128,6 +148,31 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
         if name in stage.side_outputs:
             return ", ".join(f"{field.name} {field.type}" for field in stage.side_outputs[name])
     return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"
+
+
+def _deduplicate_lines(stage: KeyedStage, operator: DeduplicateOperator) -> Iterator[str]:
+    if operator.waits:
+        order = ", ".join([f"{stage.event_time}", *_order_texts(stage, operator.layout.order[1:])])
+        yield f"  keeps       the first row of a key by {order}, then the whole row"
+        yield "  emits       a row once the watermark has passed its time"
+    else:
+        yield "  keeps       the first row of a key that arrives: the keys are certain, the other columns are not"
+    if operator.within_us is not None:
+        yield f"  forgets     a key {_duration(operator.within_us)} after its row"
+    if operator.goes_by_watermark:
+        yield "  late        records before the watermark are counted and dropped"
+
+
+def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:
+    return ", ".join(_order_texts(stage, order))
+
+
+def _order_texts(stage: KeyedStage, order: Sequence[OrderColumn]) -> Iterator[str]:
+    operator = _inner(stage)
+    assert isinstance(operator, TopOperator | DeduplicateOperator), operator
+    for index, by in zip(operator.order_arguments, order, strict=True):
+        text = stage.arguments[index]
+        yield str(OrderBy(column_in(text) or text, by.descending, by.nulls_first))
 
 
 def _windows(windows: TimeWindows) -> str:

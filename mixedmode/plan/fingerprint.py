@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from mixedmode.config import KeyedAggregateStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, TopStep
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
 from mixedmode.operators.aggregate import MultisetAggregateOperator
 from mixedmode.operators.aggregate.bits import BitParity, Bits
@@ -37,9 +37,18 @@ from mixedmode.operators.aggregate.registers import (
     Register,
 )
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch
+from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import KeyedOperator
 
-__all__ = ["VERSION", "Fingerprint", "aggregate_fingerprint", "of_list", "of_sources", "step_fingerprint"]
+__all__ = [
+    "VERSION",
+    "Fingerprint",
+    "aggregate_fingerprint",
+    "of_list",
+    "of_sources",
+    "ranked_fingerprint",
+    "step_fingerprint",
+]
 
 Fingerprint = Mapping[str, object]
 
@@ -69,7 +78,8 @@ def aggregate_fingerprint(
     if isinstance(operator, MultisetAggregateOperator):
         rows = [{"expression": text, "type": str(data_type)} for text, data_type in arguments.items()]
         return {**head, "rows": rows}
-    registers: Sequence[Register] = operator.aggregator.registers  # type: ignore[attr-defined]
+    inner = operator.operator if isinstance(operator, FinalOperator) else operator
+    registers: Sequence[Register] = inner.aggregator.registers  # type: ignore[attr-defined]
     return {
         **head,
         **_given(
@@ -81,6 +91,32 @@ def aggregate_fingerprint(
         ),
         "registers": [_register(register, list(arguments.items())) for register in registers],
     }
+
+
+def ranked_fingerprint(
+    step: TopStep | DeduplicateStep,
+    keys: Sequence[pa.Field],
+    row: Sequence[pa.Field],
+    order: Sequence[tuple[str, bool, bool]],
+    *,
+    is_changelog: bool,
+) -> Fingerprint:
+    """Return the fingerprint of a step with `top` or `deduplicate`.
+
+    row: the columns other than the key. order: (expression, descending, NULLs first) each.
+    """
+    own: Fingerprint
+    if isinstance(step, TopStep):
+        head, own = step_fingerprint("top", keys), {"n": step.top.n}
+    else:
+        head = step_fingerprint("deduplicate", keys)
+        own = {"keep": step.deduplicate.keep, "within-ms": step.deduplicate.within_ms or 0}
+    orders = [
+        _given({"expression": text, "descending": descending, "nulls-first": nulls_first})
+        for text, descending, nulls_first in order
+    ]
+    given = {**own, "order": orders, "row": [_column(field) for field in row], "changelog": is_changelog}
+    return {**head, **_given(given)}
 
 
 def of_list() -> Fingerprint:

@@ -3,7 +3,7 @@
 In a job, Spark supplies the types (mixedmode/analysis/keyed_steps.py); in a test, a schema does (mixedmode/testing).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,11 +17,11 @@ from mixedmode.operators.aggregate import (
     AggregateOperator,
     Aggregator,
     Column,
-    FinalAggregateOperator,
     MultisetAggregateOperator,
     aggregate_function,
     aggregator_for,
 )
+from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
@@ -49,8 +49,12 @@ class StepColumns:
     @property
     def is_window_keyed(self) -> bool:
         """Return whether the key has the bounds of final windows, so that no result can change in a later epoch."""
-        keys = {field.name.lower() for field in self.keys}
-        return bool(self.final_windows) and keys.issuperset(self.final_windows)
+        return is_window_keyed(self.keys, self.final_windows)
+
+
+def is_window_keyed(keys: Sequence[pa.Field], final_windows: Sequence[str]) -> bool:
+    """Return whether a key has the columns `final_windows`, if there are any (see Upstream)."""
+    return bool(final_windows) and {field.name.lower() for field in keys}.issuperset(final_windows)
 
 
 def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
@@ -85,7 +89,7 @@ def operator_of(
         types = tuple(given.arguments.values())
         return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)
     operator = AggregateOperator(aggregator, schema, is_changelog=given.is_changelog, emits_retractions=False)
-    return FinalAggregateOperator(operator) if given.is_window_keyed else operator
+    return FinalOperator(operator) if given.is_window_keyed else operator
 
 
 def time_windows(window: WindowSpec) -> TimeWindows:

@@ -8,16 +8,25 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.config import KeyedAggregateStep, ProcessStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, ProcessStep, TopStep
 from mixedmode.config.steps import operator_id
 from mixedmode.keys import KeySchema
+from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
-from mixedmode.plan.keyed_operators import StepColumns
+from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
+from mixedmode.plan.ranked_operators import (
+    RankedColumns,
+    check_types,
+    deduplicate_operator,
+    orders_of,
+    ranked_identity,
+    top_operator,
+)
 from mixedmode.plan.stages import KeyedStage, SqlText
 
-__all__ = ["Upstream", "aggregate_stage", "process_stage", "with_changelogs"]
+__all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "with_changelogs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,33 @@ def process_stage(
         is_changelog=False,
         operator=operator,
         identity=step_fingerprint("process", keys),
+        delay_us=upstream.delay_us,
+    )
+
+
+def ranked_stage(
+    step: TopStep | DeduplicateStep, upstream: Upstream, columns: RankedColumns, where: Where
+) -> KeyedStage:
+    """Return the stage of a step with `top` or `deduplicate`. Raise InvalidJobError for unsuitable columns."""
+    check_types(columns, where("top" if isinstance(step, TopStep) else "deduplicate"))
+    event_time, is_changelog = upstream.event_time, upstream.is_changelog
+    operator: KeyedOperator
+    if isinstance(step, TopStep):
+        top = top_operator(step, columns, is_changelog=is_changelog)
+        operator = FinalOperator(top) if is_window_keyed(columns.keys, upstream.final_windows) else top
+    else:
+        operator = deduplicate_operator(step, columns, where, event_time=event_time, is_changelog=is_changelog)
+    orders = orders_of(step, event_time)
+    return KeyedStage(
+        operator_id=operator_id(step, upstream.keyed_before),
+        sql=upstream.sql,
+        key_fields=columns.keys,
+        arguments=tuple(columns.arguments),
+        argument_types=tuple(columns.arguments.values()),
+        event_time=event_time,
+        is_changelog=is_changelog,
+        operator=operator,
+        identity=ranked_identity(step, columns, orders, is_changelog=is_changelog),
         delay_us=upstream.delay_us,
     )
 

@@ -96,7 +96,7 @@ class KeyedStage:
             return EmittedRows(traits.emits, WINDOW_TIME.name, delay_us, has_final_windows=True)
         if isinstance(self.operator, ProcessOperator):
             return EmittedRows(traits.emits, self.operator.output_event_time, delay_us)
-        return EmittedRows(traits.emits)
+        return EmittedRows(traits.emits, self.event_time if traits.passes_event_time else None, delay_us)
 
     @property
     def emitted_fields(self) -> tuple[pa.Field, ...]:

@@ -43,11 +43,14 @@ class KeyedStateBackend(Protocol):
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
         """Return the committed entries with start <= key < end."""
 
-    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
         """Return the committed entries whose stored key begins with one of `prefixes`.
 
         A prefix holds at least the key group and the state id. `prefixes` are sorted and distinct, and none of them
-        begins with another one. They may belong to many key groups.
+        begins with another one. They may belong to many key groups. `limits` (n,) are the most entries to return of
+        each prefix, the first ones in key order; None: all.
         """
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:

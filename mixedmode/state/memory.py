@@ -9,7 +9,7 @@ Invariants (tests/state/test_memory.py):
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 from sortedcontainers import SortedDict
@@ -39,14 +39,17 @@ class MemoryBackend:
         keys = list(self._keys(start, end))
         return StateRange(keys, [self._entries[key] for key in keys])
 
-    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
         """See KeyedStateBackend."""
         _check(state_id, prefixes)
         assert not any(after.startswith(before) for before, after in pairwise(prefixes)), "a prefix of a prefix"
         rows: list[int] = []
         keys: list[bytes] = []
         for number, prefix in enumerate(prefixes):
-            found = list(self._keys(prefix, after_prefix(prefix)))
+            limit = None if limits is None else limits[number]
+            found = list(islice(self._keys(prefix, after_prefix(prefix)), limit))
             keys += found
             rows += [number] * len(found)
         return PrefixRows(np.asarray(rows, np.int64), keys, [self._entries[key] for key in keys])

@@ -38,8 +38,11 @@ class SingleKeyBackend:
         self._check_new(state_id, [start])
         return StateRange([], [])
 
-    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
         """Return no entries, as `scan` does."""
+        del limits
         self._check_new(state_id, prefixes)
         return PrefixRows(np.zeros(0, np.int64), [], [])
 

@@ -27,6 +27,16 @@ from mixedmode.testing.aggregates import AggregateHarness, OperatorHarness
 from mixedmode.testing.functions import FunctionHarness
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.maps import MapHarness
+from mixedmode.testing.ranking import DeduplicateHarness, TopHarness
 from mixedmode.testing.settings import HarnessArguments
 
-__all__ = ["AggregateHarness", "FunctionHarness", "Harness", "HarnessArguments", "MapHarness", "OperatorHarness"]
+__all__ = [
+    "AggregateHarness",
+    "DeduplicateHarness",
+    "FunctionHarness",
+    "Harness",
+    "HarnessArguments",
+    "MapHarness",
+    "OperatorHarness",
+    "TopHarness",
+]

@@ -126,10 +126,12 @@ class _OwnGroups:
         self._check([start])
         return self._backend.scan(state_id, start, end)
 
-    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
         """See KeyedStateBackend."""
         self._check(prefixes)
-        return self._backend.scan_prefixes(state_id, prefixes)
+        return self._backend.scan_prefixes(state_id, prefixes, limits)
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """See KeyedStateBackend."""

@@ -2,7 +2,6 @@
 
 from mixedmode.operators.aggregate.aggregator import Aggregator, aggregator_for, argument_name
 from mixedmode.operators.aggregate.changes import KeyedChanges
-from mixedmode.operators.aggregate.final import FinalAggregateOperator
 from mixedmode.operators.aggregate.functions import AggregateFunction, Column, aggregate_function
 from mixedmode.operators.aggregate.multiset import MultisetAggregateOperator
 from mixedmode.operators.aggregate.operator import AggregateOperator
@@ -13,7 +12,6 @@ __all__ = [
     "AggregateOperator",
     "Aggregator",
     "Column",
-    "FinalAggregateOperator",
     "KeyedChanges",
     "MultisetAggregateOperator",
     "UpsertOperator",

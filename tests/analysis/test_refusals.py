@@ -340,6 +340,39 @@ Build = Callable[[Job], Job]
             f"{SEVERAL_ROWS}Inner join",
         ),
         (
+            lambda j: j.key_by("k").top(2, order_by="v"),
+            (
+                "steps[0].top: the step orders rows by all their columns, and this type has no order here. Leave the "
+                "column out in a sql step before, or cast it, as with to_json. column=l, type=list<element: int64>"
+            ),
+        ),
+        (
+            lambda j: j.sql("SELECT k, v AS Rank FROM t").key_by("k").top(2, order_by="rank"),
+            ("steps[1].top: the step emits a column of this name. Rename yours in a sql step before. column=Rank"),
+        ),
+        (
+            lambda j: j.sql("SELECT k, v FROM t").key_by("k").top(2, order_by="vv desc"),
+            (
+                "steps[1].top.order-by: Spark refuses this SQL. cause=A column, variable, or function parameter with "
+                "name `vv` cannot be resolved. Did you mean one of the following? [`k`, `v`].; line 1 pos 0"
+            ),
+        ),
+        (
+            lambda j: j.sql("SELECT k, v FROM t").key_by("k").top(2, order_by="rand()"),
+            f"steps[1].top.order-by: {UNREPEATABLE}rand",
+        ),
+        (
+            lambda j: j.sql("SELECT k, v FROM t").key_by("k").deduplicate(keep="first"),
+            (
+                "steps[1].deduplicate: it goes by event time, and this step's input has none. Set `event-time` on "
+                "every source, and keep that column in the steps before this one."
+            ),
+        ),
+        (
+            lambda j: j.sql("SELECT k, v, at FROM t").key_by("k").deduplicate(keep="last", tie_break="vv"),
+            "steps[1].deduplicate.tie-break: there is no column vv. Did you mean v? Columns here: k, v, at.",
+        ),
+        (
             lambda j: j.key_by("k").aggregate(n="max(v)").key_by("n").aggregate(m="max(uuid())"),
             f"steps[1].aggregate.m: {UNREPEATABLE}uuid",
         ),
@@ -372,6 +405,18 @@ def test_a_keyed_step_that_cannot_be_right_is_refused(
             .sql("SELECT * FROM previous WHERE n IN (SELECT * FROM VALUES (1), (2))")
         ),
         lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT k, x FROM previous, LATERAL (SELECT n + 1 AS x)"),
+        lambda j: (
+            j.sql("SELECT k, v FROM t")
+            .key_by("K")
+            .top(2, order_by=["abs(V) desc", "k"])
+            .sql("SELECT rank, K, upper(k) AS b FROM previous")
+        ),
+        lambda j: (
+            j.sql("SELECT k, v, at FROM t")
+            .key_by("k")
+            .deduplicate(keep="first", tie_break="V")
+            .sql("SELECT v, explode(array(1, 2)) AS x FROM previous")
+        ),
     ],
 )
 def test_a_keyed_step_with_sql_around_it_is_accepted(spark: SparkSession, folder: Path, build: Build) -> None:

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config import ConsoleSideOutputSpec, JobSpec, KeyedAggregateStep, ProcessStep
+from mixedmode.config import ConsoleSideOutputSpec, DeduplicateStep, JobSpec, KeyedAggregateStep, ProcessStep, TopStep
 from mixedmode.config.fields import Section
 from tests.config.refusals import SMALLEST_JOB, messages
 
 COUNT = {"n": "count(*)"}
 TIMED = {"flights": {"format": "parquet", "path": "/flights", "event-time": "at"}}
 PROCESS = {"key-by": "k", "process": "a.b:C", "output": "k string"}
+TOP = {"key-by": "k", "top": {"n": 2, "order-by": "v desc"}}
+FIRST = {"key-by": "k", "deduplicate": {"keep": "first"}}
+LAST = {"key-by": "k", "deduplicate": {"keep": "last", "tie-break": "v"}}
 TAKEN = "has this name already (case does not count). Choose another."
 
 
@@ -109,6 +112,50 @@ def shared_folder(path: str, owner: str, found: str) -> str:
             ProcessStep,
             PROCESS | {"outputs": {tag: {"format": "console", "schema": "k string"} for tag in ("slow", "Slow")}},
             [f"outputs.Slow: another one {TAKEN}"],
+        ),
+        (
+            TopStep,
+            {"key-by": ["Rank", "k", "K"], "top": {"n": 1, "order-by": "v"}},
+            [
+                "key-by names a column twice. Remove one. found=K",
+                "key-by: the step emits a column of this name. Rename yours in a sql step before. found=Rank",
+            ],
+        ),
+        (
+            TopStep,
+            TOP | {"top": {"n": 0, "order-by": ["desc", " "]}},
+            [
+                "top.n must be at least 1. found=0",
+                "top.order-by[0]: an order needs an expression before its direction. Write `price desc`. found=desc",
+                "top.order-by[1] must not be empty.",
+            ],
+        ),
+        (TopStep, TOP | {"top": {"n": 1, "order-by": []}}, ["top.order-by must hold at least one entry. Add one."]),
+        (
+            DeduplicateStep,
+            FIRST | {"deduplicate": {"keep": "newest"}},
+            ["deduplicate.keep cannot be newest. Known values: first, last, any."],
+        ),
+        (
+            DeduplicateStep,
+            FIRST | {"deduplicate": {"keep": "any", "tie-break": ["a", "A"]}},
+            [
+                "deduplicate.tie-break names a column twice. Remove one. found=A",
+                (
+                    "deduplicate.tie-break has no effect with keep: any, which takes the first row that arrives. "
+                    "Remove it."
+                ),
+            ],
+        ),
+        (
+            DeduplicateStep,
+            FIRST | {"deduplicate": {"keep": "last", "within": "1h"}},
+            [
+                (
+                    "deduplicate.within is for keep: first and keep: any. With keep: last, a key has one row, which a "
+                    "newer one replaces however late it comes. Remove it."
+                )
+            ],
         ),
         (ProcessStep, PROCESS | {"output": " "}, ["output must not be empty."]),
         (ProcessStep, PROCESS | {"args": [1]}, ["args must be a section of keys, not a list."]),
@@ -207,6 +254,28 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
             ],
         ),
         (
+            {"steps": [FIRST]},
+            [
+                (
+                    "sources.flights.event-time is missing: deduplicate goes by the time of a record. Name the column "
+                    "that says when it happened."
+                )
+            ],
+        ),
+        (
+            {"sources": TIMED, "steps": [TOP, FIRST, LAST, {"key-by": "k", "deduplicate": {"keep": "any"}}]},
+            [
+                (
+                    "steps[1].deduplicate cannot read the rows of steps[0], which change when a better row comes: a row "
+                    "that was kept cannot be taken back. Put this step before it, or use an aggregate here."
+                ),
+                (
+                    "steps[3].deduplicate cannot read the rows of steps[2], which change when a better row comes: a row "
+                    "that was kept cannot be taken back. Put this step before it, or use an aggregate here."
+                ),
+            ],
+        ),
+        (
             {
                 "sources": dict.fromkeys(("a", "b"), TIMED["flights"]),
                 "steps": [{"aggregate": COUNT, "window": {"tumbling": "1h"}}],
@@ -248,6 +317,7 @@ def test_a_job_with_such_a_step_in_a_wrong_place_is_refused(changes: dict[str, A
         [{"sql": "SELECT 1"}, {"window": {"session": "1h"}, "aggregate": COUNT}, {"key-by": "k", "aggregate": COUNT}],
         [PROCESS, {"sql": "SELECT 1"}, {"key-by": "k", "aggregate": COUNT}],
         [{"key-by": "k", "window": {"global": {"count": 3}}, "aggregate": COUNT}, {"sql": "SELECT 1"}],
+        [FIRST, TOP, LAST, {"key-by": "k", "aggregate": COUNT}],
     ],
 )
 def test_steps_may_follow_the_first_keyed_one(steps: list[dict[str, Any]]) -> None:

@@ -21,6 +21,7 @@ from tests.differential.cases import Rows, parquet_piece
 from tests.differential.oracle import Call, Table, Where, aggregate, differences, keyed
 from tests.differential.stories import Mode, Story, case_folder, epochs_of, local_cases, play, table_after
 from tests.harness import SPARK_CASES, output_rows
+from tests.operators.ordered import in_order
 
 SCHEMA = pa.schema([("k", pa.string()), ("j", pa.int32()), ("v", pa.int64()), ("d", pa.float64())])
 DDL = "k string, j int, v bigint, d double"
@@ -148,7 +149,31 @@ def _kept_answer(rows: Rows) -> Table:
     return {key: {**row, "many": len(row["sums"])} for key, row in table.items()}
 
 
+def _ranks(job: Job) -> Job:
+    job = job.sql("SELECT k, v, abs(v) AS size FROM t WHERE v IS NOT NULL")
+    job = job.key_by("k").top(2, order_by=["size % 4 desc", "V"])
+    return job.sql("SELECT k, rank, v, upper(k) AS big FROM previous WHERE v <> 2")
+
+
+def _ranks_answer(rows: Rows) -> Table:
+    sized = [
+        {"k": row["k"], "v": row["v"], "size": abs(row["v"]), "by": abs(row["v"]) % 4}
+        for row in rows
+        if row["v"] is not None
+    ]
+    best = _ranked(sized, "k", 2, [("by", True, False), ("v", False, True)])
+    return keyed(
+        [
+            {name: row[name] for name in ("k", "rank", "v")} | {"big": None if row["k"] is None else row["k"].upper()}
+            for row in best
+            if row["v"] != 2
+        ],
+        ["k", "rank"],
+    )
+
+
 CHAINS = {
+    "ranks": Chain(_ranks, _ranks_answer, ["k", "rank"]),
     "invertible": Chain(_invertible, _invertible_answer, ["bucket"]),
     "multiset": Chain(_multiset, _multiset_answer, ["bucket"]),
     "filtered after": Chain(_filtered_after, _filtered_after_answer, ["k"]),
@@ -200,6 +225,45 @@ def _chain(calls: dict[str, tuple[str, Call]], *key_by: str) -> Chain:
     return Chain(_two_steps(texts, *key_by), _two_steps_answer(answers, *key_by), [*key_by])  # type: ignore[arg-type]
 
 
+def _ranked(rows: Rows, key_by: str, n: int, by: list[tuple[str, bool, bool]]) -> Rows:
+    """The best rows of each key, with their rank after the key."""
+    found: Rows = []
+    for key in {row[key_by] for row in rows}:
+        own = [row for row in rows if row[key_by] == key]
+        names = [name for name in own[0] if name != key_by]
+        values = [tuple(row[name] for name in names) for row in own]
+        best = in_order(values, [(names.index(name), descending, first) for name, descending, first in by])[:n]
+        found += [{key_by: key, "rank": at, **dict(zip(names, row, strict=True))} for at, row in enumerate(best, 1)]
+    return found
+
+
+def _top_of_a_step(job: Job) -> Job:
+    return job.key_by("k", "j").aggregate(FIRST).key_by("n").top(2, order_by=["s desc nulls first", "k"])
+
+
+def _top_of_a_step_answer(rows: Rows) -> Table:
+    return keyed(_ranked(_first_step(rows), "n", 2, [("s", True, True), ("k", False, True)]), ["n", "rank"])
+
+
+def _step_over_top(job: Job) -> Job:
+    job = job.key_by("k").top(2, order_by="v desc")
+    return job.key_by("rank").aggregate(ks="count(*)", s="sum(v)", low="min(j)", d="max(d)")
+
+
+def _step_over_top_answer(rows: Rows) -> Table:
+    calls = {"ks": Call("count"), "s": Call("sum", "v"), "low": Call("min", "j"), "d": Call("max", "d")}
+    return aggregate(_ranked(rows, "k", 2, [("v", True, False)]), ["rank"], calls)
+
+
+def _last_of_a_step(job: Job) -> Job:
+    return job.key_by("k", "j").aggregate(FIRST).key_by("n").deduplicate(keep="last", tie_break=["s", "k"])
+
+
+def _last_of_a_step_answer(rows: Rows) -> Table:
+    best = _ranked(_first_step(rows), "n", 1, [("s", True, False), ("k", True, False)])
+    return keyed([{name: value for name, value in row.items() if name != "rank"} for row in best], ["n"])
+
+
 #: without SQL, so that they need no Spark; a row moves from group to group as its sum or its count does
 LOCAL_CHAINS = {
     "invertible by sum": _chain(INVERTIBLE, "s"),
@@ -207,6 +271,9 @@ LOCAL_CHAINS = {
     "kept values by count": _chain(KEPT, "n"),
     "kept values by top": _chain(KEPT, "top"),
     "three steps": Chain(_three_steps_alone, _three_steps_alone_answer, ["js"]),
+    "top of a step": Chain(_top_of_a_step, _top_of_a_step_answer, ["n", "rank"]),
+    "a step over top": Chain(_step_over_top, _step_over_top_answer, ["rank"]),
+    "the last of a step": Chain(_last_of_a_step, _last_of_a_step_answer, ["n"]),
 }
 
 

@@ -19,7 +19,7 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import Until
 from mixedmode.job import Job, Sink, Source
 from mixedmode.job.keyed import WindowArguments
-from tests.differential.stories import case_folder, local_cases
+from tests.differential.stories import Steps, case_folder, local_cases
 from tests.differential.test_time import sessions, table_of, window_kinds, windowed
 from tests.differential.timelines import MAX_PARALLELISM, MS, Case, Event, Mode, cases
 from tests.harness import SPARK, SPARK_CASES, manifests, output_rows, run, write_parquet
@@ -97,6 +97,16 @@ def check(given_case: Windowed, spark: SparkSession | None, folder: Path) -> Non
 def play(
     case: Case, mode: Mode, window: WindowArguments, spark: SparkSession | None, base: Path, *, is_keyed: bool
 ) -> None:
+    """One way to run a case of windows."""
+
+    def steps(job: Job) -> Job:
+        windowed_job = job.key_by("k").window(**window) if is_keyed else job.window(**window)
+        return windowed_job.aggregate(AGGREGATES)
+
+    play_steps(case, mode, steps, spark, base)
+
+
+def play_steps(case: Case, mode: Mode, steps: Steps, spark: SparkSession | None, base: Path) -> None:
     """One way to run a case, to the end of its input; in mixed mode with another parallelism at the end."""
     (base / "in").mkdir(parents=True)
     live, world = iter(range(100)), World()
@@ -110,7 +120,7 @@ def play(
             out_of_orderness=f"{case.bound_ms}ms",
             **source,
         )
-        steps = Job(
+        empty = Job(
             "time",
             sources={"events": read},
             mode=mode,
@@ -120,8 +130,7 @@ def play(
             checkpoints_retained=50,
             spark=SPARK,
         )
-        windowed_job = steps.key_by("k").window(**window) if is_keyed else steps.window(**window)
-        return windowed_job.aggregate(AGGREGATES).write(Sink.parquet(base / "out"))
+        return steps(empty).write(Sink.parquet(base / "out"))
 
     def write(events: tuple[Event, ...]) -> None:
         rows = [

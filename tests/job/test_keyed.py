@@ -108,6 +108,56 @@ def test_a_windowed_job_is_not_changed_by_what_follows() -> None:
     assert {type(step.window.kind) for step in steps if step.window is not None} == {SessionSpec}
 
 
+def test_top_and_deduplicate_in_python_are_those_of_a_file() -> None:
+    job = (
+        events()
+        .key_by("k", name="best", parallelism=2)
+        .top(3, order_by=["v desc nulls first", "coalesce(w, 0)"])
+        .key_by("k", "v")
+        .deduplicate(keep="last", tie_break="w")
+        .write(Sink.console())
+    )
+    assert job.spec == spec_of_steps(
+        {
+            "name": "best",
+            "key-by": "k",
+            "parallelism": 2,
+            "top": {"n": 3, "order-by": ["v desc nulls first", "coalesce(w, 0)"]},
+        },
+        {"key-by": ["k", "v"], "deduplicate": {"keep": "last", "tie-break": "w"}},
+    )
+    assert reread(job).spec == job.spec
+    first = events().key_by("k").deduplicate(keep="first", within="1d").write(Sink.console())
+    assert first.spec.as_document()["steps"] == [{"key-by": ["k"], "deduplicate": {"keep": "first", "within": "1d"}}]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda job: job.top(0, order_by="v"), "Job.top: n must be at least 1. found=0"),
+        (
+            lambda job: job.top(1, order_by=["v", "desc"]),
+            "Job.top: order_by[1]: an order needs an expression before its direction. Write `price desc`. found=desc",
+        ),
+        (
+            lambda job: job.deduplicate(keep="any", tie_break="v"),
+            (
+                "Job.deduplicate: tie_break has no effect with keep: any, which takes the first row that arrives. "
+                "Remove it."
+            ),
+        ),
+        (
+            lambda job: job.deduplicate(keep="first", within="1"),
+            f"Job.deduplicate: within: {NOT_A_DURATION} found=1",
+        ),
+    ],
+)
+def test_a_wrong_argument_of_top_or_deduplicate_is_named(build: Callable[[Any], Job], message: str) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        build(events().key_by("k"))
+    assert str(caught.value) == message
+
+
 def test_a_process_step_in_python_is_the_one_of_a_file(folder: Path) -> None:
     job = (
         events()

@@ -18,6 +18,7 @@ from mixedmode.keys import KeyGroupRange
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, SubtaskContext
+from mixedmode.operators.top import TopOperator
 from mixedmode.sort import sort_table
 from mixedmode.sort.tables import whole_keys
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend
@@ -27,7 +28,7 @@ from mixedmode.state.rocksdb.replica import WantedRun, columns_of
 from mixedmode.time import MIN_TIME_US, EpochTime
 
 MAX_PARALLELISM = 4  # few key groups, so that several keys share one
-Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator
+Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator | TopOperator
 
 
 class State(Protocol):

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.changes import changes, fingerprint_text
-from mixedmode.config import KeyedAggregateStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, TopStep
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.fingerprint import Fingerprint, aggregate_fingerprint, of_list, of_sources, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
+from mixedmode.plan.ranked_operators import RankedColumns, orders_of, ranked_identity
 from mixedmode.plan.stages import KeyedStage, SqlText
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "fingerprints.json"
@@ -122,9 +123,38 @@ def fingerprints() -> Iterator[tuple[str, Fingerprint]]:
     yield "rows that are kept", of(step_of(source().key_by("k").aggregate(n="max(d)")), is_changelog=True)
     yield "process", step_fingerprint("process", [pa.field("k", pa.string())])
     yield "upsert", step_fingerprint("upsert")
+    yield from ranked_fingerprints()
     yield "map that keeps a list", of_list()
     yield "sources", of_sources(["b", "a"], has_clock=False)
     yield "a source and the clock", of_sources(["a"], has_clock=True)
+
+
+def ranked_fingerprints() -> Iterator[tuple[str, Fingerprint]]:
+    """(what it is of, fingerprint) of steps with top and deduplicate."""
+    keyed = source().key_by("k")
+    jobs = {
+        "top": keyed.top(3, order_by=["n desc", "s nulls last"]),
+        "top, another n": keyed.top(4, order_by=["n desc", "s nulls last"]),
+        "top, another order": keyed.top(3, order_by=["n", "s nulls last"]),
+        "deduplicate first": keyed.deduplicate(keep="first", tie_break="n"),
+        "deduplicate first within": keyed.deduplicate(keep="first", tie_break="n", within="1d"),
+        "deduplicate last": keyed.deduplicate(keep="last", tie_break="n"),
+        "deduplicate any": keyed.deduplicate(keep="any"),
+    }
+    for name, job in jobs.items():
+        yield name, of_ranked(job, is_changelog=False)
+    yield "top of a changelog", of_ranked(jobs["top"], is_changelog=True)
+
+
+def of_ranked(job: Job, *, is_changelog: bool) -> Fingerprint:
+    step = job.write(Sink.parquet("/out")).spec.steps[-1]
+    assert isinstance(step, TopStep | DeduplicateStep), step
+    row = {name: pa.field(name, COLUMNS[name]) for name in ("n", "s", "at")}
+    orders = orders_of(step, "at")
+    columns = RankedColumns(
+        (pa.field("k", pa.string()),), row, [(by.expression, COLUMNS[by.expression]) for by in orders]
+    )
+    return ranked_identity(step, columns, orders, is_changelog=is_changelog)
 
 
 def test_the_fingerprints_are_those_that_jobs_have_stored() -> None:

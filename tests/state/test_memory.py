@@ -37,12 +37,18 @@ def oracle(stored: Mapping[bytes, bytes], prefixes: Sequence[bytes]) -> list[tup
     ]
 
 
+def first_of_each(rows: list[tuple[int, bytes, bytes]], limits: list[int]) -> list[tuple[int, bytes, bytes]]:
+    """The first rows of each prefix, as many as its limit."""
+    return [row for at, row in enumerate(rows) if sum(other[0] == row[0] for other in rows[:at]) < limits[row[0]]]
+
+
 @settings(max_examples=40)
 @given(
     runs=st.lists(run_entries(30), max_size=4),
     wanted=st.lists(st.sets(keys_of_groups(4), max_size=12), min_size=1, max_size=4),
     neighbours=run_entries(6),
     ranges=st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=2), st.binary(max_size=2)), max_size=4),
+    limits=st.lists(st.integers(0, 3), min_size=12, max_size=12),
 )
 def test_it_answers_as_rocksdb_and_as_a_dictionary_do(
     tmp_path_factory: pytest.TempPathFactory,
@@ -50,6 +56,7 @@ def test_it_answers_as_rocksdb_and_as_a_dictionary_do(
     wanted: list[set[bytes]],
     neighbours: Entries,
     ranges: list[tuple[int, bytes, bytes]],
+    limits: list[int],
 ) -> None:
     folder = tmp_path_factory.mktemp("memory")
     stored = laid_over(runs)
@@ -64,6 +71,8 @@ def test_it_answers_as_rocksdb_and_as_a_dictionary_do(
                 found = backend.scan_prefixes(0, prefixes)
                 assert rows_of(found) == oracle(stored, prefixes), type(backend)
                 assert found.prefix_of_row.dtype.name == "int64", type(backend)
+                few = rows_of(backend.scan_prefixes(0, prefixes, limits[: len(prefixes)]))
+                assert few == first_of_each(oracle(stored, prefixes), limits), type(backend)
                 assert backend.read(0, prefixes) == [stored.get(key) for key in prefixes], type(backend)
             last_state = none_begins_with_another({key[:3] for key in beside if key[2] == 255})
             assert rows_of(backend.scan_prefixes(255, last_state)) == [

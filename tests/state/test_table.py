@@ -24,7 +24,9 @@ class Entries:
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
         raise NotImplementedError
 
-    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
         raise NotImplementedError
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:

@@ -10,12 +10,13 @@ import pyarrow as pa
 from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.job import Analysis
 from mixedmode.analysis.outputs import side_sinks
-from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, ProcessStep
+from mixedmode.config import FileSourceSpec, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.calls import column_in
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, with_changelogs
+from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
+from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage
 from mixedmode.testing.schemas import schema_of
 
@@ -30,7 +31,7 @@ def local_analysis(spec: JobSpec, where: Where) -> Analysis:
     fields: Fields = {field.name: field for field in schema_of(source.schema_ddl, where="schema")}
     found: list[KeyedStage] = []
     for step in spec.steps:
-        assert isinstance(step, KeyedAggregateStep | ProcessStep), step
+        assert isinstance(step, KeyedStep), step
         upstream = _behind(found[-1].emitted, len(found)) if found else Upstream((), 0, source.event_time)
         found.append(_stage(step, fields, upstream, where))
         fields = {field.name: field for field in found[-1].emitted_fields if field.name != WEIGHT_COLUMN}
@@ -54,7 +55,7 @@ def _behind(emitted: EmittedRows, keyed_before: int) -> Upstream:
     return Upstream((), keyed_before, emitted.event_time, emitted.changelog, emitted.delay_us, bounds)
 
 
-def _stage(step: KeyedAggregateStep | ProcessStep, fields: Fields, upstream: Upstream, where: Where) -> KeyedStage:
+def _stage(step: KeyedStep, fields: Fields, upstream: Upstream, where: Where) -> KeyedStage:
     keys = tuple(fields[name] for name in step.key_by)
     if isinstance(step, KeyedAggregateStep):
         arguments = {text: fields[column_in(text) or text].type for text in expressions_of(step)}
@@ -64,5 +65,9 @@ def _stage(step: KeyedAggregateStep | ProcessStep, fields: Fields, upstream: Ups
         late_fields = () if step.late is None else tuple(fields.values())
         operator = aggregate_operator(step, columns, where)
         return aggregate_stage(step, upstream, columns, operator, late_fields=late_fields)
+    if not isinstance(step, ProcessStep):
+        row = {name: field for name, field in fields.items() if name not in step.key_by}
+        order = [(by.expression, fields[by.expression].type) for by in orders_of(step, upstream.event_time)]
+        return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
     output = tuple(schema_of(step.output, where="output"))
     return process_stage(step, upstream, keys=keys, arguments=fields, output_fields=output, function_outputs={})

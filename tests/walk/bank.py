@@ -97,13 +97,13 @@ class Statements(KeyedProcessFunction):
 class Book:
     """A job over the postings: its steps, the columns that tell its rows apart, and its answer.
 
-    `amount` is the column whose sum is constant. `is_table`: its rows change, and all of them are stored, so that they
-    can be given again to a new output; else each row is given once and for ever.
+    `amount` is the column whose sum is constant, if there is one. `is_table`: its rows change, and all of them are
+    stored, so that they can be given again to a new output; else each row is given once and for ever.
     """
 
     steps: Callable[[Job], Job]
     keys: tuple[str, ...]
-    amount: str
+    amount: str | None
     answer: Callable[[Sequence[Posting]], Iterable[Row]]
     is_table: bool = True
 
@@ -206,6 +206,28 @@ def _statements(postings: Sequence[Posting]) -> list[Row]:
     ]
 
 
+def _ranks(postings: Sequence[Posting]) -> list[Row]:
+    """All postings of each account, the newest first."""
+    found = list[Row]()
+    for account in {posting.account for posting in postings}:
+        own = sorted((-p.at_us, p.amount) for p in postings if p.account == account)
+        found += [
+            {"account": account, "rank": rank, "amount": amount, "at": _instant(-at_us)}
+            for rank, (at_us, amount) in enumerate(own, 1)
+        ]
+    return found
+
+
+def _openings(postings: Sequence[Posting]) -> list[Row]:
+    """The first posting of each account that the watermark has passed."""
+    watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
+    first: dict[str, Posting] = {}
+    for posting in sorted(postings, key=lambda p: (p.at_us, p.amount), reverse=True):
+        if posting.at_us < watermark_us:
+            first[posting.account] = posting
+    return [{"account": p.account, "amount": p.amount, "at": _instant(p.at_us)} for p in first.values()]
+
+
 def _instant(time_us: int) -> datetime:
     return datetime.fromtimestamp(time_us / SECOND_US, UTC)
 
@@ -224,6 +246,16 @@ BOOKS = {
         ("n",),
         "held",
         _by_activity,
+    ),
+    "ranks": Book(
+        lambda job: job.key_by("account").top(10_000, order_by="at desc"), ("account", "rank"), "amount", _ranks
+    ),
+    "openings": Book(
+        lambda job: job.key_by("account").deduplicate(keep="first", tie_break="amount"),
+        ("account",),
+        None,
+        _openings,
+        is_table=False,
     ),
     "windows": Book(
         lambda job: job.key_by("account").window(tumbling="10s").aggregate(total="sum(amount)"),

@@ -62,7 +62,9 @@ class RocksDBBackend:
         del state_id  # part of `start` and `end`
         return self._scan(start, end)
 
-    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes]) -> PrefixRows:
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
         """See KeyedStateBackend."""
         del state_id  # part of the prefixes
         found = PrefixRows(np.zeros(0, np.int64), [], [])
@@ -75,7 +77,7 @@ class RocksDBBackend:
             entries = database.iter(bounds)
             try:
                 entries.seek(prefixes[0])
-                _collect(entries, prefixes, rows, found)
+                _collect(entries, prefixes, limits, rows, found)
                 entries.status()  # raises if damage ended the loop
             finally:
                 del entries  # see _scan
@@ -132,7 +134,9 @@ class RocksDBBackend:
         return found
 
 
-def _collect(entries: RdictIter, prefixes: Sequence[bytes], rows: list[int], found: PrefixRows) -> None:
+def _collect(
+    entries: RdictIter, prefixes: Sequence[bytes], limits: Sequence[int] | None, rows: list[int], found: PrefixRows
+) -> None:
     """Fill `rows` (prefix numbers) and the lists of `found` from an iterator positioned at the first prefix."""
     key = entries.key()  # None at the end
     for number, prefix in enumerate(prefixes):
@@ -144,7 +148,8 @@ def _collect(entries: RdictIter, prefixes: Sequence[bytes], rows: list[int], fou
             else:
                 entries.seek(prefix)
             key = entries.key()
-        while key is not None and key.startswith(prefix):
+        enough = None if limits is None else len(rows) + limits[number]
+        while len(rows) != enough and key is not None and key.startswith(prefix):
             value = entries.value()
             if value != TOMBSTONE:
                 rows.append(number)

@@ -170,7 +170,7 @@ def test_the_data_have_what_makes_the_queries_hard(tables: duckdb.DuckDBPyConnec
 
 
 def test_all_queries_share_data_of_which_the_size_is_known() -> None:
-    assert list(WORKLOADS) == [f"nexmark-q{number}" for number in (0, 1, 2, 5, 7, 11, 15, 17, 18)]
+    assert list(WORKLOADS) == [f"nexmark-q{number}" for number in (0, 1, 2, 5, 7, 11, 15, 17, 18, 19)]
     assert {workload.data for workload in WORKLOADS.values()} == {"nexmark"}
     assert {workload.write for workload in WORKLOADS.values()} == {WORKLOADS["nexmark-q0"].write}
     assert {workload.size for workload in WORKLOADS.values()} == {Size(5_000_000, 300_000)}

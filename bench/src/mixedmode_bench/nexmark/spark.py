@@ -80,6 +80,13 @@ def last_bids(frames: Frames) -> DataFrame:
     return last.select("auction", "bidder", "bid.*")
 
 
+def highest_bids(frames: Frames) -> DataFrame:
+    """Query 19. In batch only: a streaming query of Spark has no ranks."""
+    order = Window.partitionBy("auction").orderBy(F.desc("price"), "bidder", "channel", "url", "dateTime", "extra")
+    ranked = frames["bid"].withColumn("rank", F.row_number().over(order)).where("rank <= 10")
+    return ranked.select("auction", "rank", "bidder", "price", "channel", "url", "dateTime", "extra")
+
+
 def appending(query: Query) -> SparkStreaming:
     """The query over a stream of bids with a watermark; each row is given once."""
     return SparkStreaming(lambda frames: query({"bid": frames["bid"].withWatermark("dateTime", DISORDER)}), "append")
@@ -119,6 +126,7 @@ BATCH: Mapping[str, Query] = {
     "q15": bidding_statistics,
     "q17": auction_statistics,
     "q18": last_bids,
+    "q19": highest_bids,
 }
 STREAMING: Mapping[str, SparkStreaming] = {
     "q0": SparkStreaming(pass_through, "append"),

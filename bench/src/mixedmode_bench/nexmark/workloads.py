@@ -1,6 +1,6 @@
 """Nexmark's queries as workloads: a job file, the SQL that says what is right, and Spark's own queries.
 
-All nine read the bids of one data set. `Size.events` counts events of all three kinds, of which 46 in 50 are bids;
+All ten read the bids of one data set. `Size.events` counts events of all three kinds, of which 46 in 50 are bids;
 `Size.keys` is the number of auctions, which follows from it: asking for another one changes nothing.
 """
 
@@ -69,6 +69,7 @@ _ALL = (
     _workload("q15", "bids, bidders and auctions of a day", ("day",)),
     _workload("q17", "prices per auction and day", ("auction", "day")),
     _workload("q18", "last bid of a bidder for an auction", ("auction", "bidder")),
+    _workload("q19", "ten highest bids of an auction", ("auction", "rank")),
 )
 
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}

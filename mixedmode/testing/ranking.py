@@ -1,0 +1,117 @@
+"""Harnesses for steps with `top` and `deduplicate`."""
+
+from collections.abc import Sequence
+from typing import Literal, Unpack
+
+import pyarrow as pa
+
+from mixedmode.config import DeduplicateStep, TopStep
+from mixedmode.config.calls import is_column
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Source
+from mixedmode.job.arguments import Duration
+from mixedmode.job.keyed import KeyedJob
+from mixedmode.operators.interface import WEIGHT_COLUMN
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.keyed_stages import Upstream, ranked_stage
+from mixedmode.plan.ranked_operators import RankedColumns, orders_of
+from mixedmode.testing.harness import Harness
+from mixedmode.testing.schemas import SchemaLike, schema_of
+from mixedmode.testing.settings import HarnessArguments
+from mixedmode.testing.step import Step, check_event_time, column_type, columns_of, key_fields
+
+
+class TopHarness(Harness):
+    """A harness for `job.key_by(...).top(...)`, with the same arguments.
+
+    order_by: columns, each with its direction and the place of NULL; SQL expressions need Spark.
+    schema: the columns of the records, as Spark DDL, {column: type}, or a pyarrow.Schema.
+    key_by: one column or several.
+    event_time: a timestamp column.
+    See HarnessArguments for the other arguments.
+
+    Raises InvalidJobError for whatever a job would be refused for at its start.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        order_by: str | Sequence[str],
+        schema: SchemaLike,
+        key_by: str | Sequence[str],
+        event_time: str | None = None,
+        **settings: Unpack[HarnessArguments],
+    ) -> None:
+        where, keys = "TopHarness", columns_of(key_by)
+        step = _keyed(keys, event_time).top(n, order_by=order_by).steps[-1]
+        assert isinstance(step, TopStep), step
+        super().__init__(_step(step, schema, event_time, where), settings)
+
+
+class DeduplicateHarness(Harness):
+    """A harness for `job.key_by(...).deduplicate(...)`, with the same arguments.
+
+    schema, key_by, event_time: as in TopHarness. See HarnessArguments for the other arguments.
+
+    Raises InvalidJobError for whatever a job would be refused for at its start.
+    """
+
+    def __init__(
+        self,
+        *,
+        keep: Literal["first", "last", "any"],
+        tie_break: str | Sequence[str] | None = None,
+        within: Duration | None = None,
+        schema: SchemaLike,
+        key_by: str | Sequence[str],
+        event_time: str | None = None,
+        **settings: Unpack[HarnessArguments],
+    ) -> None:
+        where, keys = "DeduplicateHarness", columns_of(key_by)
+        step = _keyed(keys, event_time).deduplicate(keep=keep, tie_break=tie_break, within=within).steps[-1]
+        assert isinstance(step, DeduplicateStep), step
+        super().__init__(_step(step, schema, event_time, where), settings)
+
+
+def _keyed(keys: tuple[str, ...], event_time: str | None) -> KeyedJob[Job]:
+    """Return a job with the keys, for the job's own checks. It reads nothing, because it is never run."""
+    source = Source.parquet("rows", event_time=event_time)
+    return Job("harness", sources={"rows": source}, mode="batch").key_by(*keys)
+
+
+def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str | None, where: str) -> Step:
+    """Return the step under test. Raise InvalidJobError, beginning with `where`, for unsuitable columns."""
+    records = schema_of(schema, where=f"{where}: schema")
+    if event_time is not None:
+        check_event_time(records, event_time, where=f"{where}: event_time")
+    keys = key_fields(records, step.key_by, where=f"{where}: key_by")
+    row = {field.name: field for field in records if field.name not in {*step.key_by, WEIGHT_COLUMN}}
+    order = [(by.expression, _order_type(records, by.expression, where)) for by in orders_of(step, event_time)]
+    has_weights = WEIGHT_COLUMN in records.names
+    stage = ranked_stage(
+        step, Upstream((), int(has_weights), event_time), RankedColumns(keys, row, order), _places(where)
+    )
+    return Step.checked(
+        stage.operator,
+        records,
+        key_by=step.key_by,
+        arguments=stage.arguments,
+        event_time=event_time,
+        identity=stage.identity,
+        where=where,
+    )
+
+
+def _order_type(schema: pa.Schema, text: str, where: str) -> pa.DataType:
+    if not is_column(text):
+        msg = (
+            f"{where}: `{text}` is an SQL expression, which Spark computes, and the harness runs without Spark. Name a "
+            "column, and give the rows of the test the value that the expression would have."
+        )
+        raise InvalidJobError(msg)
+    return column_type(schema, text, where=where)
+
+
+def _places(where: str) -> Where:
+    return lambda *path: ": ".join([where, *map(str, path)])

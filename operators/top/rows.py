@@ -1,0 +1,173 @@
+"""A row packed into bytes that sort by key, then by the step's order, then by the whole row.
+
+    key (keys/encode.py) | order columns | row columns | length of the key u32 | length of the order columns u32
+
+Each order column is encoded as a key column is. A descending column has all bits inverted, which reverses the byte
+order, because no encoded value is a prefix of another one. The first byte of a column, its NULL marker, is replaced
+where NULLs have another place than that. The row columns hold every column other than the key, so that the row can be
+unpacked; floats are stored by their ordered bits, so that -0.0 stays -0.0.
+
+    Example: key int8 1, order by int8 2 descending, row int8 2: 01 81 | fe 7d | 01 82 | 00 00 00 02 | 00 00 00 02.
+
+Invariants (tests/operators/top/test_rows.py):
+  I1  the byte order of packed rows is: key, then the order columns as Spark sorts them, then the row columns ascending
+  I2  unpack_keys and unpack_rows return the packed columns
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.keys import KeySchema, decode_keys, encode_keys
+from mixedmode.keys.rows import binary_rows, read_at
+from mixedmode.operators.aggregate.values import Int64s, Values, from_ordered, ordered_values
+from mixedmode.state.fixed_bytes import FixedBytes
+
+_LENGTH_BYTES = 4
+_TRAILER_BYTES = 2 * _LENGTH_BYTES
+_FIRST, _LAST = 0x00, 0xFF  #: markers of a NULL that sort before and after the marker of every value
+
+
+@dataclass(frozen=True, slots=True)
+class OrderColumn:
+    """A column by which rows are ordered. `nulls_first`: NULL sorts before every value, in either direction."""
+
+    data_type: pa.DataType
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """The parts of a packed row: the key, the order columns, and the columns of the row other than the key."""
+
+    key_schema: KeySchema
+    order: tuple[OrderColumn, ...]
+    row_fields: tuple[pa.Field, ...]
+
+    def pack(
+        self, keys: Sequence[pa.Array], order: Sequence[pa.Array], row: Sequence[pa.Array]
+    ) -> tuple[pa.Array, pa.LargeBinaryArray]:
+        """Return the encoded keys (n,) and the packed rows (n,). `order` and `row` are the columns of the layout."""
+        encoded = encode_keys(keys, self.key_schema)
+        ordered = [_order_bytes(column, by) for column, by in zip(order, self.order, strict=True)]
+        schema = self._row_schema
+        rows = [] if schema is None else [encode_keys([_stored(column) for column in row], schema)]
+        return encoded, joined_with_lengths(encoded, ordered, rows)
+
+    def unpack_keys(self, packed: pa.LargeBinaryArray) -> list[pa.Array]:
+        """Return the key columns of packed rows (n,)."""
+        return decode_keys(keys_of(packed), self.key_schema)
+
+    def unpack_rows(self, packed: pa.LargeBinaryArray) -> list[pa.Array]:
+        """Return the row columns of packed rows (n,)."""
+        schema = self._row_schema
+        if schema is None:
+            return []
+        parts = parts_of(packed)
+        columns = decode_keys(cut(parts.data, parts.order_ends, parts.row_ends), schema)
+        return [_restored(column, field.type) for column, field in zip(columns, self.row_fields, strict=True)]
+
+    @property
+    def _row_schema(self) -> KeySchema | None:
+        if not self.row_fields:
+            return None
+        return KeySchema(tuple(pa.field(field.name, _stored_type(field.type)) for field in self.row_fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The bounds of the parts of packed rows, (n,) each. The key of row i is data[starts[i]:key_ends[i]], and so on."""
+
+    data: npt.NDArray[np.uint8]
+    starts: Int64s
+    key_ends: Int64s
+    order_ends: Int64s
+    row_ends: Int64s
+
+
+def parts_of(packed: pa.LargeBinaryArray) -> Parts:
+    """Return the bounds of the parts of packed rows (n,)."""
+    rows = binary_rows(packed)
+    key_bytes = read_at(rows.data, ">u4", rows.ends - _TRAILER_BYTES).astype(np.int64)
+    order_bytes = read_at(rows.data, ">u4", rows.ends - _LENGTH_BYTES).astype(np.int64)
+    key_ends = rows.starts + key_bytes
+    return Parts(rows.data, rows.starts, key_ends, key_ends + order_bytes, rows.ends - _TRAILER_BYTES)
+
+
+def keys_of(packed: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Return the encoded keys (n,) of packed rows (n,)."""
+    parts = parts_of(packed)
+    return cut(parts.data, parts.starts, parts.key_ends)
+
+
+def without_prefix(stored: Sequence[bytes], prefix_bytes: int) -> pa.LargeBinaryArray:
+    """Return stored keys (n,) without their first bytes."""
+    rows = binary_rows(pa.array(stored, pa.large_binary()))
+    return cut(rows.data, rows.starts + prefix_bytes, rows.ends)
+
+
+def joined_with_lengths(
+    keys: pa.Array, order: Sequence[pa.LargeBinaryArray], rows: Sequence[pa.Array]
+) -> pa.LargeBinaryArray:
+    """Return packed rows (n,) from the bytes of their parts."""
+    lengths = np.zeros((len(keys), 2), ">u4")
+    lengths[:, 0] = _byte_lengths([keys])
+    lengths[:, 1] = _byte_lengths(order)
+    trailer = FixedBytes(lengths.view(np.uint8)).large_binary()
+    parts = [part.cast(pa.large_binary()) for part in (keys, *order, *rows)]
+    return pc.binary_join_element_wise(*parts, trailer, pa.scalar(b"", pa.large_binary()))
+
+
+def _byte_lengths(parts: Sequence[pa.Array]) -> Int64s | int:
+    """Return the total length of all parts, (n,); 0 if there is none."""
+    total: Int64s | int = 0
+    for part in parts:
+        total = total + pc.binary_length(part).to_numpy(zero_copy_only=False).astype(np.int64)
+    return total
+
+
+def _order_bytes(column: pa.Array, by: OrderColumn) -> pa.LargeBinaryArray:
+    """Encode one order column (n,) as bytes that sort in its direction."""
+    encoded = encode_keys([column], KeySchema((pa.field("order", by.data_type),))).cast(pa.large_binary())
+    if by.nulls_first and not by.descending:
+        return encoded  # the order of keys
+    rows = binary_rows(encoded)
+    data = ~rows.data if by.descending else rows.data.copy()
+    if column.null_count:
+        is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
+        data[rows.starts[is_null]] = _FIRST if by.nulls_first else _LAST
+    bounds = np.append(rows.starts, len(data)) if len(rows) else np.zeros(1, np.int64)
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(column), buffers)
+
+
+def cut(data: npt.NDArray[np.uint8], starts: Int64s, ends: Int64s) -> pa.LargeBinaryArray:
+    """Return data[starts[i]:ends[i]] for each i. The ranges ascend and do not overlap.
+
+    So they are every second item of one Arrow array whose offsets are all bounds in order.
+    """
+    n = len(starts)
+    if n == 0:
+        return pa.array([], pa.large_binary())
+    bounds = np.empty(2 * n, np.int64)
+    bounds[0::2], bounds[1::2] = starts, ends
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    pieces = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * n - 1, buffers)
+    return pieces.take(pa.array(np.arange(0, 2 * n, 2)))
+
+
+def _stored_type(data_type: pa.DataType) -> pa.DataType:
+    return pa.int64() if pa.types.is_floating(data_type) else data_type
+
+
+def _stored(column: pa.Array) -> pa.Array:
+    return ordered_values(column).to_arrow() if pa.types.is_floating(column.type) else column
+
+
+def _restored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    return from_ordered(Values.from_arrow(column), data_type) if pa.types.is_floating(data_type) else column

@@ -1,0 +1,94 @@
+"""What `explain` says of steps with top and deduplicate. No Spark: the plan is made from columns alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+from mixedmode.operators.interface import Changelog
+from mixedmode.plan.explain import explain_plan
+from tests.walk.analysis import local_analysis
+
+DDL = "k string, v bigint, seq int, at timestamp"
+
+
+def explained(steps: Callable[[Job], Job], **source: Any) -> list[str]:
+    """The lines of each stage's own."""
+    given = {"schema": DDL, "event_time": "at", **source}
+    job = Job("ranked", sources={"t": Source.parquet("/in", **given)}, checkpoint_dir="/c", parallelism=1)
+    complete = steps(job).write(Sink.parquet("/out"))
+    lines = explain_plan(complete.spec, local_analysis(complete.spec, complete.where).plan, cores=1).splitlines()
+    wanted = {"keeps", "emits", "forgets", "late", "state", "computes", "upserts", "rows", "exchange", "fires"}
+    return [line for line in lines if line.startswith("  ") and line.split()[0] in wanted]
+
+
+def test_top_says_its_order_and_what_it_keeps() -> None:
+    assert explained(lambda job: job.key_by("k").top(10, order_by=["v desc nulls first", "seq"])) == [
+        "  exchange    by key (k string), Arrow blocks, cut to the best 10 per key before the shuffle, 128 key groups",
+        "  keeps       the best 10 rows of a key by v desc nulls first, seq, then the whole row",
+        "  computes    rank int32, v int64, seq int32, at timestamp[us, tz=UTC]",
+        "  state       the best 10 rows of a key",
+        "  upserts     one row per changed key (k, rank) and epoch, with _op and _epoch",
+    ]
+
+
+def test_top_over_a_changelog_keeps_every_row() -> None:
+    found = explained(lambda job: job.key_by("k", "v").aggregate(n="count(*)").key_by("v").top(2, order_by="n desc"))
+    assert "  state       every row of a key, because a retraction lets a row move up" in found
+
+
+def test_a_first_row_says_when_it_is_given() -> None:
+    steps: Callable[[Job], Job] = lambda job: job.key_by("k").deduplicate(keep="first", tie_break="seq", within="1d")  # noqa: E731
+    assert explained(steps) == [
+        ("  exchange    by key (k string), Arrow blocks, combined per key and time before the shuffle, 128 key groups"),
+        "  keeps       the first row of a key by at, seq, then the whole row",
+        "  emits       a row once the watermark has passed its time",
+        "  forgets     a key 1d after its row",
+        "  late        records before the watermark are counted and dropped",
+        "  computes    k string, v int64, seq int32, at timestamp[us, tz=UTC]",
+        "  state       the keys that have their row, and rows that the watermark has not passed",
+        "  fires       in the backlog up to its greatest watermark; the rest live, as the watermark moves",
+        "  rows        each with _op and _epoch",
+    ]
+
+
+def test_any_row_says_what_is_certain() -> None:
+    found = explained(lambda job: job.key_by("k").deduplicate(keep="any"))
+    assert "  keeps       the first row of a key that arrives: the keys are certain, the other columns are not" in found
+    assert "  state       the keys that have their row" in found
+
+
+def test_the_last_row_is_the_last_by_event_time_and_tie_break() -> None:
+    found = explained(lambda job: job.key_by("k").deduplicate(keep="last", tie_break="seq"))
+    assert "  keeps       the last row of a key by at desc, seq desc, then the whole row" in found
+    assert "  state       the best 1 row of a key" in found
+    assert "  upserts     one row per changed key (k) and epoch, with _op and _epoch" in found
+
+
+def test_the_last_row_of_rows_without_event_time_needs_a_tie_break() -> None:
+    with pytest.raises(InvalidJobError, match=r"deduplicate.*tie-break.* is missing: this step's input has no event"):
+        explained(lambda job: job.key_by("k").deduplicate(keep="last"), event_time=None)
+
+
+def test_only_operators_that_replace_no_row_emit_append_only() -> None:
+    def is_append_only(steps: Callable[[Job], Job]) -> bool:
+        job = Job("a", sources={"t": Source.parquet("/in", schema=DDL, event_time="at")}, checkpoint_dir="/c")
+        complete = steps(job).write(Sink.parquet("/out"))
+        (stage,) = local_analysis(complete.spec, complete.where).plan.stages
+        return stage.operator.traits.emits is Changelog.APPEND
+
+    windowed: dict[str, Any] = {"tumbling": "1h"}
+    assert is_append_only(lambda job: job.key_by("k").deduplicate(keep="any"))
+    assert is_append_only(lambda job: job.key_by("k").window(**windowed).aggregate(n="count(*)"))
+    assert is_append_only(lambda job: job.key_by("k").window(session="1h").aggregate(n="count(*)"))
+    assert is_append_only(lambda job: job.key_by("k").window(count=3).aggregate(n="count(*)"))
+    assert not is_append_only(lambda job: job.key_by("k").deduplicate(keep="last"))
+    assert not is_append_only(lambda job: job.key_by("k").top(2, order_by="v"))
+    assert not is_append_only(lambda job: job.key_by("k").aggregate(n="count(*)"))
+    late: dict[str, Any] = {**windowed, "allowed_lateness": "1m"}
+    early: dict[str, Any] = {**windowed, "early_results_every": "1m"}
+    for settings in (late, early):
+        steps = lambda job, given=settings: job.key_by("k").window(**given).aggregate(n="count(*)")  # noqa: E731
+        assert not is_append_only(steps), settings
