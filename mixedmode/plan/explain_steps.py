@@ -11,7 +11,7 @@ from mixedmode.config.calls import column_in
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
-from mixedmode.operators.interface import Changelog
+from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
 from mixedmode.operators.top import OrderColumn, TopOperator

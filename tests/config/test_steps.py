@@ -266,12 +266,12 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
             {"sources": TIMED, "steps": [TOP, FIRST, LAST, {"key-by": "k", "deduplicate": {"keep": "any"}}]},
             [
                 (
-                    "steps[1].deduplicate cannot read the rows of steps[0], which change when a better row comes: a row "
-                    "that was kept cannot be taken back. Put this step before it, or use an aggregate here."
+                    "steps[1].deduplicate cannot read the rows of steps[0], which change when a better row comes: a "
+                    "row that was kept cannot be taken back. Put this step before it, or use an aggregate here."
                 ),
                 (
-                    "steps[3].deduplicate cannot read the rows of steps[2], which change when a better row comes: a row "
-                    "that was kept cannot be taken back. Put this step before it, or use an aggregate here."
+                    "steps[3].deduplicate cannot read the rows of steps[2], which change when a better row comes: a "
+                    "row that was kept cannot be taken back. Put this step before it, or use an aggregate here."
                 ),
             ],
         ),
