@@ -53,6 +53,7 @@ class Step:
     apply: Callable[[Sequence[Row]], list[Row]]
     emits_windows: bool = True
     has_key: bool = True
+    has_rank: bool = False
 
 
 def tumbling(size_ms: int, *, is_keyed: bool = True) -> Step:
@@ -96,6 +97,46 @@ def final(*, is_keyed: bool) -> Step:
         return job.key_by(*key).aggregate(v="sum(v)", n="sum(n)")
 
     return Step(add, apply, has_key=is_keyed)
+
+
+def best() -> Step:
+    """The two best rows of each window."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        found = defaultdict[Any, list[Row]](list)
+        for row in rows:
+            found[row["window_start"], row["window_end"]].append(row)
+        return [row for inside in found.values() for row in sorted(inside, key=by_value_and_key)[:2]]
+
+    def add(job: Job) -> Job:
+        return job.key_by("window_start", "window_end").top(2, order_by=["v desc", "k"])
+
+    return Step(add, apply, has_rank=True)
+
+
+def by_value_and_key(row: Row) -> Any:
+    """Order rows as `v desc, k` does, with NULL last in the first and first in the second, and then by n."""
+    v = float("inf") if row["v"] is None else -row["v"]
+    return v, row["k"] is not None, row["k"] or "", row["n"]
+
+
+def earliest() -> Step:
+    """The first row of each key by event time, then by v, then by n."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        by_key_of = defaultdict[Any, list[Row]](list)
+        for row in rows:
+            by_key_of[row["k"]].append(row)
+        return [min(own, key=by_time_and_value) for own in by_key_of.values()]
+
+    def add(job: Job) -> Job:
+        return job.key_by("k").deduplicate(keep="first", tie_break=["v", "n"])
+
+    return Step(add, apply, emits_windows=False)
+
+
+def by_time_and_value(row: Row) -> Any:
+    return row["t"], row["v"] is not None, row["v"] or 0, row["n"]
 
 
 def function() -> Step:
@@ -162,9 +203,10 @@ def chains(draw: st.DrawFn) -> list[Step]:
         kinds: list[Callable[[], Step]] = [partial(tumbling, draw(st.sampled_from([5, 20, 60])), is_keyed=has_key)]
         kinds.append(partial(tumbling, 30, is_keyed=False))
         if has_key:
-            kinds += [partial(session, draw(st.sampled_from([3, 10, 25]))), function]
+            kinds += [partial(session, draw(st.sampled_from([3, 10, 25]))), function, earliest]
         if before is not None and before.emits_windows:
             kinds += [partial(final, is_keyed=False), *([partial(final, is_keyed=True)] if has_key else [])]
+            kinds += [best] * (has_key and not any(step.has_rank for step in steps))
         steps.append(draw(st.sampled_from(kinds))())
     if steps[-1].has_key and draw(st.booleans()):
         steps.append(by_key())
@@ -327,6 +369,7 @@ ON_SPARK = Case(
         [tumbling(10), Between().step, final(is_keyed=False)],
         [session(8), Between().step, tumbling(20), by_key()],
         [function(), tumbling(10), session(15)],
+        [tumbling(10), best(), tumbling(30)],
         [by_word()],
         [tumbling(10), by_word()],
     ],
@@ -334,6 +377,7 @@ ON_SPARK = Case(
         "window, sql, windows together",
         "session, sql, window, aggregate",
         "function, window, session",
+        "window, best of each, window",
         "computed key, renamed",
         "window, computed key, renamed",
     ],
