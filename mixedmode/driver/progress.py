@@ -19,7 +19,7 @@ Invariants (tests/driver/test_progress.py):
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.driver.events import EpochProgress, TaskPhase
@@ -111,52 +111,47 @@ class EpochEstimate:
         share = 0.0 if seconds_left is None else moment.seconds / max(moment.seconds + seconds_left, 1e-9)
         names = list(self.steps)
         current = max((number for number, part in enumerate(parts) if part.has_begun), default=0)
-        first = parts[0] if parts else PartFigures()
-        total = self.bytes_total or int(first.bytes_total) or None
-        bytes_read = first.bytes_read
-        if self.records_total and total and not first.bytes_total:
-            # of Parquet that Spark reads, it counts hardly any bytes
-            bytes_read = total * min(1.0, first.records / self.records_total)
+        first, part = (parts[0], parts[current]) if parts else _NOTHING
+        bytes_read, bytes_total = self._bytes(first)
         self._last = EpochProgress(
             epoch=self.epoch,
             is_backlog=self.is_backlog,
             seconds=moment.seconds,
             step=names[current // 2] if names else "",
-            phase=_phase(parts[current], is_map=current % 2 == 0) if parts else "planning",
+            phase=_phase(part, is_map=current % 2 == 0),
             share=max(share, 0.0 if self._last is None else self._last.share),
             seconds_left=seconds_left,
             records=first.records,
             records_total=self.records_total,
-            bytes_read=int(bytes_read)
-            if total is None
-            else total
-            if first.is_complete
-            else min(int(bytes_read), total),
-            bytes_total=total,
-            tasks_done=parts[current].tasks_done if parts else 0,
-            tasks_total=parts[current].tasks if parts else 0,
+            bytes_read=bytes_read,
+            bytes_total=bytes_total,
+            tasks_done=part.tasks_done,
+            tasks_total=part.tasks,
         )
         return self._last
 
     def done(self, seconds: float) -> EpochProgress:
         """Return the progress when all tasks have ended."""
         last = self._last or self.at(Moment(seconds, {}))
-        bytes_read = last.bytes_read if last.bytes_total is None else last.bytes_total
-        return EpochProgress(
-            epoch=self.epoch,
-            is_backlog=self.is_backlog,
+        return replace(
+            last,
             seconds=seconds,
-            step=last.step,
             phase="done",
             share=1.0,
             seconds_left=0.0,
-            records=last.records,
-            records_total=last.records_total,
-            bytes_read=bytes_read,
-            bytes_total=last.bytes_total,
+            bytes_read=last.bytes_read if last.bytes_total is None else last.bytes_total,
             tasks_done=last.tasks_total,
-            tasks_total=last.tasks_total,
         )
+
+    def _bytes(self, first: PartFigures) -> tuple[int, int | None]:
+        """Return the bytes of files that are read, and all bytes; None if unknown.  first: the part that reads them."""
+        total = self.bytes_total or int(first.bytes_total) or None
+        read = first.bytes_read
+        if total is None:
+            return int(read), None
+        if self.records_total and not first.bytes_total:  # of Parquet that Spark reads, it counts hardly any bytes
+            read = total * first.records / self.records_total
+        return total if first.is_complete else min(int(read), total), total
 
     def _seconds_left(self, now: float, parts: Sequence[PartFigures]) -> float | None:
         """Return the seconds until the last part ends; None if no part shows how fast it is."""
