@@ -37,6 +37,8 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
     # the plans of an epoch are fixed, so planning again between stages would only cost time
     "spark.sql.adaptive.enabled": "false",
+    # otherwise PySpark tells the JVM the line of Python of each expression, which no error of ours shows
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes, and an
     # epoch waits for two of them. The older interface renames files, which is as atomic, as the folder is always local.
     "spark.sql.streaming.checkpointFileManagerClass": (
