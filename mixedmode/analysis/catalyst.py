@@ -42,8 +42,29 @@ def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
 
 
 def column_ids(frame: DataFrame) -> dict[str, int]:
-    """Return {name of a column in lower case: its id}. A column that is passed on unchanged keeps its id."""
-    return {column.name().lower(): column.exprId().id() for column in _items(_analysed(frame).output())}
+    """Return {name of a column in lower case: its id}. A column that is passed on keeps its id, also if it is renamed.
+
+    Spark gives a renamed column a new id; then the id here is that of the column before.
+    """
+    plan = _analysed(frame)
+    renamed = dict(_renamed(plan))
+    found = {}
+    for column in _items(plan.output()):
+        number = column.exprId().id()
+        while number in renamed:
+            number = renamed[number]
+        found[column.name().lower()] = number
+    return found
+
+
+def _renamed(plan: _Java) -> Iterator[tuple[int, int]]:
+    """Yield (id, id before) of each column that a projection only renames."""
+    if _kind(plan) == "Project":
+        for expression in _items(plan.projectList()):
+            if _kind(expression) == "Alias" and _kind(expression.child()) == "AttributeReference":
+                yield expression.exprId().id(), expression.child().exprId().id()
+    for child in _items(plan.children()):
+        yield from _renamed(child)
 
 
 def _analysed(frame: DataFrame) -> _Java:

@@ -104,7 +104,13 @@ class KeyedStage:
         fields = self.operator.output_fields
         if self.operator.traits.emits is Changelog.RETRACT:
             return (*fields, pa.field(WEIGHT_COLUMN, pa.int64()))
-        return (*fields, WINDOW_TIME) if self.emitted.has_final_windows else fields
+        return (*fields, WINDOW_TIME) if self.adds_window_time else fields
+
+    @property
+    def adds_window_time(self) -> bool:
+        """Return whether the rows for the next stage get the event time of their window. Rows of a top have it."""
+        names = [field.name.lower() for field in self.operator.output_fields]
+        return self.emitted.has_final_windows and WINDOW_TIME.name not in names
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:

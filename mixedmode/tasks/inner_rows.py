@@ -36,11 +36,10 @@ def subtask_number(partition: int, parallelism: int) -> int:
 
 def rows_emitted(changes: Changes, stage: KeyedStage) -> pa.Table:
     """Return the rows of a stage for the next one, with the columns `stage.emitted_fields`."""
-    emitted = stage.emitted
-    if emitted.changelog is Changelog.RETRACT:
+    if stage.emitted.changelog is Changelog.RETRACT:
         return changes.changelog()
     rows = changes.upserts().drop_columns([OP_COLUMN])
-    if not emitted.has_final_windows:
+    if not stage.adds_window_time:
         return rows
     end = next(name for name in rows.column_names if name.lower() == "window_end")  # a key has the name of the job
     ends_us = rows.column(end).cast(pa.int64())

@@ -11,7 +11,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.job.arguments import Duration
 from mixedmode.job.keyed import KeyedJob
-from mixedmode.operators.interface import WEIGHT_COLUMN
+from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
@@ -88,10 +88,8 @@ def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str |
     keys = key_fields(records, step.key_by, where=f"{where}: key_by")
     row = {field.name: field for field in records if field.name not in {*step.key_by, WEIGHT_COLUMN}}
     order = [(by.expression, _order_type(records, by.expression, where)) for by in orders_of(step, event_time)]
-    has_weights = WEIGHT_COLUMN in records.names
-    stage = ranked_stage(
-        step, Upstream((), int(has_weights), event_time), RankedColumns(keys, row, order), _places(where)
-    )
+    changelog = Changelog.RETRACT if WEIGHT_COLUMN in records.names else Changelog.APPEND
+    stage = ranked_stage(step, Upstream((), 0, event_time, changelog), RankedColumns(keys, row, order), _places(where))
     return Step.checked(
         stage.operator,
         records,
