@@ -165,12 +165,13 @@ def doctor() -> None:
 def checkpoints(
     directory: Folder,
     verify: Annotated[bool, typer.Option("--verify", help="Read all files of state; tell what is damaged.")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Read the newest state; count its live entries.")] = False,
 ) -> None:
     """List the checkpoints in a folder: epochs, sizes, offsets, watermark, backlog flag, end of input, runs."""
     with errors_as_messages():
         from mixedmode.cli.checkpoints import checkpoint_report, verification_report
 
-        screen_print(checkpoint_report(directory))
+        screen_print(checkpoint_report(directory, counts=count))
         if verify:
             screen_print(verification_report(directory))
 

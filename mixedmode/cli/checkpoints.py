@@ -1,6 +1,7 @@
 """`mixedmode checkpoints DIR`: the contents of a checkpoint folder."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -22,18 +23,20 @@ from mixedmode.cli.display import human_bytes
 from mixedmode.cli.display import watermark_text as time_text
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.state.lists import list_bytes
+from mixedmode.tasks.task_state import live_entries
 from mixedmode.time import MIN_TIME_US
 
 _ENTRIES_ARE_NOT_KEYS = (
-    "Entries are not live keys: a key counts in every run that has it, and a deleted key counts until runs are merged."
+    "Entries are not live keys: a key counts in every run that has it, and a deleted key counts until runs are merged. "
+    "--count reads all runs, and counts the live ones."
 )
 _NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
 
 
-def checkpoint_report(directory: Path | str) -> Group | str:
+def checkpoint_report(directory: Path | str, *, counts: bool = False) -> Group | str:
     """Return a table of epochs, and tables of the newest checkpoint's state.
 
-    Damaged manifests are marked as damaged.
+    Damaged manifests are marked as damaged.  counts: read all runs, and add the numbers of live entries.
     """
     log = CheckpointLog(ObjectStore(str(directory)))
     identity = None if Path(directory).is_file() else log.read_identity()
@@ -59,7 +62,9 @@ def checkpoint_report(directory: Path | str) -> Group | str:
     title = f"{identity.name}: {len(epochs)} checkpoints, max-parallelism {identity.max_parallelism}{ended}"
     parts: list[Table | str] = [title, _epoch_table(manifests)]
     if isinstance(newest, Manifest) and newest.operators:
-        parts.append(operator_table(newest))
+        groups = newest.max_parallelism
+        live = [live_entries(log.store, one, max_parallelism=groups) for one in newest.operators] if counts else None
+        parts.append(operator_table(newest, live))
     if isinstance(newest, Manifest) and newest.list_states:
         parts.append(list_table(newest))
     request = RescaleLog(log.store).newest()
@@ -135,12 +140,13 @@ def _rescale_line(request: RescaleRequest) -> str:
     return f"subtasks asked for at {when}: {', '.join(parts)}{why}"
 
 
-def operator_table(manifest: Manifest) -> Table:
-    """Return a table of the state of each step after a manifest's epoch."""
+def operator_table(manifest: Manifest, live: Sequence[int] | None = None) -> Table:
+    """Return a table of the state of each step after a manifest's epoch.  live: the live entries of each step."""
     table = Table(box=None, pad_edge=False, title=f"state after epoch {manifest.epoch}", title_justify="left")
-    for heading in ("operator", "subtasks", "runs", "entries", "deletions", "bytes", "key groups"):
+    counted = [] if live is None else ["live"]
+    for heading in ("operator", "subtasks", "runs", "entries", "deletions", *counted, "bytes", "key groups"):
         table.add_column(heading, justify="left" if heading in {"operator", "key groups"} else "right")
-    for operator in manifest.operators:
+    for number, operator in enumerate(manifest.operators):
         ranges = sorted({(run.key_group_start, run.key_group_end) for run in operator.runs})
         table.add_row(
             operator.operator_id,
@@ -148,10 +154,11 @@ def operator_table(manifest: Manifest) -> Table:
             str(len(operator.runs)),
             f"{sum(run.entries for run in operator.runs):,}",
             f"{sum(run.deletions for run in operator.runs):,}",
+            *([] if live is None else [f"{live[number]:,}"]),
             human_bytes(state_bytes(operator.runs)),
             Text(" ".join(f"[{start}, {end})" for start, end in ranges)),
         )
-    if any(_counts_twice(operator) for operator in manifest.operators):
+    if live is None and any(_counts_twice(operator) for operator in manifest.operators):
         table.caption, table.caption_justify = Text(_ENTRIES_ARE_NOT_KEYS), "left"
     return table
 

@@ -21,14 +21,14 @@ from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, PathTaken, RunFile
+from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state import KeyedStateBackend, SingleKeyBackend, StateDescriptor
 from mixedmode.state.merging import FAN_IN, decide_merge
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
-from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
+from mixedmode.state.rocksdb.merge import count_live, merge_columns, merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun, building, columns_of, replica_name
 from mixedmode.tasks.memory import MemoryShares
 
@@ -179,6 +179,21 @@ class TaskState:
         reach("merge", self._attempt.epoch)
         shutil.rmtree(folder, ignore_errors=True)
         return Replacement(self._attempt.groups, names, stored)
+
+
+def live_entries(store: ObjectStore, operator: OperatorState, *, max_parallelism: int) -> int:
+    """Return the number of live entries of a step's state: each key once, without deleted ones. All runs are read."""
+    groups = KeyGroupRange(0, max_parallelism)
+    with tempfile.TemporaryDirectory(prefix="mixedmode-count-") as scratch:
+        fetching = _Fetching(store, Path(scratch))
+        return sum(
+            count_live(
+                Path(scratch) / f"state-{state_id}",
+                [fetching.wanted(run) for run in runs_seen(operator.runs, groups) if run.run.state_id == state_id],
+                groups=groups,
+            )
+            for state_id in sorted({run.state_id for run in operator.runs})
+        )
 
 
 @dataclass(frozen=True, slots=True)

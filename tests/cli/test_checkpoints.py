@@ -14,9 +14,12 @@ from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import ListState, Manifest, OperatorState, RunFile, SourceProgress
 from mixedmode.cli.checkpoints import checkpoint_report, operator_table, verification_report
+from mixedmode.tasks.task_state import live_entries
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.checkpoint.examples import IDENTITY, a_manifest
 from tests.checkpoint.folders import FakeJob, damage
+from tests.differential.test_time_in_chains import ON_SPARK, Step, by_key, earliest, play, tumbling
+from tests.harness import manifests
 
 SECOND_US = 1_000_000
 
@@ -125,3 +128,20 @@ def test_entries_that_may_be_more_than_the_live_keys_are_told_as_that(runs: tupl
     with console.capture() as capture:
         console.print(operator_table(replace(a_manifest(3), operators=(OperatorState("totals", {}, runs, 2),))))
     assert ("Entries are not live keys" in capture.get()) == is_said
+
+
+@pytest.mark.parametrize(("chain", "live"), [([by_key()], 4), ([tumbling(10)], 0), ([earliest()], 4)])
+def test_live_entries_are_counted_once_whatever_the_runs_hold(tmp_path: Path, chain: list[Step], live: int) -> None:
+    """Four keys are aggregated; windows are over at the end of the input, and only their deletions are left."""
+    play(replace(ON_SPARK, restores={0: 3, 1: 1}), "mixed", chain, tmp_path, None)
+    newest = manifests(tmp_path / "checkpoints")[-1]
+    store = ObjectStore(tmp_path / "checkpoints")
+    (operator,) = newest.operators
+    assert live_entries(store, operator, max_parallelism=newest.max_parallelism) == live
+    assert sum(run.entries for run in operator.runs) > live, "a key counts in several runs"
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(checkpoint_report(tmp_path / "checkpoints", counts=True))
+    heading, row = capture.get().splitlines()[-2:]
+    assert dict(zip(heading.split(), row.split(), strict=False))["live"] == str(live)
+    assert "Entries are not live keys" not in capture.get()

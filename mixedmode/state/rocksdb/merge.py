@@ -52,6 +52,21 @@ def merge_runs(
     return _finished(writer)
 
 
+def count_live(folder: Path, runs: Sequence[WantedRun], *, groups: KeyGroupRange) -> int:
+    """Return how many keys of `runs`, oldest first, are in `groups` and not deleted. All entries are read.
+
+    `folder` is scratch space on a local disk, as large as the runs.
+    """
+    with building(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        database = Rdict(str(folder / "db"), options=merge_options())
+        try:
+            _ingest(database, folder, runs)
+            return sum(value != TOMBSTONE for _, value in _entries(database, groups))
+        finally:
+            database.close()
+
+
 def merge_columns(
     runs: Sequence[RunColumns], *, state_id: int, keeps_tombstones: bool, writer: RunWriter
 ) -> LocalRun | None:
