@@ -9,20 +9,25 @@ Invariants (tests/sources/test_dead_lines.py):
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StringType, StructField, StructType
 
 from mixedmode.config import FileSourceSpec
+from mixedmode.errors import InvalidJobError
 from mixedmode.sources.drift_checks import value_options
+from mixedmode.sources.file_blocks import FilePart, blocks_of_lines, is_utf8, not_utf8
+from mixedmode.sources.json_files import files_found, is_checked
 from mixedmode.spark.frames import quoted
 
 __all__ = [
     "CORRUPT",
+    "check_utf8",
     "good_rows",
     "has_header",
     "is_no_record",
     "is_record_line",
+    "is_utf8_csv",
     "marking",
     "parsed_line",
     "with_corrupt",
@@ -71,6 +76,34 @@ def _marked(condition: str, schema: StructType) -> str:
 def has_header(source: FileSourceSpec) -> bool:
     """Return whether the first line of each file that is not blank has the names of the columns."""
     return _options(source).get("header", "").lower() == "true"
+
+
+def is_utf8_csv(source: FileSourceSpec) -> bool:
+    """Return whether the source has local files that must be UTF-8."""
+    is_local, options = "://" not in source.path, _options(source)
+    has_encoding = "encoding" in options or "charset" in options
+    return source.format == "csv" and is_local and is_checked(source) and not has_encoding
+
+
+def check_utf8(session: SparkSession, paths: Sequence[str]) -> None:
+    """Raise InvalidJobError if one of these local files has bytes that Spark would replace by another character."""
+    for path in files_found(session, paths, not_utf8):
+        msg = (
+            "a CSV file has bytes that are not UTF-8, and Spark would replace each of them by the character U+FFFD. "
+            "Set the option `encoding` of the source to that of the file, or write the file as UTF-8. Nothing of its "
+            f"epoch was committed. file={path}, line={_line_not_utf8(path)}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _line_not_utf8(path: str) -> int:
+    line = 1
+    for block in blocks_of_lines(FilePart(path, 0, None)):
+        for text in block.splitlines(keepends=True):
+            if not is_utf8(text):
+                return line
+            line += text.endswith(b"\n")
+    return line
 
 
 def is_record_line(text: Column, source: FileSourceSpec) -> Column:

@@ -22,7 +22,7 @@ from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.globs import has_magic
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources.csv_files import good_rows, marking, with_corrupt
+from mixedmode.sources.csv_files import check_utf8, good_rows, is_utf8_csv, marking, with_corrupt
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
@@ -135,10 +135,12 @@ class FileSource:
         return [url for url, path in named.items() if self._depth is None or path.count("/") <= self._depth]
 
     def _check_lines(self, urls: Sequence[str]) -> None:
-        """Raise InvalidJobError if Spark's reader would ignore a part of a line of these files."""
+        """Raise InvalidJobError if Spark's reader would ignore a part of a line of these files, or change it."""
+        url_of = {_local_path(url): url for url in self.files_read(urls)}
+        if is_utf8_csv(self._source):
+            check_utf8(self._session, list(url_of))
         if self._drift is not None or not is_scanned(self._source):
             return
-        url_of = {_local_path(url): url for url in self.files_read(urls)}
         for path in doubtful_files(self._session, list(url_of)):
             told = self.wrong_record(url_of[path])
             if told is not None:

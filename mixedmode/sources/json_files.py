@@ -11,7 +11,8 @@ source's option `mode` says that records which do not parse become NULL. Else a 
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -22,8 +23,9 @@ from pyspark.sql.types import StringType, StructType
 
 from mixedmode.config import FileSourceSpec
 from mixedmode.sources.drift_checks import listing_options, value_options
+from mixedmode.sources.file_blocks import FilePart, parts_of
 from mixedmode.sources.json_records import JsonRecords
-from mixedmode.sources.json_scan import FilePart, doubtful, parts_of
+from mixedmode.sources.json_scan import doubtful
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.damaged import WRONG_RECORD
 from mixedmode.spark.frames import quoted
@@ -34,6 +36,7 @@ __all__ = [
     "decoded_texts",
     "doubtful_files",
     "encoding_of",
+    "files_found",
     "is_checked",
     "is_good_text",
     "is_scanned",
@@ -133,21 +136,30 @@ def with_every_column(rows: DataFrame, schema: StructType) -> DataFrame:
 
 def doubtful_files(session: SparkSession, paths: Sequence[str]) -> list[str]:
     """Return those of local files in which Spark's reader may ignore something."""
+    return files_found(session, paths, doubtful)
+
+
+def files_found(
+    session: SparkSession, paths: Sequence[str], scan: Callable[[Sequence[FilePart]], Iterator[str]]
+) -> list[str]:
+    """Return those of local files that a scan finds. Spark's tasks scan large files."""
     lengths = {path: _length(path) for path in paths}
     parts = [part for path, length in lengths.items() for part in parts_of(path, length)]
     if sum(lengths.values()) <= _SMALL_BYTES:
-        found = set(doubtful(parts))
+        found = set(scan(parts))
     else:
         rows = session.createDataFrame([(part.path, part.begin, part.end) for part in parts], _PARTS)
-        found = {row[0] for row in rows.mapInArrow(_scan, "path string").collect()}
+        found = {row[0] for row in rows.mapInArrow(partial(_scan, scan), "path string").collect()}
     return [path for path in lengths if path in found]
 
 
-def _scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the paths of doubtful parts. Called by Spark."""
+def _scan(
+    scan: Callable[[Sequence[FilePart]], Iterator[str]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the paths of the parts that the scan finds. Called by Spark."""
     for batch in batches:
         parts = [FilePart(*part.values()) for part in batch.to_pylist()]
-        yield pa.record_batch([pa.array(doubtful(parts), pa.string())], names=["path"])
+        yield pa.record_batch([pa.array(scan(parts), pa.string())], names=["path"])
 
 
 def _length(path: str) -> int:

@@ -17,22 +17,16 @@ Invariants (tests/sources/test_json_scan.py):
   I2  a block that is not UTF-8, or has a zero byte (which begins UTF-16 and UTF-32), is doubtful
 """
 
-import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["FilePart", "doubtful", "is_plain", "parts_of"]
+from mixedmode.sources.file_blocks import UNREADABLE, FilePart, blocks_of_lines, is_utf8
 
-_BLOCK_BYTES = 512 * 1024  # larger blocks leave the caches of a core, and take longer
-_PART_BYTES = 64 * 1024 * 1024  # the work of one task
-_MARK = b"\xef\xbb\xbf"  # the byte order mark, which Spark removes at the beginning of a file
-_COMPRESSED = (".gz", ".bz2", ".zst")
-#: names of files that Spark decompresses in a form that Arrow does not read
-_UNREADABLE = (".lz4", ".snappy", ".deflate", ".zip", ".tar", ".tgz")
+__all__ = ["doubtful", "is_plain"]
+
 _LINE_END, _OPEN, _CLOSE = b"\n{}"
 
 
@@ -44,29 +38,11 @@ _LINES = msgspec.json.Decoder(_AnyObject)
 _ONE_LINE = msgspec.json.Decoder(_AnyObject | list[_AnyObject])
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """The lines of a file that begin in [begin, end); end: None for a compressed file, which is read as one part."""
-
-    path: str
-    begin: int
-    end: int | None
-
-
-def parts_of(path: str, length: int) -> Iterator[FilePart]:
-    """Yield the parts of a file of `length` bytes."""
-    if path.endswith((*_COMPRESSED, *_UNREADABLE)):
-        yield FilePart(path, 0, None)
-        return
-    for begin in range(0, length, _PART_BYTES):
-        yield FilePart(path, begin, min(begin + _PART_BYTES, length))
-
-
 def doubtful(parts: Sequence[FilePart]) -> Iterator[str]:
     """Yield the path of each part that has a doubtful line, or that cannot be read."""
     for part in parts:
         try:
-            is_doubtful = part.path.endswith(_UNREADABLE) or not all(map(is_plain, _blocks(part)))
+            is_doubtful = part.path.endswith(UNREADABLE) or not all(map(is_plain, blocks_of_lines(part)))
         except (OSError, EOFError, pa.ArrowException):  # the second look says what is wrong with the file
             is_doubtful = True
         if is_doubtful:
@@ -75,24 +51,12 @@ def doubtful(parts: Sequence[FilePart]) -> Iterator[str]:
 
 def is_plain(block: bytes) -> bool:
     """Return whether no line of a block is doubtful.  block: whole lines; the last one may lack its end."""
-    if not _is_text(block):
+    if b"\0" in block or not is_utf8(block):
         return False
     lines = _closed_lines(block)
     if lines and (lines == _count(block, _CLOSE) or lines == _objects(block)):
         return True
     return all(map(_is_whole, block.splitlines()))
-
-
-def _is_text(block: bytes) -> bool:
-    if b"\0" in block:
-        return False
-    if block.isascii():
-        return True
-    try:
-        block.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _closed_lines(block: bytes) -> int:
@@ -126,44 +90,3 @@ def _is_whole(line: bytes) -> bool:
     except (msgspec.MsgspecError, RecursionError):
         return False
     return True
-
-
-def _blocks(part: FilePart) -> Iterator[bytes]:
-    """Yield the lines of a part in blocks of whole lines."""
-    if part.end is None:
-        with pa.input_stream(part.path, compression="detect") as stream:
-            yield from _whole_lines(stream, None)
-        return
-    with open(part.path, "rb", buffering=0) as file:  # noqa: PTH123 - a text
-        begin, end = _line_start(file, part.begin), _line_start(file, part.end)
-        file.seek(begin)
-        yield from _whole_lines(file, end - begin)
-
-
-def _whole_lines(stream: io.RawIOBase | pa.NativeFile, length: int | None) -> Iterator[bytes]:
-    rest, is_first = b"", True
-    while data := stream.read(_BLOCK_BYTES if length is None else min(_BLOCK_BYTES, length)):
-        length = None if length is None else length - len(data)
-        cut = data.rfind(b"\n") + 1
-        if cut == 0:
-            rest += data
-            continue
-        block = rest + data[:cut]
-        yield block.removeprefix(_MARK) if is_first else block
-        rest, is_first = data[cut:], False
-    if rest:
-        yield rest.removeprefix(_MARK) if is_first else rest
-
-
-def _line_start(file: io.RawIOBase, at: int) -> int:
-    """Return where the first line begins that begins at `at` or later."""
-    if at == 0:
-        return 0
-    file.seek(at - 1)
-    position = at - 1
-    while data := file.read(_BLOCK_BYTES):
-        found = data.find(b"\n")
-        if found >= 0:
-            return position + found + 1
-        position += len(data)
-    return position

@@ -1,7 +1,6 @@
 """The scan of JSON files lets a line pass only if Spark's reader returns all of it. Spark is not needed here."""
 
 import gzip
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.sources import json_scan
-from mixedmode.sources.json_scan import FilePart, doubtful, is_plain, parts_of
+from mixedmode.sources import file_blocks
+from mixedmode.sources.file_blocks import parts_of
+from mixedmode.sources.json_scan import doubtful, is_plain
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text('ab{}[]",:\\ \u00fc\u4e2d\U0001f600', max_size=6)
@@ -86,21 +86,8 @@ def test_text_in_other_encodings_is_doubtful() -> None:
     assert is_plain('{"a":"ü"}\n'.encode())
 
 
-@given(data=st.data())
-def test_each_line_of_a_file_is_scanned_in_exactly_one_part(data: st.DataObject, tmp_path_factory: Any) -> None:
-    numbers = data.draw(st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
-    text = "".join(f'{{"a":{number}}}\n' for number in numbers)[: -1 if data.draw(st.booleans()) else None]
-    path = tmp_path_factory.mktemp("scan") / "a.json"
-    path.write_text(text)
-    cuts = sorted({0, len(text), *data.draw(st.lists(st.integers(0, len(text)), max_size=4))})
-    parts = [FilePart(str(path), begin, end) for begin, end in itertools.pairwise(cuts)]
-    found = [b"".join(json_scan._blocks(part)) for part in parts]
-    assert b"".join(found).decode() == text
-    assert all(one.startswith(b"{") for one in found if one)
-
-
 def test_blocks_end_at_line_ends_however_small_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(json_scan, "_BLOCK_BYTES", 5)
+    monkeypatch.setattr(file_blocks, "_BLOCK_BYTES", 5)
     text = b'\xef\xbb\xbf{"a":1}\n\n{"b":"a long value"}\n{"c":{}}'
     (tmp_path / "a.json").write_bytes(text)
     (tmp_path / "b.json").write_bytes(text + b"x")
