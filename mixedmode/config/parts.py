@@ -33,6 +33,8 @@ _APART = (
     {"late", "allowed-lateness", "early-results-every"},
     {"on-error", "dead-letter"},
 )
+#: settings that have no meaning without the window of the step
+_WINDOW = {"window", "late", "allowed-lateness", "early-results-every"}
 _OF_STEPS = {key_of(name) for kind in STEP_KINDS.values() for name in kind.model_fields}
 
 
@@ -121,9 +123,9 @@ def without_wrong_settings(
 ) -> tuple[Mapping[str, Any], frozenset[int]]:
     """Return a job without wrong settings of its steps, so that the other mistakes of these steps show.
 
-    Removed are settings that no row depends on, and outputs of aggregates. The second result has the steps that lack an
-    output: their input is known, and their rows are not. wrong: paths of errors. An unknown key is removed if it is
-    nearly the name of such a setting.
+    Removed are settings that no row depends on, windows, and outputs of aggregates. The second result has the steps
+    that lack a window or an output: their input is known, and their rows are not. An unknown key is removed if it is
+    nearly the name of such a setting.  wrong: paths of errors.
     """
     steps, partial = values.get("steps"), set()
     if not isinstance(steps, list):
@@ -137,6 +139,10 @@ def without_wrong_settings(
                 if others:
                     reduced[index] = {**step, "aggregate": others}
                     partial.add(index)
+            case ("steps", int(index), "window", *_):
+                kept = {one: value for one, value in reduced[index].items() if one not in _WINDOW}
+                reduced[index] = kept
+                partial.add(index)
             case ("steps", int(index), str(key), *_) if isinstance(reduced[index], Mapping):
                 name = key if key in _OF_STEPS else nearest(key, _OF_STEPS)
                 group = next((group for group in _APART if name in group), None)
