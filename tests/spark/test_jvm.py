@@ -1,6 +1,7 @@
 """Spark's JVM as a process: what a start that fails, and a process that has ended, look like. Without Spark."""
 
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,8 +15,8 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from mixedmode.cli.messages import errors_as_messages
 from mixedmode.config import JobSpec
+from mixedmode.driver import engine, run
 from mixedmode.driver import planning as plan
-from mixedmode.driver import run
 from mixedmode.driver.run import RunOptions, run_job
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.spark import jvm
@@ -73,9 +74,10 @@ def spec(tmp_path: Path) -> JobSpec:
 def test_whatever_a_call_of_a_run_raises_of_a_dead_jvm_is_one_message(
     monkeypatch: pytest.MonkeyPatch, spec: JobSpec, call: str, error: BaseException
 ) -> None:
+    homes = {"open_session": run, "check_workers": engine, "analyse": engine, "_Run": run}
     for name in ("open_session", "check_workers", "analyse"):
-        monkeypatch.setattr(run, name, lambda *_arguments, **_named: SimpleNamespace())
-    monkeypatch.setattr(run, call, raising(error))
+        monkeypatch.setattr(homes[name], name, lambda *_arguments, **_named: SimpleNamespace())
+    monkeypatch.setattr(homes[call], call, raising(error))
 
     with pytest.raises(RetryableError) as caught:
         run_job(spec, lambda *_path: "", RunOptions())
@@ -267,4 +269,4 @@ def test_what_py4j_logs_stays_out_of_the_screen_and_other_warnings_do_not(
         (handler,) = root.handlers
         for place in ("/lib/py4j/java_gateway.py", "/job/functions.py"):
             handler.handle(logging.LogRecord("root", logging.ERROR, place, 1, f"said in {place}", None, None))
-    assert capsys.readouterr().err == "said in /job/functions.py\n"
+    assert re.fullmatch(r"[-\d]+ [:.\d]+ UTC ERROR root: said in /job/functions\.py\n", capsys.readouterr().err)
