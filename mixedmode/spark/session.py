@@ -37,6 +37,9 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
     # the plans of an epoch are fixed, so planning again between stages would only cost time
     "spark.sql.adaptive.enabled": "false",
+    # The rows of a job are exchanged with a number of partitions of their own. Only small results are exchanged by
+    # Spark's number, such as the numbers of lines of files; with its default, each is 200 tasks for a few rows.
+    "spark.sql.shuffle.partitions": "8",
     # otherwise PySpark tells the JVM the line of Python of each expression, which no error of ours shows
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes, and an
