@@ -226,7 +226,7 @@ def _chain(calls: dict[str, tuple[str, Call]], *key_by: str) -> Chain:
 
 
 def _ranked(rows: Rows, key_by: str, n: int, by: list[tuple[str, bool, bool]]) -> Rows:
-    """The best rows of each key, with their rank after the key."""
+    """The best rows of each key, with their rank after the key. Ties go by the columns of a row, in their order."""
     found: Rows = []
     for key in {row[key_by] for row in rows}:
         own = [row for row in rows if row[key_by] == key]
@@ -252,6 +252,7 @@ def _step_over_top(job: Job) -> Job:
 
 def _step_over_top_answer(rows: Rows) -> Table:
     calls = {"ks": Call("count"), "s": Call("sum", "v"), "low": Call("min", "j"), "d": Call("max", "d")}
+    rows = [{name: row[name] for name in SCHEMA.names} for row in rows]  # a case has the columns in any order
     return aggregate(_ranked(rows, "k", 2, [("v", True, False)]), ["rank"], calls)
 
 

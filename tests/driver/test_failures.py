@@ -19,12 +19,10 @@ DDL = "k string, v bigint, at timestamp"
 Steps = Callable[[Job], Job]
 RECORD = (
     "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
-    "correct `schema`, or set the reader's option `mode: PERMISSIVE` on the source to have such fields become NULL. "
+    "correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: dead-letter` on the source, which "
+    "sends them to an output of their own. "
 )
-JSON = (
-    "A line of JSON (with the option multiLine, a file) holds one object or one array of objects, and nothing behind "
-    "it. "
-)
+JSON = "A line of JSON (with the option multiLine, a file) holds one object or one array of objects and nothing else. "
 FILE = (
     "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove the file, "
     "or correct `schema`. "
@@ -115,7 +113,10 @@ def test_a_malformed_csv_record_is_one_message(spark: SparkSession, tmp_path: Pa
     file = write_text(tmp_path / "in", "a.csv", "k,v,at\na,1,2001-01-01 00:00:00\nb,two,2001-01-01 00:00:00\n")
     source = Source.csv(tmp_path / "in", schema=DDL, options={"header": True})
     message = failure(spark, tmp_path, counted(job(tmp_path, source)))
-    assert message.startswith(f"{RECORD}file=file://{file}, record=[b,null], ")
+    assert message == (
+        f"{RECORD}A line of CSV has one value for each column of `schema`, and each value fits its type. "
+        f"file=file://{file}, line=3, record=b,two,2001-01-01 00:00:00"
+    )
 
 
 def test_a_parquet_file_of_other_types_is_named_by_the_map_task_that_reads_it(
