@@ -121,7 +121,7 @@ class AggregateStage:
         if columns.is_window_keyed and step.window is None:
             found += self._names_taken()
         if step.window is not None and given.upstream.is_changelog:
-            found.append(_rows_change(self._where("window")))
+            found.append(rows_change(self._where("window")))
             columns = replace(columns, has_event_time=True)
         elif step.window is not None and not has_time:
             is_first = given.upstream.keyed_before == 0
@@ -173,7 +173,7 @@ class ProcessStage:
         keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
         check_declared(step, self._where, found)
         if given.upstream.is_changelog:
-            found.append(_rows_change(self._where("process")))
+            found.append(rows_change(self._where("process")))
         raise_all(found)
         return process_stage(
             step,
@@ -188,8 +188,8 @@ class ProcessStage:
         )
 
 
-def _rows_change(where: str) -> InvalidJobError:
-    """Return the mistake of a step, at `where`, that cannot read the changing results of the step before it."""
+def rows_change(where: str) -> InvalidJobError:
+    """Return the error of a step, at `where`, that cannot read the changing results of the step before it."""
     msg = (
         f"{where}: the step before this one emits results that change later, and this one cannot take a row back. An "
         "aggregate or a top by window_start and window_end has final results only if it reads the rows of a "
@@ -219,7 +219,7 @@ class RankedStage:
             with collecting(found):
                 order.append(self._order(by.expression))
         if given.upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
-            found.append(_rows_change(self._where("deduplicate")))
+            found.append(rows_change(self._where("deduplicate")))
         raise_all(found)
         return ranked_stage(step, given.upstream, RankedColumns(keys, row, order), self._where)
 
