@@ -10,14 +10,14 @@ from functools import partial
 import pyarrow as pa
 
 from mixedmode.analysis.event_times import strategy_of
-from mixedmode.analysis.keyed_steps import rows_change
+from mixedmode.analysis.keyed_steps import checked_key, names_taken, rank_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
+from mixedmode.analysis.problems import raise_all
 from mixedmode.config import DeduplicateStep, FileSourceSpec, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.calls import column_in
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, Step, TopStep
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.operators.process import FunctionReference, state_schema_of
 from mixedmode.operators.window import WINDOW_BOUNDS
@@ -115,13 +115,7 @@ class _Columns:
 
     def keys(self, names: Sequence[str], where: str) -> tuple[pa.Field, ...]:
         """Return the key columns, as they are spelled in the step. Raise InvalidJobError for an unsuitable one."""
-        keys = tuple(pa.field(name, self.field(name, where).type) for name in names)
-        try:
-            KeySchema(keys)
-        except InvalidJobError as error:
-            msg = f"{where}: {error}"
-            raise InvalidJobError(msg) from error
-        return keys
+        return tuple(checked_key(pa.field(name, self.field(name, where).type), where) for name in names)
 
     def quoted(self, *, without: Sequence[str] = ()) -> dict[str, pa.Field]:
         """Return {expression: column} of all columns but those of these names."""
@@ -151,7 +145,9 @@ def _stage(step: KeyedStep, columns: _Columns, upstream: Upstream, where: Where)
     for by in orders_of(step, upstream.event_time):
         field = columns.field(column_in(by.expression) or by.expression, place)
         order.append((_quoted(field.name), field.type))
-    return ranked_stage(step, upstream, RankedColumns(keys, columns.quoted(without=step.key_columns), order), where)
+    row = columns.quoted(without=step.key_columns)
+    raise_all([error for field in row.values() for error in rank_taken(step, field.name, where)])
+    return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
 
 
 def _aggregate(
@@ -165,6 +161,8 @@ def _aggregate(
     places: Mapping[str, str] = {text: name for name, call in step.aggregate.items() for text in call.expressions}
     arguments = {text: columns.type_of(text, where("aggregate", places[text])) for text in expressions_of(step)}
     read = StepColumns(keys, arguments, has_time, upstream.is_changelog, upstream.final_windows)
+    if read.is_window_keyed and step.window is None:
+        raise_all(names_taken(step, where))
     late_fields = () if step.late is None else columns.fields
     return aggregate_stage(step, upstream, read, aggregate_operator(step, read, where), late_fields=late_fields)
 

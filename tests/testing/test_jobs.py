@@ -179,6 +179,24 @@ def refused() -> Iterator[tuple[str, Callable[[], object], str]]:
         lambda: run_job(orders().key_by("customer").aggregate(n="sum(price)"), good),
         r"steps\[0\]\.aggregate\.n: there is no column price",
     )
+    windows = orders().key_by("customer").window(tumbling="10m").aggregate(total="sum(amount)")
+    yield (
+        "name of the event time",
+        lambda: run_job(windows.key_by("window_start", "window_end").aggregate(Window_Time="count(*)"), good),
+        r"steps\[1\]\.aggregate: the rows of a window have this name for their event time already.*found=Window_Time",
+    )
+    ranks = {"schema": "customer string, at timestamp, Rank int"}
+    yield (
+        "name of the rank",
+        lambda: run_job(orders(**ranks).key_by("customer").top(1, order_by="at"), {}),
+        r"steps\[0\]\.top: the step emits a column of this name.*column=Rank",
+    )
+    reserved = {"schema": "_op string, at timestamp"}
+    yield (
+        "reserved key",
+        lambda: run_job(orders(**reserved).key_by("_op").top(1, order_by="at"), {}),
+        r"steps\[0\]\.key-by: this name is kept for the output.*column=_op",
+    )
     yield (
         "argument type",
         lambda: run_job(orders().key_by("amount").aggregate(n="sum(customer)"), good),
