@@ -1,7 +1,7 @@
 """The engine without Spark: a real start of a job, whose micro-batches, tasks and shuffle are local and deterministic.
 
 Real are run_job with its checks, the phases, the epoch loop, the map side, the subtasks with their state and replicas,
-the checkpoint folder and the sinks. Replaced are the analysis (tests/walk/analysis.py), the streaming query
+the checkpoint folder and the sinks. Replaced are the analysis (mixedmode/testing/local_plan.py), the streaming query
 (tests/walk/spark_log.py), and what Spark does between the tasks (mixedmode/executor/local.py).
 """
 
@@ -25,7 +25,7 @@ from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageS
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sources.source import Admission
 from mixedmode.state import merging
-from tests.walk.analysis import local_analysis
+from mixedmode.testing.local_plan import local_plan
 from tests.walk.spark_log import SparkQuery
 
 
@@ -76,7 +76,7 @@ class LocalEngine(Engine):
 
     @override
     def analyse(self, spec: JobSpec, where: Where) -> Analysis:
-        return local_analysis(spec, where)
+        return Analysis(local_plan(spec, where), {})
 
     @override
     def inputs(self, spec: JobSpec, analysis: Analysis) -> Inputs:

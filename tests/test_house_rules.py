@@ -61,6 +61,7 @@ RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 NEVER_FROM = {
     "mixedmode/checkpoint/": ("mixedmode.state",),
     "mixedmode/executor/local.py": ("pyspark", "mixedmode.spark"),
+    "mixedmode/executor/local_run.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/executor/protocol.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/executor/stage_tasks.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/testing/": tuple(f"mixedmode.{name}" for name in ("driver", "spark", "sources", "sinks", "checkpoint")),

@@ -119,9 +119,9 @@ class AggregateStage:
             final_windows=given.upstream.final_windows,
         )
         if columns.is_window_keyed and step.window is None:
-            found += self._names_taken()
+            found += names_taken(step, self._where)
         if step.window is not None and given.upstream.is_changelog:
-            found.append(_rows_change(self._where("window")))
+            found.append(rows_change(self._where("window")))
             columns = replace(columns, has_event_time=True)
         elif step.window is not None and not has_time:
             is_first = given.upstream.keyed_before == 0
@@ -135,16 +135,6 @@ class AggregateStage:
         raise_all(found)
         return columns, functions
 
-    def _names_taken(self) -> list[MixedmodeError]:
-        """Return the mistakes of a step whose rows are of windows: the names of its columns that are kept."""
-        names = [*self._step.key_columns, *self._step.aggregate]
-        taken = [name for name in names if name.lower() == WINDOW_TIME.name]
-        msg = (
-            f"{self._where('aggregate')}: the rows of a window have this name for their event time already. Leave it "
-            "out of the key, and give results another name. found="
-        )
-        return [InvalidJobError(msg + name) for name in taken]
-
     def _argument_type(self, text: str) -> pa.DataType:
         output = next(name for name, call in self._step.aggregate.items() if text in call.expressions)
         where = self._where("aggregate", output)
@@ -155,6 +145,16 @@ class AggregateStage:
             raise refused(where, error) from error
         check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
         return arrow_type(projected.schema[0].dataType, f"{where}: {text}")
+
+
+def names_taken(step: KeyedAggregateStep, where: Where) -> list[MixedmodeError]:
+    """Return the mistakes of a step whose rows are of windows: the names of its columns that are kept."""
+    taken = [name for name in (*step.key_columns, *step.aggregate) if name.lower() == WINDOW_TIME.name]
+    msg = (
+        f"{where('aggregate')}: the rows of a window have this name for their event time already. Leave it "
+        "out of the key, and give results another name. found="
+    )
+    return [InvalidJobError(msg + name) for name in taken]
 
 
 class ProcessStage:
@@ -173,7 +173,7 @@ class ProcessStage:
         keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
         check_declared(step, self._where, found)
         if given.upstream.is_changelog:
-            found.append(_rows_change(self._where("process")))
+            found.append(rows_change(self._where("process")))
         raise_all(found)
         return process_stage(
             step,
@@ -188,8 +188,8 @@ class ProcessStage:
         )
 
 
-def _rows_change(where: str) -> InvalidJobError:
-    """Return the mistake of a step, at `where`, that cannot read the changing results of the step before it."""
+def rows_change(where: str) -> InvalidJobError:
+    """Return the error of a step, at `where`, that cannot read the changing results of the step before it."""
     msg = (
         f"{where}: the step before this one emits results that change later, and this one cannot take a row back. An "
         "aggregate or a top by window_start and window_end has final results only if it reads the rows of a "
@@ -219,7 +219,7 @@ class RankedStage:
             with collecting(found):
                 order.append(self._order(by.expression))
         if given.upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
-            found.append(_rows_change(self._where("deduplicate")))
+            found.append(rows_change(self._where("deduplicate")))
         raise_all(found)
         return ranked_stage(step, given.upstream, RankedColumns(keys, row, order), self._where)
 
@@ -231,9 +231,7 @@ class RankedStage:
             name = field.name
             if name.lower() in keys:
                 continue
-            if isinstance(step, TopStep) and name.lower() == RANK_COLUMN:
-                msg = f"{self._where('top')}: the step emits a column of this name. Rename yours in a sql step before."
-                found.append(InvalidJobError(f"{msg} column={name}"))
+            found += rank_taken(step, name, self._where)
             with collecting(found):
                 row[quoted(name)] = pa.field(name, arrow_type(field.dataType, f"{self._where()}: {name}"))
         return row
@@ -255,6 +253,14 @@ class RankedStage:
             raise refused(where, error) from error
         check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
         return text, arrow_type(projected.schema[0].dataType, f"{where}: {text}")
+
+
+def rank_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> list[MixedmodeError]:
+    """Return the mistake that a column of the input has the name of the rank that a step emits; [] if it does not."""
+    if not isinstance(step, TopStep) or column.lower() != RANK_COLUMN:
+        return []
+    msg = f"{where('top')}: the step emits a column of this name. Rename yours in a sql step before. column={column}"
+    return [InvalidJobError(msg)]
 
 
 def keyed_stage(step: KeyedStep, given: StepInput, where: Where) -> KeyedStage:
@@ -303,10 +309,14 @@ def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
         known = frame.columns
         msg = f"{where}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
         raise InvalidJobError(msg)
-    if column.lower() in RESERVED:
-        msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={column}"
+    return checked_key(pa.field(column, arrow_type(frame.schema[name].dataType, f"{where}: {column}")), where)
+
+
+def checked_key(field: pa.Field, where: str) -> pa.Field:
+    """Return a column. Raise InvalidJobError, beginning with `where`, if it cannot be a key."""
+    if field.name.lower() in RESERVED:
+        msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={field.name}"
         raise InvalidJobError(msg)
-    field = pa.field(column, arrow_type(frame.schema[name].dataType, f"{where}: {column}"))
     try:
         KeySchema((field,))
     except InvalidJobError as error:

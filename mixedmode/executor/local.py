@@ -88,16 +88,17 @@ def _run_subtask(
 
 def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan) -> pa.Table:
     """Return the columns that the map side of a stage reads (input_frames.stage_columns), from columns of `table`."""
-    columns = {f"{KEY_PREFIX}{i}": table.column(field.name) for i, field in enumerate(stage.key_fields)}
-    columns |= {argument_name(i): table.column(_column(text)) for i, text in enumerate(stage.arguments)}
+    table = table.rename_columns([name.lower() for name in table.column_names])  # as in SQL, case does not count
+    columns = {f"{KEY_PREFIX}{i}": table.column(field.name.lower()) for i, field in enumerate(stage.key_fields)}
+    columns |= {argument_name(i): table.column(_column(text).lower()) for i, text in enumerate(stage.arguments)}
     if stage.event_time is not None:
-        columns[TIME_COLUMN] = table.column(stage.event_time).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        columns[TIME_COLUMN] = table.column(stage.event_time.lower()).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     if stage.is_changelog:
         columns[WEIGHT_COLUMN] = table.column(WEIGHT_COLUMN)
-    columns |= {f"{ROW_PREFIX}{i}": table.column(field.name) for i, field in enumerate(stage.late_fields)}
+    columns |= {f"{ROW_PREFIX}{i}": table.column(field.name.lower()) for i, field in enumerate(stage.late_fields)}
     if stage is plan.stages[0] and plan.partitions:
         (partition,) = plan.partitions.values()
-        columns[PARTITION_COLUMN] = table.column(partition).cast(pa.string())
+        columns[PARTITION_COLUMN] = table.column(partition.lower()).cast(pa.string())
     return pa.table(columns)
 
 

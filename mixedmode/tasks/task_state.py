@@ -54,6 +54,15 @@ class Attempt:
     unique: str
 
 
+def remove_replicas(checkpoint_url: str) -> None:
+    """Delete the replicas on this machine of a job that has ended for good."""
+    shutil.rmtree(_replicas(checkpoint_url), ignore_errors=True)
+
+
+def _replicas(checkpoint_url: str) -> Path:
+    return own_temporary_folder() / "replicas" / uuid.uuid5(uuid.NAMESPACE_URL, checkpoint_url).hex[:16]
+
+
 class TaskState:
     """Opens the backend, then stores the runs written to it. `task` is None in batch mode, which keeps no state."""
 
@@ -122,9 +131,8 @@ class TaskState:
                 columns_of(replica).keep(name, columns)
 
     def _replica_folder(self, task: StateTask) -> Path:
-        job = uuid.uuid5(uuid.NAMESPACE_URL, task.checkpoint_url).hex[:16]
         name = replica_name(self._attempt.operator_id, self._attempt.groups)
-        return own_temporary_folder() / "replicas" / job / name
+        return _replicas(task.checkpoint_url) / name
 
     def _store_run(self, run: LocalRun, store: ObjectStore, *, merged_from: Sequence[str] = ()) -> RunFile:
         attempt = self._attempt

@@ -1,5 +1,7 @@
 """Test a job's steps without Spark, in milliseconds, with control of watermark, clock, flip, snapshot and restore.
 
+`run_job` runs a whole job.
+
     from mixedmode.process import KeyedProcessFunction, ValueState
     from mixedmode.testing import FunctionHarness
 
@@ -26,6 +28,7 @@ The harness runs the engine's own operators and works with any test framework. d
 from mixedmode.testing.aggregates import AggregateHarness, OperatorHarness
 from mixedmode.testing.functions import FunctionHarness
 from mixedmode.testing.harness import Harness
+from mixedmode.testing.jobs import JobOutputs, run_job
 from mixedmode.testing.maps import MapHarness
 from mixedmode.testing.ranking import DeduplicateHarness, TopHarness
 from mixedmode.testing.settings import HarnessArguments
@@ -36,7 +39,9 @@ __all__ = [
     "FunctionHarness",
     "Harness",
     "HarnessArguments",
+    "JobOutputs",
     "MapHarness",
     "OperatorHarness",
     "TopHarness",
+    "run_job",
 ]

@@ -19,8 +19,8 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.stages import MAIN, SqlText
 from mixedmode.sinks.files import SinkTask
 from mixedmode.tasks.timing import Timing
+from mixedmode.testing.local_plan import local_plan
 from mixedmode.time import WatermarkState
-from tests.walk.analysis import local_analysis
 
 ROWS = [pa.table({"k": ["a", "b", "a"], "v": [1, 2, 3]}), pa.table({"k": ["c", "b"], "v": [4, 5]})]
 TIMING = Timing(WatermarkState.initial({}, 0), {}, 0, None, is_backlog=True, was_backlog=None, fires_all=False)
@@ -40,7 +40,7 @@ def task(base: Path, **call: str) -> EpochTask:
         generation=Generation(1),
         sinks={MAIN: SinkTask(str(base / "out"), "parquet")},
     )
-    plan = local_analysis(job.spec, job.where).plan
+    plan = local_plan(job.spec, job.where)
     return EpochTask.after(None, plan, settings, Epoch(0), "sorted", TIMING)
 
 

@@ -9,7 +9,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.operators.interface import Changelog
 from mixedmode.plan.explain import explain_plan
-from tests.walk.analysis import local_analysis
+from mixedmode.testing.local_plan import local_plan
 
 DDL = "k string, v bigint, seq int, at timestamp"
 
@@ -19,7 +19,7 @@ def explained(steps: Callable[[Job], Job], **source: Any) -> list[str]:
     given = {"schema": DDL, "event_time": "at", **source}
     job = Job("ranked", sources={"t": Source.parquet("/in", **given)}, checkpoint_dir="/c", parallelism=1)
     complete = steps(job).write(Sink.parquet("/out"))
-    lines = explain_plan(complete.spec, local_analysis(complete.spec, complete.where).plan, cores=1).splitlines()
+    lines = explain_plan(complete.spec, local_plan(complete.spec, complete.where), cores=1).splitlines()
     wanted = {"keeps", "emits", "forgets", "late", "state", "computes", "upserts", "rows", "exchange", "fires"}
     return [line for line in lines if line.startswith("  ") and line.split()[0] in wanted]
 
@@ -76,7 +76,7 @@ def test_only_operators_that_replace_no_row_emit_append_only() -> None:
     def is_append_only(steps: Callable[[Job], Job]) -> bool:
         job = Job("a", sources={"t": Source.parquet("/in", schema=DDL, event_time="at")}, checkpoint_dir="/c")
         complete = steps(job).write(Sink.parquet("/out"))
-        (stage,) = local_analysis(complete.spec, complete.where).plan.stages
+        (stage,) = local_plan(complete.spec, complete.where).stages
         return stage.operator.traits.emits is Changelog.APPEND
 
     windowed: dict[str, Any] = {"tumbling": "1h"}

@@ -1,0 +1,162 @@
+"""A run of a whole job in a test: rows in, the rows of all outputs back.
+
+Jobs of keyed steps over columns run in this process, in milliseconds. Jobs with SQL, map steps or expressions run on
+Spark, over files in a temporary folder.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from mixedmode.clock import SystemClock
+from mixedmode.config.execution import RuntimeMode
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job
+from mixedmode.plan.stages import MAIN
+from mixedmode.testing.outputs import Row
+from mixedmode.testing.places import declared_schemas, job_in_folder, output_names
+from mixedmode.testing.schemas import schema_of
+from mixedmode.testing.settings import Instant, instant_us
+from mixedmode.testing.step import Rows, table_of
+
+if TYPE_CHECKING:
+    from mixedmode.testing.job_runs import Found
+
+__all__ = ["Inputs", "JobOutputs", "run_job"]
+
+#: {source: its rows}; a source that is left out has none
+Inputs: TypeAlias = Mapping[str, Rows]
+
+_WHERE = "run_job"
+
+
+class JobOutputs:
+    """The outputs of a run: `table()` and `changes()` of the main output; the rows of the others by name.
+
+    The names are those of the job: the tag of a side output, and `<step>-late` or `<step>-dead-letter`. `late` and
+    `dead-letter` are enough where only one step has such an output.
+    `records_late` is the number of records that were too late for all of their windows, and `records_skipped` that of
+    records that `on_error="skip"` left out.
+    """
+
+    def __init__(self, found: "Found") -> None:
+        self._table = found.table
+        self._rows = found.rows
+        self.records_late = found.records_late
+        self.records_skipped = found.records_skipped
+
+    def table(self) -> list[Row]:
+        """Return the rows of the main output as a reader sees them at the end.
+
+        With a key, there is one row per key. Without a key, these are all rows that were written. They are ordered by
+        their columns, the first column first and NULL last, so the order does not depend on the mode.
+        """
+        return [dict(row) for row in self._table]
+
+    def changes(self) -> list[Row]:
+        """Return all rows that were written to the main output. With a key, `_op` is insert, update or delete."""
+        return [dict(row) for row in self._rows[MAIN]]
+
+    def __getitem__(self, name: str) -> list[Row]:
+        """Return the rows of an output other than the main one. Raise InvalidJobError for an unknown name."""
+        ending = [one for one in self if one.endswith(f"-{name}")]
+        if name not in self._names and len(ending) != 1:
+            known = ", ".join(self._names) or "no other output"
+            msg = (
+                f"{_WHERE}: the job has no output {name!r}.{did_you_mean(name, self._names)} Beside the main output, "
+                f"it has {known}."
+            )
+            raise InvalidJobError(msg)
+        exact = name if name in self._names else ending[0]
+        return [dict(row) for row in self._rows[exact]]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the outputs other than the main one."""
+        return iter(self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name in self._rows if name != MAIN]
+
+
+def run_job(
+    job: Job,
+    inputs: Inputs | None = None,
+    *,
+    live: Iterable[Inputs] = (),
+    schemas: Mapping[str, str] | None = None,
+    clock: Instant | None = None,
+) -> JobOutputs:
+    """Run a whole job over these rows until its input has ended, and return its outputs.
+
+    Nothing is read from the places of the job, and nothing is written there: it may have no sink yet. The mode follows
+    from the arguments, whatever mode the job has: only `inputs` is batch; with `live`, they are the backlog of mixed
+    mode.
+
+    inputs: {source: rows}. Rows are {column: value} each, or a pyarrow.Table. None: there is no backlog, as in
+        streaming mode.
+    live: the inputs of each live epoch after the flip, in order.
+    schemas: {source: its columns as Spark DDL}, for sources that do not declare them.
+    clock: processing time, in microseconds since 1970 or a datetime; by default, the present. Spark always has the
+        present.
+
+    Raises InvalidJobError for a wrong job and for rows that do not fit their source, and what the job would raise.
+    """
+    from mixedmode.testing.job_runs import run_here, run_on_spark  # noqa: PLC0415 - loads pyspark and RocksDB
+    from mixedmode.testing.local_plan import parts_for_spark  # noqa: PLC0415 - as above
+
+    later = list(live)
+    for given in (inputs, *later):
+        _check_form(given)
+    declared = _schemas(job, schemas or {})
+    epochs = [_tables(given, declared) for given in ([] if inputs is None else [inputs]) + later]
+    if not epochs:
+        msg = f"{_WHERE}: there is no input. Pass `inputs`, `live`, or both."
+        raise InvalidJobError(msg)
+    mode = RuntimeMode.BATCH if not later else RuntimeMode.STREAMING if inputs is None else RuntimeMode.MIXED
+    with tempfile.TemporaryDirectory(prefix="mixedmode-test-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        placed = job_in_folder(job, declared, folder, mode)
+        if parts_for_spark(job.steps) or len(declared) > 1:
+            if clock is not None:
+                msg = f"{_WHERE}: this job runs on Spark, whose clock cannot be set. Leave `clock` out."
+                raise InvalidJobError(msg)
+            found = run_on_spark(placed, epochs, folder, output_names(job.steps))
+        else:
+            clock_ms = SystemClock().now_ms() if clock is None else instant_us(clock, where=f"{_WHERE}: clock") // 1000
+            found = run_here(placed, job.where, epochs, folder, clock_ms)
+    return JobOutputs(found)
+
+
+def _check_form(given: object) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        kind = type(given).__name__
+        msg = f"{_WHERE}: the inputs of an epoch are {{source: rows}}. Name the source of the rows. found={kind}"
+        raise InvalidJobError(msg)
+
+
+def _schemas(job: Job, given: Mapping[str, str]) -> dict[str, str]:
+    _check_sources(given, job.settings.sources, f"{_WHERE}: schemas")
+    return declared_schemas(job.settings.sources, given, where=_WHERE)
+
+
+def _tables(given: Inputs, schemas: Mapping[str, str]) -> dict[str, pa.Table]:
+    """Return {source: its rows} of all sources. Raise InvalidJobError for an unknown source and for unfit rows."""
+    _check_sources(given, schemas, f"{_WHERE}: inputs")
+    found = {}
+    for name, ddl in schemas.items():
+        schema = schema_of(ddl, where=f"{_WHERE}: schema of {name}")
+        found[name] = table_of(given.get(name, ()), schema, where=f"{_WHERE}: {name}")
+    return found
+
+
+def _check_sources(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    names = list(known)
+    for name in given:
+        if name not in names:
+            msg = f"{where}: the job has no source {name}.{did_you_mean(name, names)} Sources here: {', '.join(names)}."
+            raise InvalidJobError(msg)

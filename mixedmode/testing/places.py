@@ -1,0 +1,148 @@
+"""A job with all of its places replaced: its sources and sinks are folders of Parquet files in one folder."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from mixedmode.config import KeyedAggregateStep, KeyedStep, ProcessStep
+from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
+from mixedmode.config.file_sources import FileSourceSpec
+from mixedmode.config.history import HistoryAndLiveSpec
+from mixedmode.config.kafka import KafkaSourceSpec
+from mixedmode.config.sources import SourceSpec
+from mixedmode.config.steps import Step, operator_id
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, SideOutput, Sink
+from mixedmode.plan.stages import DEAD_LETTER, LATE, MAIN
+
+__all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
+
+_METADATA_TYPES = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+
+
+def declared_schemas(sources: Mapping[str, SourceSpec], given: Mapping[str, str], *, where: str) -> dict[str, str]:
+    """Return {source: its columns as Spark DDL}: those of `given`, else those that the source declares.
+
+    Raise InvalidJobError, beginning with `where`, for a source without columns.
+    """
+    found = {}
+    for name, source in sources.items():
+        ddl = given.get(name) or _declared(source)
+        if ddl is None:
+            msg = (
+                f"{where}: the source does not declare its columns, and nothing is read from its place in a test. Add "
+                f"schemas={{{name!r}: 'column type, ...'}} to the call. source={name}"
+            )
+            raise InvalidJobError(msg)
+        found[name] = ddl
+    return found
+
+
+def _declared(source: SourceSpec) -> str | None:
+    if isinstance(source, FileSourceSpec):
+        return source.schema_ddl
+    if isinstance(source, HistoryAndLiveSpec):
+        return _declared(source.history) or _declared(source.live)
+    if isinstance(source, KafkaSourceSpec):
+        return _of_kafka(source)
+    return None
+
+
+def _of_kafka(source: KafkaSourceSpec) -> str | None:
+    value = source.value
+    match value.format:
+        case "json" | "csv":
+            columns = value.schema_ddl
+        case "text" | "binary":
+            columns = f"value {'string' if value.format == 'text' else 'binary'}"
+        case "avro":
+            columns = None
+    if columns is None:
+        return None
+    types = {**_METADATA_TYPES, "key": "string" if source.key_format == "text" else "binary"}
+    return ", ".join([columns, *(f"`{name}` {types[field]}" for field, name in source.metadata.names.items())])
+
+
+def input_folder(folder: Path, source: str) -> Path:
+    """Return the folder of a source's files."""
+    return folder / "in" / source
+
+
+def output_folder(folder: Path, name: str) -> Path:
+    """Return the folder of an output; the name of the main output is ""."""
+    return folder / "out" / f"to-{quote(name, safe='')}"
+
+
+def job_in_folder(job: Job, schemas: Mapping[str, str], folder: Path, mode: RuntimeMode) -> Job:
+    """Return the same job in this mode, whose sources, sinks and checkpoints are below `folder`.
+
+    schemas: {source: its columns as Spark DDL}.
+    """
+    execution = job.settings.execution
+    update = {
+        "sources": {name: _source(one, schemas[name], folder, name) for name, one in job.settings.sources.items()},
+        "execution": execution.model_copy(
+            update={
+                "runtime_mode": mode,
+                "interval_during_backlog_ms": None,
+                "autoscaler": AutoscalerSpec(),
+                "checkpointing": execution.checkpointing.model_copy(
+                    update={"dir": None if mode is RuntimeMode.BATCH else str(folder / "checkpoints")}
+                ),
+            }
+        ),
+    }
+    steps, keyed_before = list[Step](), 0
+    for step in job.steps:
+        steps.append(_step(step, keyed_before, folder))
+        keyed_before += isinstance(step, KeyedStep)
+    sink = Sink.parquet(output_folder(folder, MAIN))
+    return job._of(job.settings.model_copy(update=update), tuple(steps), sink, None)  # noqa: SLF001 - another Job
+
+
+def output_names(steps: Sequence[Step]) -> list[str]:
+    """Return the names of all outputs of a job with these steps; the main output is ""."""
+    keyed = [step for step in steps if isinstance(step, KeyedStep)]
+    return [MAIN, *(name for before, step in enumerate(keyed) for name in _side_names(step, before))]
+
+
+def _side_names(step: Step, keyed_before: int) -> list[str]:
+    if isinstance(step, KeyedAggregateStep):
+        return [] if step.late is None else [f"{operator_id(step, keyed_before)}-{LATE}"]
+    if not isinstance(step, ProcessStep):
+        return []
+    failed = [] if step.dead_letter is None else [f"{operator_id(step, keyed_before)}-{DEAD_LETTER}"]
+    return [*step.outputs, *failed]
+
+
+def _source(source: SourceSpec, ddl: str, folder: Path, name: str) -> FileSourceSpec:
+    given = {
+        "format": "parquet",
+        "path": str(input_folder(folder, name)),
+        "schema": ddl,
+        "event-time": source.event_time,
+        "watermark": source.watermark,
+    }
+    return FileSourceSpec.model_validate(given)
+
+
+def _step(step: Step, keyed_before: int, folder: Path) -> Step:
+    """Return the step with all of its side outputs in folders of their own."""
+    if isinstance(step, KeyedAggregateStep) and step.late is not None:
+        (name,) = _side_names(step, keyed_before)
+        return step.model_copy(update={"late": Sink.parquet(output_folder(folder, name))})
+    if not isinstance(step, ProcessStep):
+        return step
+    sides = {
+        tag: SideOutput.parquet(output_folder(folder, tag), schema=side.schema_ddl)
+        for tag, side in step.outputs.items()
+    }
+    failed = f"{operator_id(step, keyed_before)}-{DEAD_LETTER}"
+    dead_letter = None if step.dead_letter is None else Sink.parquet(output_folder(folder, failed))
+    return step.model_copy(update={"outputs": sides, "dead_letter": dead_letter})
