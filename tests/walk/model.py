@@ -42,7 +42,7 @@ class Saved:
 
 
 class Model:
-    """See the module."""
+    """The model of the walk, as the module describes it."""
 
     def __init__(self, book: Book, place: Place, retained: int) -> None:
         self.epochs: dict[int, Names] = {}  #: {committed epoch: its files}
