@@ -40,7 +40,7 @@ class Changelog(StrEnum):
     """What the rows between two steps may be."""
 
     APPEND = "append"  # rows are only added
-    RETRACT = "retract"  # a row may be taken back: each row has a weight, +1 (insert) or -1 (retraction)
+    RETRACT = "retract"  # a row may be retracted: each row has a weight, +1 (insert) or -1 (retraction)
 
 
 @dataclass(frozen=True, slots=True)
