@@ -1,5 +1,7 @@
 """The process function under test, in a module of its own, because Spark's tasks import it."""
 
+from typing_extensions import override
+
 from mixedmode.process import Context, KeyedProcessFunction, Record, Rows, ValueState
 
 OUTPUT_DDL = "k long, n long, total double"
@@ -12,8 +14,8 @@ class CountAndSum(KeyedProcessFunction):
     count = ValueState(int, default=0)
     total = ValueState(float, default=0.0)
 
+    @override
     def process_element(self, record: Record, context: Context) -> Rows:
-        """See KeyedProcessFunction."""
         self.count.value = n = self.count.value + 1
         self.total.value = total = self.total.value + record["v"]
         return {"k": context.current_key, "n": n, "total": total}
@@ -22,8 +24,8 @@ class CountAndSum(KeyedProcessFunction):
 class CountAndRemind(CountAndSum):
     """The same, and asks at each record to be called a day after it."""
 
+    @override
     def process_element(self, record: Record, context: Context) -> Rows:
-        """See KeyedProcessFunction."""
         assert context.timestamp is not None, "the input has an event time"
         context.timers.register_event_time_timer(context.timestamp + DAY_US)
         return super().process_element(record, context)

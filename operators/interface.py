@@ -10,6 +10,7 @@ An operator never asks in which mode it runs. The backend decides which state it
 which timers and windows fire.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.keys import KeyGroupRange
 from mixedmode.sort import Combine
@@ -38,7 +40,7 @@ class Changelog(StrEnum):
     """What the rows between two steps may be."""
 
     APPEND = "append"  # rows are only added
-    RETRACT = "retract"  # a row may be taken back: each row has a weight, +1 (insert) or -1 (retraction)
+    RETRACT = "retract"  # a row may be retracted: each row has a weight, +1 (insert) or -1 (retraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +123,29 @@ class SubtaskContext:
 class Changes(Protocol):
     """Changes of the main output, available as upserts (for a sink) or as a changelog (for another keyed step)."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def upserts(self) -> pa.Table:
         """Return one row per change with `_op`, for a sink. A deleted row has its key columns; the others are NULL."""
 
+    @abstractmethod
     def changelog(self) -> pa.Table:
         """Return a changelog for another step: update-before rows and deletes with `_weight` -1, new rows with +1."""
 
 
 @dataclass(frozen=True, slots=True)
-class AppendedRows:
+class AppendedRows(Changes):
     """Changes that only add rows."""
 
     rows: pa.Table
 
+    @override
     def upserts(self) -> pa.Table:
-        """See Changes."""
         return self.rows.append_column(OP_COLUMN, pa.repeat(pa.scalar(INSERT, OP_TYPE), self.rows.num_rows))
 
+    @override
     def changelog(self) -> pa.Table:
-        """See Changes."""
         return self.rows.append_column(WEIGHT_COLUMN, pa.array(np.ones(self.rows.num_rows, np.int64)))
 
 

@@ -172,33 +172,33 @@ class LocalWriter:
         self._is_stopped = False
 
     def foreachBatch(self, handler: Callable[[LocalFrame, int], None]) -> "LocalWriter":  # noqa: N802
-        """See DataStreamWriter."""
+        """Keep the function that gets each micro-batch."""
         self._handler = handler
         return self
 
     def queryName(self, _name: str) -> "LocalWriter":  # noqa: N802
-        """See DataStreamWriter."""
+        """Ignore the name."""
         return self
 
     def option(self, name: str, value: str) -> "LocalWriter":
-        """See DataStreamWriter."""
+        """Keep the checkpoint folder, the only option."""
         assert name == "checkpointLocation", name
         self._folder = Path(value.removeprefix("file://"))
         return self
 
     def trigger(self, **trigger: Any) -> "LocalWriter":
-        """See DataStreamWriter."""
+        """Keep whether the query runs live."""
         self._is_live = "availableNow" not in trigger
         return self
 
     def start(self) -> "LocalWriter":
-        """See DataStreamWriter."""
+        """Start the query over the files that exist now, and return it."""
         self._query = SparkQuery(self._folder, self._session.world.step, self._files_max)
         self._present = list(self._session.world.files)
         return self
 
     def awaitTermination(self, _seconds: float) -> bool:  # noqa: N802
-        """See StreamingQuery. A live query has one trigger per call."""
+        """Return whether the query has ended. A live query runs one trigger per call."""
         if self._is_stopped:
             return True
         if self._is_live:
@@ -210,7 +210,7 @@ class LocalWriter:
         return True
 
     def stop(self) -> None:
-        """See StreamingQuery."""
+        """End the query."""
         self._is_stopped = True
 
     def _hand_over(self, epoch: int, names: Sequence[str]) -> None:

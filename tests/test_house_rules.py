@@ -83,6 +83,38 @@ UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~})\]/*-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me)/")
 MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
+# Words that no reader knows, and the known ones. A space stands for any space, also between two lines or two strings.
+WORDS = {
+    r"(?:tak(?:e|es|en|ing)|took)(?: \w+){0,2} back": "retract (a row), roll back (an output)",
+    r"change(?: |-)log": "changelog",
+    r"giving_(?:previous|stored|every_value)": "with_retractions, with_full_snapshot, with_running_results",
+    r"what is(?: \w+)? behind (?:it|them)": "downstream",
+    r"rows of a keyed step are none": "a keyed step emits updates without event time",
+    r"is_memoryless": "cannot_report_published",
+    r"may always begin anew": "a fresh start is always allowed",
+    r"lasting(?:_\w+)?|has read stays read": "outputs that cannot be rolled back",
+    r"OwnSource|OwnSink|own_classes": "CustomSource, CustomSink, custom_classes",
+    r"to be had": "available",
+    r"how-manieth": "0-based rank within its group",
+    r"in how many pieces": "number of chunks",
+    r"names that are no words": "names that are not Python identifiers",
+    r"for one that there is not": "for an unknown argument",
+    r"minds": "allows",
+    r"nothing dear": "nothing expensive",
+    r"tak(?:e|es|ing) the place of what is there": "replaces the previous contents",
+    r"of whoever": "by any contestant",
+    r"told by its headers": "can be identified by its headers",
+    r"comes? to rest": "converges",
+}
+BETWEEN_WORDS = r"""(?:[\s#*"']|f(?=["']))+"""
+ANY_WORD = re.compile(
+    rf"\b(?<!-)(?:{'|'.join(f'({words})' for words in WORDS)})(?![\w-])".replace(" ", BETWEEN_WORDS), re.IGNORECASE
+)
+MAY_USE_ANY_WORD = {
+    "LICENSE",  # a text of others
+    "tests/test_house_rules.py",  # the list itself
+}
+ONLY_SEE = re.compile(r"See [\w. ]+[.:]")
 CITED_FILE = re.compile(r"(?<![\w/.-])(?:docs|tests|mixedmode|operators|bench)/[\w./-]*\w\.(?:md|py|yaml|toml)\b")
 
 
@@ -171,6 +203,24 @@ def docstring_complaints(files: Files) -> Iterator[str]:
         for node in defined:
             if not node.name.startswith("_") and ast.get_docstring(node) is None:
                 yield f"{path}:{node.lineno} {node.name} is public and has no docstring"
+
+
+def reference_docstring_complaints(files: Files) -> Iterator[str]:
+    """Docstrings that say nothing but where to look."""
+    for path, tree in parsed(files):
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if ONLY_SEE.match(ast.get_docstring(node) or ""):
+                yield f"{path}:{node.lineno} {node.name} only points elsewhere; use @override, or say what it does"
+
+
+def word_complaints(files: Files) -> Iterator[str]:
+    """Words that have a better known one."""
+    for path, text in files.items():
+        for match in ANY_WORD.finditer(text) if path not in MAY_USE_ANY_WORD else ():
+            number, known = text.count("\n", 0, match.start()) + 1, [*WORDS.values()][(match.lastindex or 0) - 1]
+            yield f"{path}:{number} says {' '.join(match[0].split())!r}; write: {known}"
 
 
 def text_complaints(files: Files) -> Iterator[str]:
@@ -361,6 +411,14 @@ def test_everything_public_is_documented(files: Files) -> None:
     agree(docstring_complaints(files))
 
 
+def test_every_docstring_says_something_itself(files: Files) -> None:
+    agree(reference_docstring_complaints(files))
+
+
+def test_words_are_those_that_readers_know(files: Files) -> None:
+    agree(word_complaints(files))
+
+
 def test_nothing_is_left_unfinished_or_bound_to_one_machine(files: Files) -> None:
     agree(text_complaints(files))
 
@@ -475,6 +533,39 @@ def test_what_is_public_and_has_no_docstring_is_found() -> None:
         "operators/a.py:1 has no docstring; say what the module is, its one idea, its invariants",
         "operators/a.py:3 C is public and has no docstring",
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["See Sink.", "See state.Backend. Keeps nothing.", "See Sink: it prints.", "See the module."]
+)
+def test_a_docstring_that_only_points_elsewhere_is_found(text: str) -> None:
+    for code in (f"class A:\n    def f(self):\n        {text!r}\n", f"class A:\n    {text!r}\n"):
+        assert len(list(reference_docstring_complaints({"tests/a.py": code}))) == 1
+
+
+def test_a_docstring_may_point_elsewhere_after_it_has_said_something() -> None:
+    agree(reference_docstring_complaints({"tests/a.py": "def f():\n    'Print. See Sink.'\n    # See Sink.\n"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x\na row is taken back\n", "docs/a.md:2 says 'taken back'; write: retract (a row), roll back (an output)"),
+        ("took the row back", "docs/a.md:1 says 'took the row back'; write: retract"),
+        ('"none is to "\n    f"be had"', "write: available"),
+        ("# none is to be\n# had", "write: available"),
+        ("self.lasting_outputs", "says 'lasting_outputs'"),
+        ("Minds", "write: allows"),
+    ],
+)
+def test_a_word_that_no_reader_knows_is_found(text: str, complaint: str) -> None:
+    (found,) = word_complaints({"docs/a.md": text})
+    assert complaint in found
+
+
+@pytest.mark.parametrize("text", ["back and forth", "take part. Back up", "reminds", "long-lasting", "to be hadoop"])
+def test_a_word_that_only_looks_alike_is_let_through(text: str) -> None:
+    agree(word_complaints({"docs/a.md": text}))
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ class _Chain:
         )
 
     def _final_windows(self) -> tuple[str, ...]:
-        """Return the columns with the bounds of the last keyed step's windows; () if the sql behind it changed them."""
+        """Return the columns with the bounds of the last keyed step's windows; () if later sql changed them."""
         before, after = column_ids(self._keyed_rows), column_ids(self._current)
         bounds = tuple(field.name for field in WINDOW_BOUNDS)
         is_kept = all(after.get(name) == before[name] for name in bounds)

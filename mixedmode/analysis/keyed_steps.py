@@ -191,7 +191,7 @@ class ProcessStage:
 def rows_change(where: str) -> InvalidJobError:
     """Return the error of a step, at `where`, that cannot read the changing results of the step before it."""
     msg = (
-        f"{where}: the step before this one emits results that change later, and this one cannot take a row back. An "
+        f"{where}: the step before this one emits results that change later, and this one cannot retract a row. An "
         "aggregate or a top by window_start and window_end has final results only if it reads the rows of a "
         "window without allowed-lateness and early-results-every, and if sql between the two leaves both columns as "
         "they are. Make it so, or use an aggregate here."

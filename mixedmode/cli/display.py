@@ -210,7 +210,7 @@ class Display:
         self._say(
             "[bold]back[/]     ", f"going on from checkpoint {event.to}: what came after it is read again; {taken}"
         )
-        for name in event.lasting:
+        for name in event.not_rolled_back:
             output = f"output {name!r}" if name else "the main output"
             self._say(
                 "         ", f"rows of later epochs stay in {output}, which cannot be rolled back; they come again"

@@ -113,14 +113,15 @@ def _outputs(restored: "RestoredJob") -> Iterator[str]:
             f"; {restored.files_rolled_back} later files or rows rolled back" if restored.files_rolled_back else ""
         )
         yield f"  outputs that go on    {_names(restored.outputs)}{rolled_back}"
-    if restored.lasting:
-        yield f"  not rolled back       {_names(restored.lasting)}: rows that came after the savepoint stay there"
+    if restored.not_rolled_back:
+        names = _names(restored.not_rolled_back)
+        yield f"  not rolled back       {names}: rows that came after the savepoint stay there"
     if restored.new_outputs:
         yield f"  outputs that are new  {_names(restored.new_outputs)}"
     if restored.dropped_outputs:
         yield f"  outputs left behind   {_names(restored.dropped_outputs)}"
     for step in sorted(restored.with_full_snapshot):
-        yield f"  in the first epoch    {step} gives its whole table, for what is new behind it"
+        yield f"  in the first epoch    {step} emits its whole table, for what is new downstream"
     if "" in restored.new_outputs and restored.steps.kept and not restored.with_full_snapshot:
         yield "  in the new main output is what comes after the savepoint; what was given before is not kept as state"
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from mixedmode.config.fields import Arguments, ClassReference, Text
 from mixedmode.config.sinks import SinkSpec, WithSchema
@@ -23,8 +24,8 @@ class CustomSourceSpec(SourceSpec):
     args: Arguments = Field(default={}, description=_ARGS)
 
     @property
+    @override
     def place(self) -> str:
-        """See SourceSpec."""
         return _place(self.class_, self.args)
 
 
@@ -37,8 +38,9 @@ class CustomSinkSpec(SinkSpec):
     args: Arguments = Field(default={}, description=_ARGS)
 
     @property
+    @override
     def place(self) -> str:
-        """See SinkSpec. Two outputs may have one class with different arguments."""
+        """Return class and arguments: two outputs may have one class with different arguments."""
         return _place(self.class_, self.args)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.drift import Drift
@@ -59,19 +60,19 @@ class FileSourceSpec(SourceSpec):
     )
 
     @property
+    @override
     def place(self) -> str:
-        """See SourceSpec."""
         return f"{self.format} {self.path}"
 
     @property
+    @override
     def limits_per_epoch(self) -> Mapping[str, int]:
-        """See SourceSpec."""
         limits = {"max_files": self.max_files_per_epoch, "max_bytes": self.max_bytes_per_epoch}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     @property
+    @override
     def outputs(self) -> Mapping[Path, SinkSpec]:
-        """See SourceSpec."""
         return {} if self.dead_letter is None else {("dead-letter",): self.dead_letter}
 
     @property

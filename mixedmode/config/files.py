@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Flag, PositiveBytes, Text
@@ -42,13 +43,13 @@ class FileSinkSpec(SinkSpec):
     )
 
     @property
+    @override
     def place(self) -> str:
-        """See SinkSpec."""
         return f"{self.format} {self.path}"
 
     @property
+    @override
     def folder(self) -> str:
-        """See SinkSpec."""
         return self.path
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
+from typing_extensions import override
 
 from mixedmode.config.custom import CustomSourceSpec
 from mixedmode.config.document import Path
@@ -91,13 +92,13 @@ class HistoryAndLiveSpec(SourceSpec):
     )
 
     @property
+    @override
     def place(self) -> str:
-        """See SourceSpec."""
         return f"history {self.history.place}, live {self.live.place}"
 
     @property
+    @override
     def outputs(self) -> Mapping[Path, SinkSpec]:
-        """See SourceSpec."""
         return {("live", *path): sink for path, sink in self.live.outputs.items()}
 
     @property

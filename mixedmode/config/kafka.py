@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_serializer
+from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Flag, Lines, Options, Section, Text, refusal
@@ -212,18 +213,18 @@ class KafkaSourceSpec(SourceSpec):
     )
 
     @property
+    @override
     def place(self) -> str:
-        """See SourceSpec."""
         return f"kafka {self.topic_pattern or ', '.join(self.topics)} at {self.bootstrap_servers}"
 
     @property
+    @override
     def limits_per_epoch(self) -> Mapping[str, int]:
-        """See SourceSpec."""
         return {} if self.max_records_per_epoch is None else {"max_records": self.max_records_per_epoch}
 
     @property
+    @override
     def outputs(self) -> Mapping[Path, SinkSpec]:
-        """See SourceSpec."""
         return {} if self.dead_letter is None else {("dead-letter",): self.dead_letter}
 
     def _findings(self) -> Iterator[tuple[Path, str]]:

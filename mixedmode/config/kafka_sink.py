@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Options, Text
@@ -23,8 +24,8 @@ class KafkaSinkSpec(SinkSpec):
     )
 
     @property
+    @override
     def place(self) -> str:
-        """See SinkSpec."""
         return f"kafka {self.topic} at {self.bootstrap_servers}"
 
     def _findings(self) -> Iterator[tuple[Path, str]]:

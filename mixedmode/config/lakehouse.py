@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, CountOrZero, Options, PositiveBytes, Section, Text
@@ -73,13 +74,13 @@ class TableSourceSpec(SourceSpec):
     )
 
     @property
+    @override
     def place(self) -> str:
-        """See SourceSpec."""
         return f"{self.format} {self.path or self.table}"
 
     @property
+    @override
     def limits_per_epoch(self) -> Mapping[str, int]:
-        """See SourceSpec."""
         limits = {
             "max_files": self.max_files_per_epoch,
             "max_bytes": self.max_bytes_per_epoch,
@@ -124,13 +125,13 @@ class TableSinkSpec(SinkSpec):
     )
 
     @property
+    @override
     def place(self) -> str:
-        """See SinkSpec."""
         return f"{self.format} {self.path or self.table}"
 
     @property
+    @override
     def folder(self) -> str | None:
-        """See SinkSpec."""
         return self.path
 
     def _findings(self) -> Iterator[tuple[Path, str]]:

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from mixedmode.config.fields import Lines, Section
 
@@ -37,8 +38,8 @@ class ConsoleSinkSpec(SinkSpec):
     format: Literal["console"] = Field(description="console")
 
     @property
+    @override
     def place(self) -> str:
-        """See SinkSpec."""
         return "console standard output"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.fields import FieldInfo
+from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import DurationMs, Flag, OptionalDurationMs, PositiveDurationMs, Section, Text, key_of
@@ -46,8 +47,9 @@ class SourceSpec(Section):
     bounded: Flag = Field(default=False, description="true: what is there at the start is all there will ever be")
 
     @classmethod
+    @override
     def fields_in_order(cls) -> dict[str, FieldInfo]:
-        """See Section: the fields of the kind, then those of every source."""
+        """Return the fields of the kind, then those of every source."""
         shared = SourceSpec.model_fields
         own = {name: field for name, field in cls.model_fields.items() if name not in shared}
         return {**own, **{name: cls.model_fields[name] for name in shared}}

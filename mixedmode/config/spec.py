@@ -51,8 +51,8 @@ SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all core
 #: {setting of a step that cannot read rows that change: why}
 _CANNOT = {
     "window": "a window has a time for each row",
-    "process": "a function cannot take a row back",
-    "deduplicate": "a row that was kept cannot be taken back",
+    "process": "a function cannot retract a row",
+    "deduplicate": "a row that was kept cannot be retracted",
 }
 #: (the fields that a check reads, the check)
 Check = tuple[set[str], Callable[[], Iterator[tuple[Path, str]]]]
@@ -253,7 +253,7 @@ class JobSpec(JobSettings):
             yield ("execution", "autoscaler", "enabled"), text
 
     def _event_time_findings(self) -> Iterator[tuple[Path, str]]:
-        """Refuse steps whose input cannot have event time, or may take rows back that they cannot."""
+        """Refuse steps whose input cannot have event time, or may have retractions that they cannot read."""
         before: tuple[int, KeyedStep] | None = None
         for index, step in enumerate(self.steps):
             if isinstance(step, MapStep) and before is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Flag, Text
@@ -28,8 +29,9 @@ class PostgresSinkSpec(SinkSpec):
     create: Flag = Field(default=True, description=_CREATE)
 
     @property
+    @override
     def place(self) -> str:
-        """See SinkSpec. It consists of host, port, database and table, without user, password and options."""
+        """Return host, port, database and table, without user, password and options."""
         return f"postgres {_server_of(self.url)} {self.table_schema}.{self.table}"
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
@@ -56,8 +58,8 @@ class SqliteSinkSpec(SinkSpec):
     create: Flag = Field(default=True, description=_CREATE)
 
     @property
+    @override
     def place(self) -> str:
-        """See SinkSpec."""
         return f"sqlite {self.path} {self.table}"
 
     def _findings(self) -> Iterator[tuple[Path, str]]:

@@ -165,13 +165,13 @@ class WentBack:
     """The newest checkpoints are damaged, so the job goes on from the older one `to`, and reads later input again.
 
     `damaged`: the abandoned checkpoints, newest first. `files_rolled_back`: how many files or rows of outputs were
-    rolled back. `lasting`: names of outputs that cannot be rolled back ("" is the main one); they keep later rows.
+    rolled back. `not_rolled_back`: outputs that cannot be rolled back, and keep later rows ("" is the main one).
     """
 
     to: Epoch
     damaged: tuple[CheckedCheckpoint, ...]
     files_rolled_back: int
-    lasting: tuple[str, ...]
+    not_rolled_back: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

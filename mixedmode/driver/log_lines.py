@@ -95,7 +95,7 @@ class LogLines:
             "going on from an older checkpoint; later input is read again",
             checkpoint=event.to,
             files_rolled_back=event.files_rolled_back,
-            lasting_outputs=list(event.lasting),
+            not_rolled_back=list(event.not_rolled_back),
         )
 
     def _log(self, level: int, message: str, **values: Any) -> None:

@@ -117,7 +117,7 @@ def leave_damaged(
         reasons = tuple(f"checkpoint {one.epoch}: {damage}" for one in found.damaged for damage in one.damages)
         back = GoingBack(generation, whole.epoch, reasons)
         files = go_back(log, whole, back, roll_back=sinks.roll_back)
-        observer(WentBack(whole.epoch, found.damaged, files, sinks.lasting))
+        observer(WentBack(whole.epoch, found.damaged, files, sinks.not_rolled_back))
     goings_back = log.goings_back()
     older, _ = readable_manifests(log, [epoch for epoch in log.epochs() if epoch < whole.epoch])
     counted = [one for one in older if not is_abandoned(one.epoch, one.generation, goings_back)]

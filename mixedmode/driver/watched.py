@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from pyspark.sql import SparkSession
+from typing_extensions import override
 
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.driver.events import Observer
@@ -198,13 +199,13 @@ def _files(urls: tuple[str, ...] | None) -> list[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedExecutor(Generic[InputT]):
+class WatchedExecutor(Executor[InputT]):
     """Runs epochs as another executor does, and has each of them watched."""
 
     executor: Executor[InputT]
     watch: EpochWatch
 
+    @override
     def run_epoch(self, task: EpochTask, rows: InputT | None) -> EpochResult:
-        """See Executor.run_epoch."""
         with self.watch.epoch(task) as noted:
             return self.executor.run_epoch(noted, rows)

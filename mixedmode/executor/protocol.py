@@ -4,6 +4,7 @@
 Spark. The driver has an executor as an object, and depends on this module only.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
@@ -139,6 +140,9 @@ InputT_contra = TypeVar("InputT_contra", contravariant=True)
 class Executor(Protocol[InputT_contra]):
     """Runs the epochs of a job, one at a time. `InputT_contra` is the form in which the executor takes the input."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def run_epoch(self, task: EpochTask, rows: InputT_contra | None) -> EpochResult:
         """Run the stages of one epoch, and return their results. Raise the error of a task.
 

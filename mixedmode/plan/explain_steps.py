@@ -123,7 +123,7 @@ def state_text(stage: KeyedStage) -> str:
                 ", and rows that the watermark has not passed" if operator.waits else ""
             )
         case MultisetAggregateOperator():
-            return "every row of a key with its multiplicity, because these aggregates cannot take a row back"
+            return "every row of a key with its multiplicity, because these aggregates cannot retract a row"
         case ProcessOperator():
             declared: Any = operator.state_schema()["states"]
             states = [_state(name, state) for name, state in declared.items()]

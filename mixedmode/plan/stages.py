@@ -1,8 +1,8 @@
 """The executable plan of a job: types are resolved, operators are built. Pure values that are sent to tasks.
 
 A job is a chain: source rows -> sql -> map stage -> ... -> sql -> keyed stage -> sql -> keyed stage -> ... -> sink.
-What a keyed stage emits decides about the rows behind it (`EmittedRows`): a changelog or rows that are only added, with
-or without event time.
+What a keyed stage emits decides about the rows downstream (`EmittedRows`): a changelog or rows that are only added,
+with or without event time.
 """
 
 from collections.abc import Collection, Mapping

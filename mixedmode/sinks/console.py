@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import override
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
@@ -11,12 +12,12 @@ from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.shown import shown_rows
-from mixedmode.sinks.sink import Show
+from mixedmode.sinks.sink import Show, Sink
 
 CONSOLE_ROWS = 20  # per epoch; more would not be read
 
 
-class ConsoleSink:
+class ConsoleSink(Sink):
     """Prints the first rows of each epoch. A crash right after printing prints them once more."""
 
     can_roll_back = False
@@ -34,12 +35,12 @@ class ConsoleSink:
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """Do nothing: the console needs no preparation."""
 
+    @override
     def is_new(self) -> bool:
-        """See Sink."""
         return True
 
-    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:  # noqa: ARG002 - rows say their epoch
-        """See Sink."""
+    @override
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         tables: list[pa.Table] = []
         for file in staged:
             data = self.store.get(file.staged_path)
@@ -50,31 +51,34 @@ class ConsoleSink:
             self._show(rows, sum(file.rows for file in staged), self._name)
         self.store.delete([file.staged_path for file in staged])
 
+    @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """See Sink. A file that is gone was printed."""
+        """Report no problem for a missing file: it was printed."""
         if not self.store.exists(file.staged_path):
             return None
         found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
         return None if found is None else (file.staged_path, found)
 
+    @override
     def newest_published(self) -> Epoch | None:
-        """See Sink. What is on a screen cannot be looked at."""
+        """Return None: nobody can read back what a screen shows."""
         return None
 
+    @override
     def oldest_published(self) -> Epoch | None:
-        """See Sink."""
         return None
 
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
-        """See Sink."""
+    @override
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
         return ()
 
-    def obstacle(self, manifest: Manifest) -> str | None:  # noqa: ARG002
-        """See Sink."""
+    @override
+    def obstacle(self, manifest: Manifest) -> str | None:
         return None
 
+    @override
     def roll_back(self, after: Epoch) -> int:
-        """See Sink. What was printed stays printed; what was not is rolled back, and does not count."""
+        """Delete the staged files that were not printed, without counting them; printed rows stay."""
         staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
         self.store.delete([path for file, path in staged if file is not None and file.epoch > after])
         return 0

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import override
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
@@ -26,12 +27,12 @@ from mixedmode.connectors import CustomSink
 from mixedmode.custom_classes import CustomSinkClass, call_user_method, instantiate
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.sink import Sink, SinkContext
 
 BATCH_ROWS = 65_536
 
 
-class CustomSinkWriter:
+class CustomSinkWriter(Sink):
     """Publishes one output to a CustomSink."""
 
     cannot_report_published = True  # only the class knows its contents, and it is asked only after `open`
@@ -45,12 +46,14 @@ class CustomSinkWriter:
         self._own: CustomSink | None = None  # set once the sink is open
 
     @property
+    @override
     def can_roll_back(self) -> bool:
-        """See Sink. It is for the class to do."""
+        """Return whether the class defines `roll_back`."""
         return self._named.load().roll_back is not CustomSink.roll_back
 
+    @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """See Sink. Opens it, once a start."""
+        """Open the sink of the class, once per start."""
         if self._own is None:
             own = instantiate(self._named)
             columns = pa.schema([field for field in fields if field.name not in ("_op", EPOCH_COLUMN)])
@@ -67,12 +70,13 @@ class CustomSinkWriter:
             )
             raise InvalidJobError(msg)
 
+    @override
     def is_new(self) -> bool:
-        """See Sink. It cannot be told before it is open."""
+        """Return True: nothing is known before the class is open."""
         return True
 
+    @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        """See Sink."""
         assert self._own is not None, "a sink is prepared before it publishes"
         missing = [file for file in staged if not self.store.exists(file.staged_path)]
         if not missing:
@@ -86,8 +90,9 @@ class CustomSinkWriter:
             raise CorruptStateError(msg)
         self.store.delete([file.staged_path for file in staged])
 
+    @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """See Sink. The file is looked at first: it is deleted after the sink has had it."""
+        """Look at the file first: it is deleted only after the sink has received it."""
         found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
         parsed = paths.parse_staged_path(file.staged_path)
         assert parsed is not None, file
@@ -95,25 +100,28 @@ class CustomSinkWriter:
             return None
         return file.staged_path, found
 
+    @override
     def newest_published(self) -> Epoch | None:
-        """See Sink. Unknown before it is open."""
+        """Return the epoch that the class reports; None before the class is open."""
         published = self._published()
         return None if published is None else Epoch(published)
 
+    @override
     def oldest_published(self) -> Epoch | None:
-        """See Sink. It cannot be told."""
+        """Return None: the class is not asked for it."""
         return None
 
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
-        """See Sink."""
+    @override
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
         return ()
 
-    def obstacle(self, manifest: Manifest) -> str | None:  # noqa: ARG002
-        """See Sink."""
+    @override
+    def obstacle(self, manifest: Manifest) -> str | None:
         return None
 
+    @override
     def roll_back(self, after: Epoch) -> int:
-        """See Sink. What waits is deleted, and counts; what the class does is not counted."""
+        """Delete and count the staged files; what the class removes is not counted."""
         if self._own is not None:
             call_user_method(self._named, self._own, self._own.roll_back, int(after))
         staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))

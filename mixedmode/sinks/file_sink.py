@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
@@ -25,6 +26,7 @@ from mixedmode.sinks.publish import (
     published_of,
     read_output_description,
 )
+from mixedmode.sinks.sink import Sink
 
 
 def file_layout(spec: FileSinkSpec) -> FileLayout:
@@ -55,7 +57,7 @@ def columns_problem(task: SinkTask, fields: Sequence[pa.Field], key_columns: Seq
     return None
 
 
-class FileSink:
+class FileSink(Sink):
     """A folder of Parquet, JSON or CSV files that standard readers can read."""
 
     can_roll_back = True
@@ -80,8 +82,9 @@ class FileSink:
         self.task = SinkTask(url, file_format, layout)
         self.store = ObjectStore(url)
 
+    @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """See Sink. A fresh job with checkpoints wants an empty folder: epoch 0 would meet another run's files."""
+        """Check the columns, and that the folder of a fresh job with checkpoints is empty: old files could collide."""
         problem = columns_problem(self.task, fields, key_columns)
         if problem is not None:
             raise InvalidJobError(problem)
@@ -107,12 +110,12 @@ class FileSink:
         if self._replaces:  # this run cannot use what a failed batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
 
+    @override
     def is_new(self) -> bool:
-        """See Sink."""
         return read_output_description(self.store) is None
 
+    @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        """See Sink."""
         if self._replaces:
             waiting = [file for file in staged if self.store.exists(file.staged_path)]
             published_before = {file.final_path for file in staged} - {file.final_path for file in waiting}
@@ -123,8 +126,9 @@ class FileSink:
         if self._marks_epochs:
             mark_epoch(self.store, epoch, staged)
 
+    @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """See Sink. What was published counts; what was not, as it is staged; it may just be published.
+        """Look for the published file, then for the staged one, then again for the published one: it may just be moved.
 
         A file that is gone because a compaction has taken its rows is no problem.
         """
@@ -138,25 +142,27 @@ class FileSink:
         assert found is not None, "looked three times"
         return None if self._is_compacted(file) else (file.final_path, found)
 
+    @override
     def newest_published(self) -> Epoch | None:
-        """See Sink."""
         return max((file.last for file in parsed_files(self.store)), default=None)
 
+    @override
     def oldest_published(self) -> Epoch | None:
-        """See Sink."""
         return min((file.first for file in parsed_files(self.store)), default=None)
 
+    @override
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        """See Sink. A compacted file with later rows in it counts: they cannot be rolled back."""
+        """Return also a compacted file that holds later rows: they cannot be rolled back."""
         across = [path for file, (path, _) in parsed_files(self.store).items() if file.first <= epoch < file.last]
         return sorted({*published_of(self.store, epoch), *across} - {file.final_path for file in files})
 
+    @override
     def obstacle(self, manifest: Manifest) -> str | None:
-        """See Sink."""
         return self._obstacle(manifest.epoch)
 
+    @override
     def roll_back(self, after: Epoch) -> int:
-        """See Sink. From the newest to the oldest, so that after a crash `newest_published` still tells of the rest.
+        """Delete from the newest epoch to the oldest, so that after a crash `newest_published` still reports the rest.
 
         Raises InvalidJobError if a compaction has merged epochs up to `after` with later ones; nothing is deleted then.
         """

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from typing_extensions import override
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.document import DocumentKind
@@ -30,7 +31,7 @@ from mixedmode.operators.interface import OP_COLUMN
 from mixedmode.secrets import resolve, resolve_all
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.kafka_rows import RecordShape, records_of
-from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.sink import Sink, SinkContext
 from mixedmode.spark.kafka_errors import kafka_problem, without_connector
 
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
@@ -51,7 +52,7 @@ class _Sent:
     generation: Generation
 
 
-class KafkaSink:
+class KafkaSink(Sink):
     """A topic that receives a record for every row."""
 
     can_roll_back = False
@@ -65,20 +66,23 @@ class KafkaSink:
         self.task = SinkTask(context.staging, "parquet")
         self.store = ObjectStore(context.staging)
 
+    @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """See Sink. Looks for the topic, so that a wrong name is found before the first epoch, not after it."""
+        """Look for the topic, so that a wrong name is found before the first epoch, not after it."""
         own = tuple(field for field in fields if field.name not in {OP_COLUMN, EPOCH_COLUMN})
         self._shape = RecordShape(own, tuple(key_columns))
         self._check_topic()
         if is_fresh:
             self._note(_NONE)  # overwrites the note of a former output of this name
 
+    @override
     def is_new(self) -> bool:
-        """See Sink. What others have written to a topic is not in the way."""
+        """Return True: records of others in the topic do not matter."""
         return True
 
+    @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        """See Sink. An epoch without rows costs nothing."""
+        """Send the staged rows; an epoch without rows costs nothing."""
         if not staged:
             return
         assert self._shape is not None, "a sink is prepared before it publishes"
@@ -98,8 +102,9 @@ class KafkaSink:
             self._note(epoch)
         self.store.delete([file.staged_path for file in staged])
 
+    @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """See Sink. A file that is gone was sent, unless the note says that its epoch was not."""
+        """Report no problem for a missing file, unless the note says that its epoch was not sent."""
         if self.store.exists(file.staged_path):
             found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
             return None if found is None else (file.staged_path, found)
@@ -108,25 +113,27 @@ class KafkaSink:
             return None
         return file.staged_path, "is gone, and was not sent"
 
+    @override
     def newest_published(self) -> Epoch | None:
-        """See Sink."""
         sent = self._sent()
         return None if sent is None or sent.epoch == _NONE else sent.epoch
 
+    @override
     def oldest_published(self) -> Epoch | None:
-        """See Sink. The note has the newest only."""
+        """Return None: the note holds only the newest epoch."""
         return None
 
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
-        """See Sink."""
+    @override
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
         return ()
 
-    def obstacle(self, manifest: Manifest) -> str | None:  # noqa: ARG002
-        """See Sink."""
+    @override
+    def obstacle(self, manifest: Manifest) -> str | None:
         return None
 
+    @override
     def roll_back(self, after: Epoch) -> int:
-        """See Sink. What was sent stays in the topic; what was not is rolled back, and does not count."""
+        """Delete the staged files that were not sent, without counting them; sent records stay in the topic."""
         sent = self._sent()
         if sent is not None and sent.epoch > after:
             self._note(after)

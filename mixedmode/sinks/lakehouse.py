@@ -21,6 +21,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
+from typing_extensions import override
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
@@ -48,7 +49,7 @@ from mixedmode.sinks.lakehouse_table import (
     merge_sql,
     newest_mark,
 )
-from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.sink import Sink, SinkContext
 from mixedmode.spark.errors import spark_text
 
 _NO_EPOCH = -1
@@ -62,7 +63,7 @@ class _Prepared:
     names: tuple[str, ...]  # names of the columns that are written
 
 
-class LakehouseSink:
+class LakehouseSink(Sink):
     """An output in a table of Delta Lake or Iceberg."""
 
     can_roll_back = True
@@ -79,8 +80,9 @@ class LakehouseSink:
         self._past: int | None = None  # the past of this start's epochs, once read
         self._seen = _NO_EPOCH  # the newest epoch seen in the table; there may be later epochs
 
+    @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """See Sink. A table that is there may hold rows of others, but for a batch run, which replaces all of it."""
+        """Create or check the table. Rows of others may be in it, except in a batch run, which replaces all rows."""
         columns = Columns(tuple(fields), tuple(key_columns))
         merges = bool(key_columns) if self._spec.mode is None else self._spec.mode == "merge"
         if merges and not key_columns:
@@ -109,12 +111,12 @@ class LakehouseSink:
         if self._context.replaces:  # this run cannot use what a failed batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
 
+    @override
     def is_new(self) -> bool:
-        """See Sink."""
         return not any(commit.mark is not None for commit in self._commits())
 
+    @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        """See Sink."""
         if self._context.replaces:
             self._replace(staged)
         elif staged:
@@ -124,8 +126,9 @@ class LakehouseSink:
         reach("table-committed", epoch)
         self.store.delete([file.staged_path for file in staged])
 
+    @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """See Sink. A file that is gone was published, if the table says so."""
+        """Report no problem for a missing file if the table says that it was published."""
         for _ in range(2):  # it may be published at this moment
             if self.store.exists(file.staged_path):
                 found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
@@ -136,28 +139,30 @@ class LakehouseSink:
                 return None
         return file.staged_path, "does not exist, and the table does not have its epoch"
 
+    @override
     def newest_published(self) -> Epoch | None:
-        """See Sink."""
         newest = self._look()
         return None if newest == _NO_EPOCH else Epoch(newest)
 
+    @override
     def oldest_published(self) -> Epoch | None:
-        """See Sink."""
         epochs = [commit.mark.epoch for commit in self._commits() if commit.mark and commit.mark.kind == "epoch"]
         return Epoch(min(epochs)) if epochs else None
 
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
-        """See Sink. Rows in a table do not tell which file they came in."""
+    @override
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
+        """Return nothing: rows in a table do not tell which file they came in."""
         return ()
 
+    @override
     def obstacle(self, manifest: Manifest) -> str | None:
-        """See Sink. The table becomes what it was only if nobody else has written to it since."""
+        """Return the reason if somebody else has written to the table since the checkpoint."""
         with self._outside("look at"):
             way = self._way_back(manifest.epoch)
         return way if isinstance(way, str) else None
 
+    @override
     def roll_back(self, after: Epoch) -> int:
-        """See Sink."""
         with self._outside("roll epochs back in"):
             later = self._roll_back(after)
         self._past, self._seen = None, _NO_EPOCH

@@ -16,8 +16,9 @@ from dataclasses import replace
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
-from mixedmode.sinks.lakehouse_table import Commit, Mark, create_sql, parse_mark
+from mixedmode.sinks.lakehouse_table import Commit, LakeTable, Mark, create_sql, parse_mark
 from mixedmode.spark.frames import quoted
 
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
@@ -29,8 +30,8 @@ _LOOK_FIRST = 20  # commits; the newest mark is nearly always among them, and ea
 _QUIET = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"}
 
 
-class DeltaTable:
-    """See LakeTable."""
+class DeltaTable(LakeTable):
+    """A Delta table."""
 
     refuses_repeats = True
 
@@ -39,16 +40,16 @@ class DeltaTable:
         self.session = session
         self.name = f"delta.{quoted(path)}" if path else ".".join(map(quoted, (table or "").split(".")))
 
+    @override
     def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
-        """See LakeTable."""
         self.session.sql(create_sql(self.name, "delta", schema, partition_by))
 
+    @override
     def stored_type(self, column_type: str) -> str:
-        """See LakeTable."""
         return column_type
 
+    @override
     def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
-        """See LakeTable."""
         seen = 0
         for limit in (f" LIMIT {_LOOK_FIRST}", ""):
             rows = self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect()
@@ -57,24 +58,24 @@ class DeltaTable:
                 return
             seen = len(rows)
 
+    @override
     def knows_its_beginning(self) -> bool:
-        """See LakeTable."""
         versions = self.session.sql(f"DESCRIBE HISTORY {self.name}").selectExpr("min(version)").collect()
         return bool(versions[0][0] == 0)
 
+    @override
     def write(self, sql: str, mark: Mark) -> None:
-        """See LakeTable."""
         with self._committing(mark, mark.epoch if mark.kind == "epoch" else None):
             self.session.sql(sql).collect()
 
+    @override
     def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:
-        """See LakeTable."""
         self._close(newest)
         with self._committing(replace(mark, past=newest.past + 1), None):
             self.session.sql(f"RESTORE TABLE {self.name} TO VERSION AS OF {to.number}").collect()
 
+    @override
     def note(self, newest: Mark, mark: Mark) -> None:
-        """See LakeTable."""
         self._close(newest)
         mark = replace(mark, past=newest.past + 1)
         with self._committing(mark, max(mark.epoch, 0)):

@@ -11,8 +11,9 @@ from hashlib import sha256
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
-from mixedmode.sinks.lakehouse_table import Commit, Mark, create_sql, parse_mark
+from mixedmode.sinks.lakehouse_table import Commit, LakeTable, Mark, create_sql, parse_mark
 from mixedmode.spark.frames import quoted
 
 _PROPERTY = "mixedmode"
@@ -23,8 +24,8 @@ _REPLACE = "replace"  # the operation of a compaction
 _WIDENED = {"tinyint": "int", "smallint": "int"}
 
 
-class IcebergTable:
-    """See LakeTable."""
+class IcebergTable(LakeTable):
+    """An Iceberg table."""
 
     refuses_repeats = False
 
@@ -37,41 +38,41 @@ class IcebergTable:
         self._in_catalog = ".".join(map(quoted, parts[1:] if is_catalog else parts))
         self.name = ".".join(map(quoted, parts))
 
+    @override
     def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
-        """See LakeTable."""
         self.session.sql(create_sql(self.name, "iceberg", schema, partition_by))
 
+    @override
     def stored_type(self, column_type: str) -> str:
-        """See LakeTable."""
         return _WIDENED.get(column_type, column_type)
 
+    @override
     def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
-        """See LakeTable."""
         for row in self._ancestors():
             mark = parse_mark(row.summary.get(_PROPERTY))
             own = mark is not None and (mark.job, mark.output) == output
             yield Commit(row.snapshot_id, mark if own else None, row.operation != _REPLACE)
 
+    @override
     def knows_its_beginning(self) -> bool:
-        """See LakeTable."""
         ancestors = self._ancestors()
         return not ancestors or ancestors[-1].parent_id is None
 
+    @override
     def write(self, sql: str, mark: Mark) -> None:
-        """See LakeTable."""
         self.session.conf.set(_SET_PROPERTY, mark.to_text())
         try:
             self.session.sql(sql).collect()
         finally:
             self.session.conf.unset(_SET_PROPERTY)
 
-    def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:  # noqa: ARG002 - the snapshots are enough
-        """See LakeTable."""
+    @override
+    def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:
         call = f"CALL {quoted(self._catalog)}.system.rollback_to_snapshot('{self._in_catalog}', {to.number})"
         self.session.sql(call).collect()
 
-    def note(self, newest: Mark, mark: Mark) -> None:  # noqa: ARG002 - see go_back
-        """See LakeTable."""
+    @override
+    def note(self, newest: Mark, mark: Mark) -> None:
         self.write(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE false", mark)
 
     def _ancestors(self) -> list[Row]:

@@ -6,6 +6,7 @@ itself says which epochs it has, and no second record can disagree with it.
 """
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
@@ -85,38 +86,41 @@ class Columns:
 class LakeTable(Protocol):
     """A table of one format. Every read is fresh, and sees what another process has just committed."""
 
-    @property
-    def name(self) -> str:
-        """The name of the table in SQL."""
+    name: str  #: the name of the table in SQL
+    session: SparkSession  #: the session that reads and writes the table
 
     @property
-    def session(self) -> SparkSession:
-        """The session that reads and writes the table."""
-
-    @property
+    @abstractmethod
     def refuses_repeats(self) -> bool:
         """Return whether the table itself accepts an epoch only once;
         otherwise the sink must check before it writes.
         """
 
+    @abstractmethod
     def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
         """Create the table unless it exists."""
 
+    @abstractmethod
     def stored_type(self, column_type: str) -> str:
         """Return the type that the table uses for a column of this Spark type; both as Spark DDL."""
 
+    @abstractmethod
     def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
         """Yield the commits from the newest to the oldest that is known, with the marks of (job, output) only."""
 
+    @abstractmethod
     def knows_its_beginning(self) -> bool:
         """Return whether the oldest commits of the table are still known."""
 
+    @abstractmethod
     def write(self, sql: str, mark: Mark) -> None:
         """Run a statement that writes the table, as one commit with the mark. A repeat of an epoch changes nothing."""
 
+    @abstractmethod
     def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:
         """Restore the table as of commit `to`. `newest`: the newest mark so far; `mark`: the mark of the new commit."""
 
+    @abstractmethod
     def note(self, newest: Mark, mark: Mark) -> None:
         """Commit only a mark, without rows; the arguments are those of `go_back`."""
 

@@ -1,12 +1,14 @@
 """Local files that a task writes, in any format: opened for the first rows, and able to report their size."""
 
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import override
 
 from mixedmode.keys import distinct_part
 from mixedmode.keys.values import payload_words
@@ -26,12 +28,15 @@ class RowFile(Protocol):
     """A file that is being written."""
 
     @property
+    @abstractmethod
     def bytes_written(self) -> int:
         """The size of the file so far; of compressed data, the bytes that have left the compressor."""
 
+    @abstractmethod
     def write(self, table: pa.Table) -> None:
         """Append rows."""
 
+    @abstractmethod
     def close(self) -> None:
         """Finish the file."""
 
@@ -109,7 +114,7 @@ class _CsvLines:
         return [lines]
 
 
-class LineFile:
+class LineFile(RowFile):
     """A local file of bytes, compressed or not."""
 
     def __init__(self, path: Path, *, is_compressed: bool) -> None:
@@ -117,8 +122,8 @@ class LineFile:
         self._compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WBITS) if is_compressed else None
 
     @property
+    @override
     def bytes_written(self) -> int:
-        """See RowFile."""
         return self._file.tell()
 
     def write(self, piece: bytes | pa.Buffer) -> None:

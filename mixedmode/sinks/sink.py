@@ -4,6 +4,7 @@ Tasks stage files (`files.OutputWriter`). Each sink defines how staged files are
 printing for the console, by a transaction for a table.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,24 +55,22 @@ class SinkContext:
 class Sink(Protocol):
     """Publishes the staged files of one output; publishing may be repeated. `sinks.Sinks` holds all sinks of a job."""
 
-    @property
-    def task(self) -> SinkTask:
-        """The settings that a task needs to stage this output."""
+    task: SinkTask  #: the settings that a task needs to stage this output
+    store: ObjectStore  #: the folder with the staged outputs
 
     @property
-    def store(self) -> ObjectStore:
-        """The folder with the staged outputs."""
-
-    @property
+    @abstractmethod
     def can_roll_back(self) -> bool:
         """Return whether published outputs can be rolled back: `roll_back` then removes everything of later epochs."""
 
     @property
+    @abstractmethod
     def cannot_report_published(self) -> bool:
         """Return whether the sink cannot know what was published, like a screen.
         Then a fresh start is always allowed.
         """
 
+    @abstractmethod
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """Check the place before the first epoch, and create what is missing there. May be repeated.
 
@@ -79,9 +78,11 @@ class Sink(Protocol):
         else, RetryableError if the place cannot be reached.
         """
 
+    @abstractmethod
     def is_new(self) -> bool:
         """Return whether no job has written to the place so far."""
 
+    @abstractmethod
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         """Make the outputs of a committed epoch visible. `staged` is () if the epoch has none. A repeat has no further
         effect.
@@ -89,18 +90,23 @@ class Sink(Protocol):
         Raises RetryableError if the call may be repeated, FencedError if a newer start of the job has published.
         """
 
+    @abstractmethod
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
         """Return (path in `store`, problem) if a committed file can be neither read nor published; else None."""
 
+    @abstractmethod
     def newest_published(self) -> Epoch | None:
         """Return the newest epoch that has published output; None if there is none or it is not known."""
 
+    @abstractmethod
     def oldest_published(self) -> Epoch | None:
         """Return the oldest epoch that has published output; None as for newest_published."""
 
+    @abstractmethod
     def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
         """Return the published outputs of an epoch that are not among `files`, as far as the sink can know them."""
 
+    @abstractmethod
     def obstacle(self, manifest: Manifest) -> str | None:
         """Return the reason why the output cannot return to its contents as of a checkpoint that knows it, as an error
         text.
@@ -108,6 +114,7 @@ class Sink(Protocol):
         Return None if the output can, or if it cannot be rolled back at all (`can_roll_back`). Changes nothing.
         """
 
+    @abstractmethod
     def roll_back(self, after: Epoch) -> int:
         """Roll back the epochs after `after`: remove their published and staged outputs, and restore what they
         replaced.

@@ -80,7 +80,7 @@ class Sinks:
         return False
 
     @property
-    def lasting(self) -> tuple[str, ...]:
+    def not_rolled_back(self) -> tuple[str, ...]:
         """Names of the outputs that cannot be rolled back."""
         return tuple(name for name, sink in self.by_name.items() if not sink.can_roll_back)
 

@@ -14,20 +14,21 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from typing_extensions import override
 
 from mixedmode.config import CustomSourceSpec
 from mixedmode.connectors import Offset
 from mixedmode.custom_classes import CustomSourceClass, call_user_method, instantiate
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.sources.custom_stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
-from mixedmode.sources.source import Admission, parse_ddl
+from mixedmode.sources.source import Admission, OpenSource, parse_ddl
 from mixedmode.spark.frames import arrow_fields
 
 #: without this setting, Spark would run each availableNow query that reads such a source as one micro-batch
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
-class CustomSourceReader:
+class CustomSourceReader(OpenSource):
     """Reads a CustomSource in a session."""
 
     def __init__(self, session: SparkSession, source: CustomSourceSpec, *, where: str) -> None:
@@ -48,14 +49,15 @@ class CustomSourceReader:
         session.dataSource.register(CustomDataSource)
         session.conf.set(_WRAPPER, "true")
 
+    @override
     def batch(self) -> DataFrame:
-        """See OpenSource. The end is fixed here, since Spark may plan the reading of one frame several times."""
+        """Fix the end here, since Spark may plan the reading of one frame several times."""
         end = checked_offset(self._named, call_user_method(self._named, self._own, self._own.latest))
         options = {**self._options, "end": json.dumps(end)}
         return self._session.read.format(FORMAT).schema(self.schema).options(**options).load()
 
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
-        """See runtime.backlogs.TellsBacklog. Raises InvalidJobError for an answer that is neither yes nor no."""
+        """Return whether the class reports a backlog. Raise InvalidJobError for an answer other than a bool."""
         start, end = _offset(before), _offset(now)
         if end is None:
             return False
@@ -64,8 +66,8 @@ class CustomSourceReader:
             raise InvalidJobError(not_what(self._named, "is_backlog", "True or False", said))
         return said
 
-    def stream(self, admission: Admission) -> DataFrame:  # noqa: ARG002 - the source has no limits
-        """See OpenSource."""
+    @override
+    def stream(self, admission: Admission) -> DataFrame:
         return self._session.readStream.format(FORMAT).schema(self.schema).options(**self._options).load()
 
 

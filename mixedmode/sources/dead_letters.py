@@ -1,5 +1,6 @@
 """The interface of sources that can read a range again, to find the records that they could not decode."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -34,6 +35,7 @@ class HasDeadLetters(Protocol):
     """A source whose records that cannot be decoded may have an output."""
 
     @property
+    @abstractmethod
     def dead_letter_fields(self) -> tuple[pa.Field, ...]:
         """Return the columns of the output; none if there is no output, so such a record stops the job."""
 
@@ -42,12 +44,15 @@ class HasDeadLetters(Protocol):
 class ReadsOffsetsAgain(HasDeadLetters, Protocol):
     """A source of records with offsets."""
 
+    @abstractmethod
     def reads(self, offsets: Offsets) -> bool:
         """Return whether a line of Spark's offset log belongs to this source."""
 
+    @abstractmethod
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:
         """Return the records of a range that cannot be decoded, with the columns of KAFKA_DEAD_LETTERS."""
 
+    @abstractmethod
     def batch_ranges(self) -> OffsetRanges:
         """Return the ranges that `batch` reads."""
 
@@ -56,8 +61,10 @@ class ReadsOffsetsAgain(HasDeadLetters, Protocol):
 class ReadsFilesAgain(HasDeadLetters, Protocol):
     """A source of files of lines."""
 
+    @abstractmethod
     def undecodable_lines(self, urls: Sequence[str]) -> DataFrame | None:
         """Return the lines of files that are no records, with the columns of FILE_DEAD_LETTERS; None if all are."""
 
+    @abstractmethod
     def batch_files(self) -> Sequence[str]:
         """Return the URLs of the files that `batch` has read."""

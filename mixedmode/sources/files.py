@@ -17,13 +17,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
 from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.globs import has_magic
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.csv_files import check_utf8, good_rows, is_utf8_csv, marking, with_corrupt
-from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS
+from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
 from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
 from mixedmode.sources.empty_files import check_not_empty, never_empty
@@ -49,7 +50,7 @@ from mixedmode.sources.local_inputs import (
     visible_files,
 )
 from mixedmode.sources.parquet_files import is_plain_folder
-from mixedmode.sources.source import Admission, parse_ddl
+from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource, parse_ddl
 from mixedmode.sources.wrong_lines import wrong_lines, wrong_record
 from mixedmode.spark.errors import spark_text
 
@@ -60,7 +61,7 @@ _PATTERN = re.compile(r"[*?\[{\\]")
 _EVERY_FILE = {"maxFileAge": "36500d"}
 
 
-class FileSource:
+class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning):
     """Files in a folder or matching a pattern, in a session."""
 
     def __init__(self, session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
@@ -84,8 +85,8 @@ class FileSource:
         else:
             self._drift = None
 
+    @override
     def batch(self) -> DataFrame:
-        """See OpenSource."""
         return self._whole(self._batch())
 
     def _batch(self) -> DataFrame:
@@ -97,8 +98,8 @@ class FileSource:
         files = self._session.read.format(self._source.format).schema(self._read_schema)
         return self._good(files.options(**self._base, **self._record_options()).load(self._path))
 
+    @override
     def stream(self, admission: Admission) -> DataFrame:
-        """See OpenSource."""
         if self._drift is not None:
             return self._drifting(self._drift, lambda: self.list_stream(admission), lambda: self._lines(admission))
         if self._is_text:
@@ -108,8 +109,8 @@ class FileSource:
         files = files.options(**{**self._streaming(admission), **self._record_options()})
         return self._good(self._once(files.load(self._path)))
 
+    @override
     def check_files(self, files: Mapping[str, int]) -> None:
-        """See ChecksFiles."""
         for url in self.files_read(files):
             check_not_empty(url, files[url], self._source.format)
         self._check_lines(list(files))
@@ -146,24 +147,24 @@ class FileSource:
             if told is not None:
                 raise InvalidJobError(told)
 
+    @override
     def wrong_record(self, url: str) -> str | None:
-        """See ChecksFiles."""
         has_records = self._source.format != "parquet" and is_checked(self._source) and self._drift is None
         if not has_records or not _may_have(self._source, url):
             return None
         return wrong_record(self._session, self._schema_of_files(), self._source, url)
 
     @property
+    @override
     def dead_letter_fields(self) -> tuple[pa.Field, ...]:
-        """See HasDeadLetters."""
         return () if self._source.dead_letter is None else FILE_DEAD_LETTERS
 
+    @override
     def undecodable_lines(self, urls: Sequence[str]) -> DataFrame | None:
-        """See ReadsFilesAgain."""
         return wrong_lines(self._session, self._schema_of_files(), self._source, self.files_read(urls))
 
+    @override
     def batch_files(self) -> Sequence[str]:
-        """See ReadsFilesAgain."""
         return self._batch_files
 
     def list_batch(self) -> DataFrame:
@@ -180,8 +181,8 @@ class FileSource:
         files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL).options(**options)
         return self._once(files.load(self._path)).select("path", "length")
 
+    @override
     def notices(self) -> Iterator[str]:
-        """See NotesBeginning."""
         if "://" in self._source.path:
             return
         unread = None if _looks_into_folders(self._source) else next(files_in_folders(self._source.path), None)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
+from typing_extensions import override
 
 from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.history import Side
@@ -25,7 +26,7 @@ from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning,
 from mixedmode.spark.frames import quoted
 
 
-class HistoryAndLive:
+class HistoryAndLive(OpenSource, ChecksBeginning, NotesBeginning, HasDeadLetters):
     """Two open sources, read as one."""
 
     def __init__(self, source: HistoryAndLiveSpec, sides: Mapping[Side, OpenSource], *, where: str) -> None:
@@ -37,28 +38,29 @@ class HistoryAndLive:
         self.schema = _common_schema(sides["history"].schema, sides["live"].schema, source, where=where)
         self._column = _seam_column({side: opened.schema for side, opened in sides.items()}, source, where=where)
 
+    @override
     def batch(self) -> DataFrame:
-        """See OpenSource. Everything of the history, and what is live at the start."""
+        """Return the whole history, and the live records that exist at the start."""
         return self._union({side: opened.batch() for side, opened in self._sides.items()})
 
+    @override
     def stream(self, admission: Admission) -> DataFrame:
-        """See OpenSource."""
         return self._union({side: opened.stream(self._of(side, admission)) for side, opened in self._sides.items()})
 
+    @override
     def check_beginning(self) -> None:
-        """See ChecksBeginning."""
         for opened in self._sides.values():
             if isinstance(opened, ChecksBeginning):
                 opened.check_beginning()
 
+    @override
     def notices(self) -> Iterator[str]:
-        """See NotesBeginning."""
         for opened in self._sides.values():
             if isinstance(opened, NotesBeginning):
                 yield from opened.notices()
 
+    @override
     def reads_once(self, path: str) -> bool:
-        """See NotesBeginning."""
         return any(isinstance(opened, NotesBeginning) and opened.reads_once(path) for opened in self._sides.values())
 
     @property
@@ -72,7 +74,7 @@ class HistoryAndLive:
         return self._sides["history"], self._sides["live"]
 
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
-        """See runtime.backlogs.TellsBacklog: whether one of its sides says so."""
+        """Return whether the history or the live side reports a backlog."""
         sides = [self._sides["history"], self._sides["live"]]
         return any(
             side.is_backlog(before[number : number + 1], now[number : number + 1])
@@ -81,8 +83,9 @@ class HistoryAndLive:
         )
 
     @property
+    @override
     def dead_letter_fields(self) -> tuple[pa.Field, ...]:
-        """See HasDeadLetters: those of the live side, also of records from before the seam."""
+        """Return the fields of the live side, also for records from before the seam."""
         live = self._sides["live"]
         return live.dead_letter_fields if isinstance(live, HasDeadLetters) else ()
 

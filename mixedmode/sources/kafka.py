@@ -15,11 +15,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
 from mixedmode.config import KafkaSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import resolve, resolve_all
-from mixedmode.sources.dead_letters import KAFKA_DEAD_LETTERS
+from mixedmode.sources.dead_letters import KAFKA_DEAD_LETTERS, ReadsOffsetsAgain
 from mixedmode.sources.kafka_offsets import (
     OffsetRanges,
     Offsets,
@@ -31,14 +32,14 @@ from mixedmode.sources.kafka_offsets import (
     records_between,
 )
 from mixedmode.sources.kafka_values import REASON, KafkaValues
-from mixedmode.sources.source import Admission
+from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.spark.kafka_errors import without_connector
 
 #: columns of records that cannot be decoded, besides `reason`, which is the last one
 _DEAD_LETTER = tuple(field.name for field in KAFKA_DEAD_LETTERS[:-1])
 
 
-class KafkaSource:
+class KafkaSource(OpenSource, ReadsOffsetsAgain):
     """Topics, in a session."""
 
     def __init__(self, session: SparkSession, source: KafkaSourceSpec, *, where: str) -> None:
@@ -55,32 +56,32 @@ class KafkaSource:
         self.schema: StructType = self._rows(raw).schema
         _check_names(self.schema, where=where)
 
+    @override
     def batch(self) -> DataFrame:
-        """See OpenSource."""
         return self._rows(self._read(self.batch_ranges()))
 
+    @override
     def stream(self, admission: Admission) -> DataFrame:
-        """See OpenSource."""
         return self._rows(self._raw_stream(admission))
 
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
-        """See TellsBacklog: by how many records the epoch has. What a job begins with is not known to lag."""
+        """Return whether the epoch has more records than the limit; False for the records that a job begins with."""
         limit = self._source.backlog_lag_records
         if limit is None or not before or not now:
             return False
         return records_between(parse_offsets(before[0]), parse_offsets(now[0])) > limit
 
     @property
+    @override
     def dead_letter_fields(self) -> tuple[pa.Field, ...]:
-        """See HasDeadLetters."""
         return () if self._source.dead_letter is None else KAFKA_DEAD_LETTERS
 
+    @override
     def reads(self, offsets: Offsets) -> bool:
-        """See ReadsOffsetsAgain."""
         return reads_topics(self._source, offsets)
 
+    @override
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:
-        """See ReadsOffsetsAgain."""
         marked = self._values.with_reasons(self._read(ranges))
         return marked.where(F.col(REASON).isNotNull()).select(*_DEAD_LETTER, F.col(REASON).alias("reason"))
 

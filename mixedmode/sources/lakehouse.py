@@ -10,11 +10,12 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from typing_extensions import override
 
 from mixedmode.config import TableSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve_all
-from mixedmode.sources.source import Admission
+from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
 from mixedmode.spark.errors import spark_text
 from mixedmode.spark.frames import quoted
 
@@ -22,7 +23,7 @@ from mixedmode.spark.frames import quoted
 _NO_LIMIT = str(2**31 - 1)
 
 
-class LakehouseSource:
+class LakehouseSource(OpenSource, ChecksBeginning):
     """A table in a session."""
 
     def __init__(self, session: SparkSession, source: TableSourceSpec, *, where: str) -> None:
@@ -37,8 +38,8 @@ class LakehouseSource:
         except (PySparkException, Py4JError) as error:
             raise self._not_there(error) from error
 
+    @override
     def batch(self) -> DataFrame:
-        """See OpenSource."""
         if self._source.starting is None:
             return self._read(self._options)
         if self._source.format == "delta":
@@ -55,15 +56,16 @@ class LakehouseSource:
             return self._read(self._options)
         return self._read({**self._options, "start-snapshot-id": str(first.parent_id)})  # the start is exclusive
 
+    @override
     def stream(self, admission: Admission) -> DataFrame:
-        """See OpenSource."""
         options = {**self._limits(admission), **self._start(), **self._options}
         reader = self._session.readStream.format(self._source.format).options(**options)
         return reader.load(self._source.path) if self._source.path else reader.table(self._name)
 
+    @override
     def check_beginning(self) -> None:
-        """See ChecksBeginning. A stream begins with the oldest snapshot that an Iceberg table still has; if that is not
-        its first one, rows of those before it would not be read.
+        """Raise InvalidJobError if a stream of an Iceberg table would miss rows: it begins with the oldest snapshot
+        that is left, which must be the first one of the table.
         """
         if self._source.format == "delta":
             return

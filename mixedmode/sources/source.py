@@ -1,5 +1,6 @@
 """The interface between the runtime and a source of any kind."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -24,13 +25,13 @@ class Admission:
 class OpenSource(Protocol):
     """One source of a job in a session."""
 
-    @property
-    def schema(self) -> StructType:
-        """The columns of the source, the same in `batch` and `stream`."""
+    schema: StructType  #: the columns of the source, the same in `batch` and `stream`
 
+    @abstractmethod
     def batch(self) -> DataFrame:
         """Return everything that exists now."""
 
+    @abstractmethod
     def stream(self, admission: Admission) -> DataFrame:
         """Return existing and future records, in micro-batches of at most `admission`. Without a limit, the first
         micro-batch of an availableNow query reads everything that exists when the query begins.
@@ -41,6 +42,7 @@ class OpenSource(Protocol):
 class ChecksBeginning(Protocol):
     """A source that may have lost the beginning of the data that a stream must read."""
 
+    @abstractmethod
     def check_beginning(self) -> None:
         """Raise InvalidJobError if existing rows would not be read. Called before a job's first epoch."""
 
@@ -49,9 +51,11 @@ class ChecksBeginning(Protocol):
 class NotesBeginning(Protocol):
     """A source that can report facts about its beginning that a user should see."""
 
+    @abstractmethod
     def notices(self) -> Iterator[str]:
         """Yield sentences, each beginning with the source's place in the job. Called before a job's first epoch."""
 
+    @abstractmethod
     def reads_once(self, path: str) -> bool:
         """Return whether this source reads the file of this path exactly once, whatever characters are in it."""
 
@@ -60,12 +64,14 @@ class NotesBeginning(Protocol):
 class ChecksFiles(Protocol):
     """A source of files that checks in them what Spark's reader would ignore."""
 
+    @abstractmethod
     def check_files(self, files: Mapping[str, int]) -> None:
         """Raise InvalidJobError if Spark's reader would ignore a part of these files. Called before an epoch runs.
 
         files: {URL: bytes}.
         """
 
+    @abstractmethod
     def wrong_record(self, url: str) -> str | None:
         """Return an error's text that names the first wrong line of a file of this source; None if it finds none.
 

@@ -6,6 +6,7 @@ one sorted run per state, so a backlog and a live epoch share the code that writ
 a sorted dictionary that checks every rule of the protocol.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -37,12 +38,15 @@ class PrefixRows:
 class KeyedStateBackend(Protocol):
     """State of one operator in one subtask during one epoch."""
 
+    @abstractmethod
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the committed value of each stored key, None if it has none. `keys` are sorted and distinct."""
 
+    @abstractmethod
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
         """Return the committed entries with start <= key < end."""
 
+    @abstractmethod
     def scan_prefixes(
         self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
     ) -> PrefixRows:
@@ -53,5 +57,6 @@ class KeyedStateBackend(Protocol):
         each prefix, the first ones in key order; None: all.
         """
 
+    @abstractmethod
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write new values; None deletes a key. Per state, keys strictly increase over all calls of the epoch."""

@@ -13,13 +13,14 @@ from itertools import islice, pairwise
 
 import numpy as np
 from sortedcontainers import SortedDict
+from typing_extensions import override
 
 from mixedmode.errors import InternalError
-from mixedmode.state.backend import PrefixRows, StateRange
+from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
 from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
 
 
-class MemoryBackend:
+class MemoryBackend(KeyedStateBackend):
     """KeyedStateBackend over `entries` ({stored key: value}), which only `commit` changes."""
 
     def __init__(self, entries: SortedDict) -> None:
@@ -27,22 +28,23 @@ class MemoryBackend:
         self._written: dict[bytes, bytes | None] = {}  #: of this epoch; None deletes
         self._last_key: dict[int, bytes] = {}  #: {state id: last key written in this epoch}
 
+    @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See KeyedStateBackend."""
         _check(state_id, keys)
         return [self._entries.get(key) for key in keys]
 
+    @override
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """See KeyedStateBackend. The range lies within one key group."""
+        """Read a range that lies within one key group."""
         _check(state_id, [start])
         assert end <= range_of_group(int.from_bytes(start[: PREFIX_BYTES - 1], "big"), state_id)[1], (start, end)
         keys = list(self._keys(start, end))
         return StateRange(keys, [self._entries[key] for key in keys])
 
+    @override
     def scan_prefixes(
         self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
     ) -> PrefixRows:
-        """See KeyedStateBackend."""
         _check(state_id, prefixes)
         assert not any(after.startswith(before) for before, after in pairwise(prefixes)), "a prefix of a prefix"
         rows: list[int] = []
@@ -54,8 +56,9 @@ class MemoryBackend:
             rows += [number] * len(found)
         return PrefixRows(np.asarray(rows, np.int64), keys, [self._entries[key] for key in keys])
 
+    @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """See KeyedStateBackend. Raises InternalError unless keys are strictly increasing per state."""
+        """Keep the entries for the commit. Raises InternalError unless keys are strictly increasing per state."""
         last = self._last_key.get(state_id)
         for before, key in pairwise([*([] if last is None else [last]), *keys]):
             if key <= before:

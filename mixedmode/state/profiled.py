@@ -2,35 +2,37 @@
 
 from collections.abc import Sequence
 
+from typing_extensions import override
+
 from mixedmode.profile import Profile
 from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
 
 
-class ProfiledBackend:
+class ProfiledBackend(KeyedStateBackend):
     """KeyedStateBackend that delegates to another one; each call is a stage of the profile."""
 
     def __init__(self, backend: KeyedStateBackend, profile: Profile) -> None:
         self._backend = backend
         self._profile = profile
 
+    @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See KeyedStateBackend."""
         with self._profile.stage("read state"):
             return self._backend.read(state_id, keys)
 
+    @override
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """See KeyedStateBackend."""
         with self._profile.stage("read state"):
             return self._backend.scan(state_id, start, end)
 
+    @override
     def scan_prefixes(
         self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
     ) -> PrefixRows:
-        """See KeyedStateBackend."""
         with self._profile.stage("read state"):
             return self._backend.scan_prefixes(state_id, prefixes, limits)
 
+    @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """See KeyedStateBackend."""
         with self._profile.stage("write state"):
             self._backend.write(state_id, keys, values)

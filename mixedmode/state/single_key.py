@@ -17,7 +17,7 @@ class RunSink(Protocol):
     """The receiver of (key, state) pairs, in key order."""
 
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """See KeyedStateBackend.write."""
+        """Write one value per key; None deletes it. Keys are strictly increasing per state."""
 
 
 class SingleKeyBackend:

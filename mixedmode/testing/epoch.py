@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from sortedcontainers import SortedDict
+from typing_extensions import override
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeyGroupRange, group_range
@@ -108,7 +109,7 @@ def _run_subtask(
                 output.main.append(given.upserts())
 
 
-class _OwnGroups:
+class _OwnGroups(KeyedStateBackend):
     """A backend that lets a subtask reach its own key groups only, since in a job the others are on other machines."""
 
     def __init__(self, backend: KeyedStateBackend, groups: KeyGroupRange) -> None:
@@ -116,25 +117,25 @@ class _OwnGroups:
         self._first = groups.start.to_bytes(2, "big")
         self._end = groups.end.to_bytes(2, "big")
 
+    @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See KeyedStateBackend."""
         self._check(keys)
         return self._backend.read(state_id, keys)
 
+    @override
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """See KeyedStateBackend."""
         self._check([start])
         return self._backend.scan(state_id, start, end)
 
+    @override
     def scan_prefixes(
         self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
     ) -> PrefixRows:
-        """See KeyedStateBackend."""
         self._check(prefixes)
         return self._backend.scan_prefixes(state_id, prefixes, limits)
 
+    @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """See KeyedStateBackend."""
         self._check(keys)
         self._backend.write(state_id, keys, values)
 

@@ -19,6 +19,7 @@ Invariants (tests/time/test_windows.py):
 Sources: Flink, TumblingEventTimeWindows.java, SlidingEventTimeWindows.java, and the CUMULATE table function.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
@@ -45,25 +47,31 @@ Int64s = npt.NDArray[np.int64]
 class TimeWindows(Protocol):
     """Windows whose bounds do not depend on the records. All arrays are int64."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def panes(self, times_us: Int64s) -> Int64s:
         """Return for (n,) event times (n,) ends of their panes. Raises InvalidJobError beyond TIME_LIMIT_US."""
 
+    @abstractmethod
     def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
         """Return for (n,) ends of panes all pairs of a pane and a window that contains it, as two arrays of (m,).
 
         The first array holds the row in `pane_ends`, ascending; the second holds the end of the window.
         """
 
+    @abstractmethod
     def starts(self, window_ends: Int64s) -> Int64s:
         """Return for (n,) ends of windows their (n,) starts."""
 
     @property
+    @abstractmethod
     def windows_per_record(self) -> int:
         """Return the largest number of windows that contain one record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tumbling:
+class Tumbling(TimeWindows):
     """Windows [offset + k * size, offset + (k + 1) * size); with a time zone, size is a number of whole days."""
 
     size_us: int
@@ -74,27 +82,28 @@ class Tumbling:
         _check(self.time_zone, self.size_us)
 
     @property
+    @override
     def windows_per_record(self) -> int:
-        """See TimeWindows."""
         return 1
 
+    @override
     def panes(self, times_us: Int64s) -> Int64s:
-        """See TimeWindows. A pane is a window."""
+        """Return the ends of the panes; a pane is a window."""
         scale, size = _scale(self.offset_us, self.time_zone), _ticks(self.size_us, self.time_zone)
         return scale.instants(_next(scale.ticks(checked_times(times_us)), size))
 
+    @override
     def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
-        """See TimeWindows."""
         return np.arange(len(pane_ends)), pane_ends
 
+    @override
     def starts(self, window_ends: Int64s) -> Int64s:
-        """See TimeWindows."""
         scale, size = _scale(self.offset_us, self.time_zone), _ticks(self.size_us, self.time_zone)
         return scale.instants(scale.ticks(window_ends - 1) // size * size)
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding:
+class Sliding(TimeWindows):
     """Windows [offset + k * slide, offset + k * slide + size), slide <= size; with a time zone, both are whole days."""
 
     size_us: int
@@ -107,12 +116,13 @@ class Sliding:
         assert self.slide_us <= self.size_us, self
 
     @property
+    @override
     def windows_per_record(self) -> int:
-        """See TimeWindows."""
         return -(-self.size_us // self.slide_us)
 
+    @override
     def panes(self, times_us: Int64s) -> Int64s:
-        """See TimeWindows. A pane ends where a window starts, and where one ends."""
+        """Return the ends of the panes; a pane ends where a window starts, and where one ends."""
         scale, size, slide = self._on_scale()
         ticks = scale.ticks(checked_times(times_us))
         ends = _next(ticks, slide)
@@ -120,15 +130,16 @@ class Sliding:
             ends = np.minimum(ends, _next(ticks, slide, size % slide))
         return scale.instants(ends)
 
+    @override
     def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
-        """See TimeWindows. The windows of a pane are in order of time."""
+        """Return the windows of each pane in order of time."""
         scale, size, slide = self._on_scale()
         ticks = scale.ticks(pane_ends - 1)
         first = _next(ticks, slide, size % slide)
         return _every(scale, first, ticks // slide * slide + size, slide)
 
+    @override
     def starts(self, window_ends: Int64s) -> Int64s:
-        """See TimeWindows."""
         scale, size, slide = self._on_scale()
         return scale.instants(_next(scale.ticks(window_ends - 1), slide, size % slide) - size)
 
@@ -138,7 +149,7 @@ class Sliding:
 
 
 @dataclass(frozen=True, slots=True)
-class Cumulating:
+class Cumulating(TimeWindows):
     """Windows [offset + k * size, offset + k * size + j * step) for j = 1 ... size / step.
 
     With a time zone, size and step are whole days.
@@ -154,23 +165,25 @@ class Cumulating:
         assert self.size_us % self.step_us == 0, self
 
     @property
+    @override
     def windows_per_record(self) -> int:
-        """See TimeWindows."""
         return self.size_us // self.step_us
 
+    @override
     def panes(self, times_us: Int64s) -> Int64s:
-        """See TimeWindows. A pane is a step."""
+        """Return the ends of the panes; a pane is a step."""
         scale, step = _scale(self.offset_us, self.time_zone), _ticks(self.step_us, self.time_zone)
         return scale.instants(_next(scale.ticks(checked_times(times_us)), step))
 
+    @override
     def windows_of_panes(self, pane_ends: Int64s) -> tuple[Int64s, Int64s]:
-        """See TimeWindows. The windows of a pane are in order of time."""
+        """Return the windows of each pane in order of time."""
         scale, size, step = self._on_scale()
         ticks = scale.ticks(pane_ends - 1)
         return _every(scale, _next(ticks, step), _next(ticks, size), step)
 
+    @override
     def starts(self, window_ends: Int64s) -> Int64s:
-        """See TimeWindows."""
         scale, size, _ = self._on_scale()
         return scale.instants(scale.ticks(window_ends - 1) // size * size)
 

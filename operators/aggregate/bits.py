@@ -4,14 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.operators.aggregate.reduce import Grouping
-from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.registers import Parts, Register, Rows
 from mixedmode.operators.aggregate.values import Int64s, Values
 
 
 @dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(Register):
     """The bits that are set in every value, or in any value (`any_of`). NULLs are ignored."""
 
     argument: int
@@ -24,12 +25,12 @@ class Bits:
         """One int64; NULL if no value was seen."""
         return (pa.int64(),)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         return self.merge(grouping, (rows.arguments[self.argument].ordered,))
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         grouping, numbers = _present(grouping, parts[0])
         bits = np.full(grouping.size, 0 if self.any_of else -1)
         (np.bitwise_or if self.any_of else np.bitwise_and).at(bits, grouping.codes, numbers)
@@ -38,7 +39,7 @@ class Bits:
 
 
 @dataclass(frozen=True, slots=True)
-class BitParity:
+class BitParity(Register):
     """The bits that are set in an odd number of values; 0 without values. A retracted row flips its bits back."""
 
     argument: int
@@ -50,12 +51,13 @@ class BitParity:
         """One int64."""
         return (pa.int64(),)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. NULL flips no bit."""
+        """Combine the values by XOR; NULL flips no bit."""
         return self.merge(grouping, (rows.arguments[self.argument].ordered,))
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         grouping, numbers = _present(grouping, parts[0])
         if grouping.weights is not None:  # an even number of equal rows cancels out
             numbers = np.where(grouping.weights & 1, numbers, 0)

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.operators.aggregate.packed import Lists, distinct_by, earliest_by, pack, packed_fields, positions, unpack
 from mixedmode.operators.aggregate.reduce import Grouping
-from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.registers import Parts, Register, Rows
 from mixedmode.operators.aggregate.values import Int64s, Values
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class Distinct(Register):
     """The distinct non-NULL values: all of them, or the `limit` smallest.
 
     All NaN count as one value; 0.0 and -0.0 also count as one value. The smallest values of a union are among the
@@ -35,12 +36,12 @@ class Distinct:
         """A packed list, in ascending order."""
         return packed_fields(self.kind)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         return self._packed(distinct_by(grouping, rows.arguments[self.argument].normal))
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         lists = unpack(parts)
         return self._packed(distinct_by(grouping.repeated(lists.counts), lists.values))
 
@@ -52,7 +53,7 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Register):
     """The first `limit` non-NULL values by (event time, value), or by value alone without event time.
 
     So the kept values and their order depend only on the records, not on their order of arrival.
@@ -75,16 +76,16 @@ class Collected:
         times = packed_fields(pa.int64()) if self.has_time else ()
         return (*packed_fields(self.kind), *times)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         values = rows.arguments[self.argument].ordered
         if not self.has_time:
             return self._packed(grouping, np.zeros(len(grouping.codes), np.int64), values)
         assert rows.times_us is not None, "planned with event time"
         return self._packed(grouping, rows.times_us, values)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         lists = unpack(self.values_of(parts))
         times = np.zeros(int(lists.counts.sum()), np.int64)
         if self.has_time:

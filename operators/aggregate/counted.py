@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.operators.aggregate.packed import Lists, counted_by, pack, unpack
 from mixedmode.operators.aggregate.reduce import Grouping
-from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.registers import Parts, Register, Rows
 from mixedmode.operators.aggregate.values import Argument, Int64s, Values, ordered_values
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Register):
     """The distinct non-NULL values in ascending order, and the number of rows of each.
 
     `is_float` is set for floats, doubles, and decimals of more than 18 digits, which are converted to doubles. Other
@@ -34,14 +35,14 @@ class Counted:
         """The list of values, and the list of row counts."""
         return (pa.large_binary(), pa.large_binary())
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         argument = rows.arguments[self.argument]
         numbers = _numbers(argument, is_float=self.is_float)
         return _packed(grouping.where(argument.valid), numbers if argument.valid is None else numbers[argument.valid])
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         lists, rows = unpack(parts[:1]), unpack(parts[1:])
         return _packed(grouping.repeated(lists.counts).weighted(_integers(rows.values)), _integers(lists.values))
 

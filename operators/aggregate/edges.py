@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.operators.aggregate.reduce import Grouping, bytes_of_ranks, extreme_by, rank_bytes
-from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.registers import Parts, Register, Rows
 from mixedmode.operators.aggregate.values import Bools, Values
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeInTime:
+class EdgeInTime(Register):
     """The value of the record with the smallest (first) or greatest (last) event time; the value may be NULL."""
 
     argument: int
@@ -29,18 +30,19 @@ class EdgeInTime:
         """Event time in microseconds, NULL if there was no record; and the value in its ordered form."""
         return (pa.int64(), self.kind)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. Every row has an event time."""
+        """Take the value of the edge; every row has an event time."""
         assert rows.times_us is not None, "first/last are planned only where there is an event time"
         return _edge(grouping, Values(rows.times_us), rows.arguments[self.argument].ordered, largest=self.last)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         return _edge(grouping, parts[0], parts[1], largest=self.last)
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeBy:
+class EdgeBy(Register):
     """The value of `argument` in the record with the smallest or greatest `by`. Records with NULL in `by` are ignored.
 
     0.0 and -0.0 in `by` are a tie, as in Spark.
@@ -59,13 +61,13 @@ class EdgeBy:
         """`by` in its ordered form, NULL if it was NULL in every record; and the value in its ordered form."""
         return (self.by_kind, self.kind)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         by, values = rows.arguments[self.by].normal, rows.arguments[self.argument].ordered
         return _edge(grouping, by, values, largest=self.largest)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         return _edge(grouping, parts[0], parts[1], largest=self.largest)
 
 

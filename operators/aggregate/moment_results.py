@@ -23,7 +23,7 @@ class PairResult:
     function: str
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         counts, *floats = state[self.register]
         moments = _PairColumns(counts.data.astype(np.int64), *map(_floats, floats))
         with np.errstate(divide="ignore"):
@@ -39,7 +39,7 @@ class Shape:
     is_kurtosis: bool
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         counts, _, *sums = state[self.register]
         n, (m2, m3, m4) = counts.data.astype(np.float64), map(_floats, sums)
         with np.errstate(divide="ignore"):
@@ -54,7 +54,7 @@ class SquareSum:
     register: Moments
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         counts, _, squares = state[self.register]
         return pa.array(squares.data, mask=counts.data == 0)
 

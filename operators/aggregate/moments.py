@@ -13,16 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.operators.aggregate.reduce import Grouping, centred_by, count_by, sum_by, sum_floats_by
-from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.registers import Parts, Register, Rows
 from mixedmode.operators.aggregate.values import Argument, Bools, Int64s, Values
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class PairMoments:
+class PairMoments(Register):
     """Moments of the rows in which `argument` (y) and `by` (x) are both not NULL: for covariance and regression."""
 
     argument: int
@@ -35,16 +36,16 @@ class PairMoments:
         """Count int64; means of y and x, sums of dy * dy, dx * dx and dy * dx of the deviations, float64."""
         return (pa.int64(), *(pa.float64(),) * 5)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         y, x = rows.arguments[self.argument], rows.arguments[self.by]
         both = _both(y.valid, x.valid)
         grouping = grouping.where(both)
         counts = count_by(grouping)
         return _values(counts, *_pair_moments(grouping, _chosen(y, both), _chosen(x, both)))
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         counts, (y, x, *within) = _ints(parts[0]), map(_floats, parts[1:])
         mean_y, mean_x, *between = _pair_moments(grouping.weighted(counts), y, x)
         sums = [sum_floats_by(grouping, part) + moved for part, moved in zip(within, between, strict=True)]
@@ -52,7 +53,7 @@ class PairMoments:
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeMoments:
+class ShapeMoments(Register):
     """Count, mean, and sums of the second to fourth powers of the deviations: for skewness and kurtosis."""
 
     argument: int
@@ -64,8 +65,8 @@ class ShapeMoments:
         """Count int64; mean and three sums, float64."""
         return (pa.int64(), *(pa.float64(),) * 4)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         argument = rows.arguments[self.argument]
         grouping = grouping.where(argument.valid)
         means, d = centred_by(grouping, _chosen(argument, argument.valid))
@@ -73,8 +74,9 @@ class ShapeMoments:
         sums = [sum_floats_by(grouping, powers) for powers in (squares, squares * d, squares * squares)]
         return _values(count_by(grouping), means, *sums)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register.
+        """Merge the moments of the parts into those of all rows.
 
         The sums are those of the expanded powers of (a + d). Here a is a row's deviation from the mean of its part, and
         d is the deviation of that mean from the mean of all parts.

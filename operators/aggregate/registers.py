@@ -12,12 +12,14 @@ Invariants (tests/operators/test_registers.py):
 Sources: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.operators.aggregate.reduce import Grouping, centred_by, count_by, extreme_by, sum_by, sum_floats_by
 from mixedmode.operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Bools, Int64s, Values
@@ -91,27 +93,34 @@ class _ChosenArguments(Mapping[int, Argument]):
 class Register(Protocol):
     """One mergeable part of an aggregate. Implementations are frozen dataclasses: equal registers are shared."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def fields(self) -> tuple[pa.DataType, ...]:
         """Arrow types of the columns that hold one value per group: int64, float64 or large_binary."""
 
     @property
+    @abstractmethod
     def is_invertible(self) -> bool:
         """True if a row can be retracted exactly, by adding it with weight -1 (I3)."""
 
     @property
+    @abstractmethod
     def goes_by_time(self) -> bool:
         """True if the register uses the event times of rows."""
 
+    @abstractmethod
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
         """Return the partial values of each group, (grouping.size,) per column, also for groups without rows."""
 
+    @abstractmethod
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         """Merge partial values into one per group. `grouping.weights` is None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(Register):
     """count(*) for `argument` None, else the number of rows where the argument is not NULL."""
 
     argument: int | None
@@ -123,18 +132,18 @@ class Count:
         """One int64."""
         return (pa.int64(),)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         counted = None if self.argument is None else rows.arguments[self.argument].valid
         return (Values(count_by(grouping.where(counted))),)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         return (Values(sum_by(grouping, _ints(parts[0]))),)
 
 
 @dataclass(frozen=True, slots=True)
-class CountTrue:
+class CountTrue(Register):
     """The number of rows where a boolean argument is true. With Count, it is enough for bool_and and bool_or."""
 
     argument: int
@@ -146,19 +155,19 @@ class CountTrue:
         """One int64."""
         return (pa.int64(),)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         argument = rows.arguments[self.argument]
         is_true = _ints(argument.ordered) != 0
         return (Values(count_by(grouping.where(is_true if argument.valid is None else is_true & argument.valid))),)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         return (Values(sum_by(grouping, _ints(parts[0]))),)
 
 
 @dataclass(frozen=True, slots=True)
-class ExactSum:
+class ExactSum(Register):
     """Sum of integers or decimals in limbs of 32 bits: exact in any order, even where an int64 would overflow."""
 
     argument: int
@@ -171,18 +180,19 @@ class ExactSum:
         """One int64 per limb, least significant first."""
         return (pa.int64(),) * self.limbs
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. NULL adds nothing."""
+        """Sum the limbs; NULL adds nothing."""
         limbs = rows.arguments[self.argument].limbs
         return _carried([sum_by(grouping, limb) for limb in limbs])
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         return _carried([sum_by(grouping, _ints(part)) for part in parts])
 
 
 @dataclass(frozen=True, slots=True)
-class FloatSum:
+class FloatSum(Register):
     """Sum of doubles. The last bits depend on the order of the additions."""
 
     argument: int
@@ -194,19 +204,20 @@ class FloatSum:
         """One float64."""
         return (pa.float64(),)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. NULL adds nothing."""
+        """Sum the values; NULL adds nothing."""
         argument = rows.arguments[self.argument]
         floats = argument.floats if argument.valid is None else argument.floats[argument.valid]
         return (Values(sum_floats_by(grouping.where(argument.valid), floats)),)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         return (Values(sum_floats_by(grouping, _floats(parts[0]))),)
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme:
+class Extreme(Register):
     """Smallest or largest value that is not NULL, in Spark's order (NaN is above every number)."""
 
     argument: int
@@ -220,17 +231,17 @@ class Extreme:
         """One column of the argument's ordered form; NULL if no value was seen."""
         return (self.kind,)
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         return (extreme_by(grouping, rows.arguments[self.argument].ordered, largest=self.largest),)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         return (extreme_by(grouping, parts[0], largest=self.largest),)
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(Register):
     """Count, mean and sum of squared deviations of the non-NULL values; merged by Chan's formula."""
 
     argument: int
@@ -242,8 +253,8 @@ class Moments:
         """Count int64, mean float64, squared deviations float64."""
         return (pa.int64(), pa.float64(), pa.float64())
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         argument = rows.arguments[self.argument]
         grouping = grouping.where(argument.valid)
         floats = argument.floats if argument.valid is None else argument.floats[argument.valid]
@@ -251,8 +262,8 @@ class Moments:
         squares = sum_floats_by(grouping, deviations * deviations)
         return Values(count_by(grouping)), Values(means), Values(squares)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         counts, means, squares = _ints(parts[0]), _floats(parts[1]), _floats(parts[2])
         mean, shift = centred_by(grouping.weighted(counts), means)
         spread = sum_floats_by(grouping, squares + counts * shift * shift)
@@ -260,7 +271,7 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class Filtered:  # not a subclass of Register: its field `register` would have ABCMeta.register as default
     """A register restricted to the rows that fulfil `condition`."""
 
     register: Register
@@ -282,11 +293,11 @@ class Filtered:
         return self.register.goes_by_time
 
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
+        """Aggregate the rows that fulfil the condition."""
         return self.register.from_rows(grouping.where(self.condition.holds(rows)), rows.where(self.condition))
 
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
+        """Merge as the inner register does."""
         return self.register.merge(grouping, parts)
 
 

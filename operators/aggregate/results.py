@@ -51,7 +51,7 @@ class CountResult:
     count: Count | CountTrue
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         return pa.array(_ints(state, self.count))
 
 
@@ -63,7 +63,7 @@ class OrderedResult:
     data_type: pa.DataType
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         return from_ordered(state[self.register][-1], self.data_type)
 
 
@@ -75,7 +75,7 @@ class FloatSumResult:
     seen: Count
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         return pa.array(state[self.total][0].data, mask=_ints(state, self.seen) == 0)
 
 
@@ -87,7 +87,7 @@ class FloatMean:
     seen: Count
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         seen = _ints(state, self.seen)
         return pa.array(state[self.total][0].data / np.maximum(seen, 1), mask=seen == 0)
 
@@ -101,7 +101,7 @@ class ExactSumResult:
     result_type: pa.DataType
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         empty = _ints(state, self.seen) == 0
         limbs = _limbs(state, self.total)
         if not pa.types.is_decimal(self.result_type):
@@ -123,7 +123,7 @@ class IntegerMean:
     seen: Count
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         seen, limbs = _ints(state, self.seen), _limbs(state, self.total)
         total = limbs[1].astype(np.float64) * 2.0**LIMB_BITS + limbs[0]
         return pa.array(total / np.maximum(seen, 1), mask=seen == 0)
@@ -139,7 +139,7 @@ class DecimalMean:
     scale: int
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         seen = _ints(state, self.seen)
         shift = 10 ** (self.result_type.scale - self.scale)
         limbs, divisor = _limbs(state, self.total), np.maximum(seen, 1)
@@ -160,7 +160,7 @@ class Spread:
     root: bool
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         counts, _, squares = state[self.register]
         divisor = counts.data.astype(np.int64) - (1 if self.sample else 0)
         variance = squares.data / np.maximum(divisor, 1)
@@ -176,7 +176,7 @@ class BooleanResult:
     every: bool
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         true, seen = _ints(state, self.true), _ints(state, self.seen)
         return pa.array(true == seen if self.every else true > 0, mask=seen == 0)
 
@@ -190,7 +190,7 @@ class ParityResult:
     data_type: pa.DataType
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         return from_ordered(Values(_ints(state, self.parity), _ints(state, self.seen) != 0), self.data_type)
 
 
@@ -201,7 +201,7 @@ class DistinctCount:
     register: Distinct
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         return pa.array(list_counts(state[self.register]))
 
 
@@ -212,7 +212,7 @@ class EstimatedCount:
     register: DistinctSketch
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         return pa.array(self.register.estimates(state[self.register]))
 
 
@@ -225,7 +225,7 @@ class Percentile:
     result_type: pa.DataType
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         values = self.register.quantiles(state[self.register], self.fraction)
         if not pa.types.is_decimal(self.result_type):
             return from_ordered(values, self.result_type)
@@ -252,7 +252,7 @@ class ExactPercentile:
     data_type: pa.DataType  #: type of the kept values
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         lists, rows = self.register.lists(state[self.register])
         if not len(rows):
             return pa.nulls(len(lists.counts), pa.float64())
@@ -279,7 +279,7 @@ class ValueList:
     result_type: pa.ListType
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         parts = state[self.register]
         lists = unpack(parts if isinstance(self.register, Distinct) else self.register.values_of(parts))
         offsets = pa.array(np.concatenate([[0], np.cumsum(lists.counts)]), pa.int32())
@@ -296,7 +296,7 @@ class FilteredResult:
     condition: Condition
 
     def __call__(self, state: State) -> pa.Array:
-        """See the module."""
+        """Return one value per group."""
         return self.result({register: state[Filtered(register, self.condition)] for register in self.registers})
 
 

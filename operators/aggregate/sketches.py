@@ -26,11 +26,12 @@ import datasketches
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import override
 
 from mixedmode.keys import xxhash64
 from mixedmode.operators.aggregate.packed import Lists, distinct_by, list_counts, pack, sorted_by, unpack
 from mixedmode.operators.aggregate.reduce import Grouping
-from mixedmode.operators.aggregate.registers import Parts, Rows
+from mixedmode.operators.aggregate.registers import Parts, Register, Rows
 from mixedmode.operators.aggregate.values import Argument, Int64s, Values, ordered_to_floats, ordered_values
 
 _NAN_COUNT_BYTES = 8
@@ -52,7 +53,7 @@ def hll_lg_k(relative_error: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctSketch:
+class DistinctSketch(Register):
     """The distinct non-NULL values: their 64-bit hashes, or a HyperLogLog sketch with 2**lg_k registers."""
 
     argument: int
@@ -70,13 +71,13 @@ class DistinctSketch:
         """Values and sketch."""
         return (pa.large_binary(), pa.large_binary())
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register."""
         lists = distinct_by(grouping, _hashed(rows.arguments[self.argument]))
         return _settled(lists, _NO_SKETCHES, self.limit, self._sketch)
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         lists = _lists(parts)
         found = distinct_by(grouping.repeated(lists.counts), lists.values)
         return _settled(found, _held(grouping, parts), self.limit, self._sketch)
@@ -104,7 +105,7 @@ class DistinctSketch:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileSketch:
+class QuantileSketch(Register):
     """The sorted non-NULL values, or a KLL sketch of them; NaN is the greatest value.
 
     `is_float` is set for floats, doubles, and decimals of more than 18 digits, which are converted to doubles. Other
@@ -123,8 +124,9 @@ class QuantileSketch:
         """Values and sketch."""
         return (pa.large_binary(), pa.large_binary())
 
+    @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """See Register. A row with weight w counts as w equal rows."""
+        """Count a row with weight w as w equal rows."""
         values = _quantile_numbers(rows.arguments[self.argument], is_float=self.is_float)
         present = grouping.where(values.valid)
         numbers = _integers(values if values.valid is None else values.take(np.flatnonzero(values.valid)))
@@ -133,8 +135,8 @@ class QuantileSketch:
         lists = sorted_by(present.repeated(present.weights), np.repeat(numbers, present.weights))
         return (*pack(lists), _no_sketches(grouping.size))
 
+    @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        """See Register."""
         lists = _lists(parts)
         found = sorted_by(grouping.repeated(lists.counts), _integers(lists.values))
         return _settled(found, _held(grouping, parts), self.k, self._sketch)

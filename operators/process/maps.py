@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, Self, TypeVar
 
 import msgspec
+from typing_extensions import override
 
 from mixedmode.errors import CorruptStateError
 from mixedmode.operators.process.descriptions import describe, is_immutable
@@ -60,12 +61,12 @@ class MapState(State, MutableMapping[K, V]):
         self._expiry: dict[K, int] = {}  #: when entries expire, in ms
         self._gone: dict[K, bool] = {}  #: entries that were deleted or have expired
 
+    @override
     def as_json(self) -> dict[str, Any]:
-        """See State."""
         return super().as_json() | {"key": self.key_description}
 
     def bound_to(self, name: str, key: KeyState, backend: KeyedStateBackend) -> Self:
-        """See State.bound."""
+        """Return a copy as `bound` does. The copy reads the entries of the key from `backend`."""
         handle = self.bound(name, key)
         handle._backend = backend  # noqa: SLF001  # a copy of itself
         handle._end_turn()  # noqa: SLF001  # containers of its own

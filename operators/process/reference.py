@@ -1,6 +1,9 @@
 """References to a step's process function: a class to import where it is needed, or, in tests, the class itself."""
 
+from abc import abstractmethod
 from typing import Protocol
+
+from typing_extensions import override
 
 from mixedmode.operators.classes import ClassKind, GivenClass, NamedClass
 from mixedmode.operators.interface import OperatorAttributes
@@ -21,37 +24,43 @@ _KIND: ClassKind[AnyFunction] = ClassKind(
 class FunctionSource(Protocol):
     """A source of function objects."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def label(self) -> str:
         """`module:Class`, for messages."""
 
     @property
+    @abstractmethod
     def attributes(self) -> OperatorAttributes:
         """The attributes that the class declares. Raise InvalidJobError if the class cannot be loaded."""
 
+    @abstractmethod
     def create(self) -> AnyFunction:
         """Return a new function object. Raise InvalidJobError if the class cannot be loaded or instantiated."""
 
 
-class FunctionReference(NamedClass[AnyFunction]):
+class FunctionReference(NamedClass[AnyFunction], FunctionSource):
     """A FunctionSource whose class is named in a job."""
 
     __slots__ = ()
     kind = _KIND
 
     @property
+    @override
     def attributes(self) -> OperatorAttributes:
-        """See FunctionSource. The module is imported, so its top-level code runs."""
+        """Import the module, so its top-level code runs, and return the attributes."""
         return self.load().attributes
 
 
-class LocalFunction(GivenClass[AnyFunction]):
+class LocalFunction(GivenClass[AnyFunction], FunctionSource):
     """A FunctionSource of a class object, for tests."""
 
     __slots__ = ()
     kind = _KIND
 
     @property
+    @override
     def attributes(self) -> OperatorAttributes:
-        """See FunctionSource."""
         return self.load().attributes

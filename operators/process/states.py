@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, MutableSequence
 from typing import Any, Generic, Self, TypeVar, overload
 
 import msgspec
+from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.process.descriptions import describe, is_immutable
@@ -63,8 +64,8 @@ class SingleState(State):
         self._exact = None if self.scalar is None else self.scalar.exact
         self._value_attribute = self._expiry_attribute = ""
 
+    @override
     def bound(self, name: str, key: KeyState) -> Self:
-        """See State."""
         handle = super().bound(name, key)
         handle._value_attribute = f"v_{name}"  # noqa: SLF001  # a copy of this object
         handle._expiry_attribute = f"e_{name}"  # noqa: SLF001

@@ -141,7 +141,7 @@ def test_what_is_damaged_is_told_and_left_behind_and_the_files_of_later_epochs_a
     retained, recording = recover(job)
     assert [manifest.epoch for manifest in retained] == list(range(NEWEST - 1))
     (told,) = recording.went_back
-    assert (told.to, told.files_rolled_back, told.lasting) == (NEWEST - 2, 1, ())
+    assert (told.to, told.files_rolled_back, told.not_rolled_back) == (NEWEST - 2, 1, ())
     assert [(one.epoch, [found.where for found in one.damages]) for one in told.damaged] == [
         (NEWEST, [str(run), str(output)]),
         (NEWEST - 1, [str(run)]),
@@ -405,7 +405,7 @@ def test_what_the_console_has_printed_is_said_to_stay(job: FakeJob) -> None:
     console = ConsoleSink(str(job.folder / "console"), lambda rows, total, name: None, "late")
     damage(job.path("manifest", NEWEST), "cut")
     _, recording = recover(job, sinks=Sinks({**job.sinks.by_name, "late": console}))
-    assert recording.went_back[0].lasting == ("late",)
+    assert recording.went_back[0].not_rolled_back == ("late",)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,6 @@ def test_restore_says_what_goes_on_and_what_begins(spark: SparkSession, tmp_path
         "  steps that go on      aggregate-1",
         "  steps that are new    aggregate-2",
         "  outputs that are new  main",
-        "  in the first epoch    aggregate-1 gives its whole table, for what is new behind it",
+        "  in the first epoch    aggregate-1 emits its whole table, for what is new downstream",
         "start it with `mixedmode run`",
     ]

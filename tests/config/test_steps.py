@@ -240,7 +240,7 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
                     "step before it, or use an aggregate here."
                 ),
                 (
-                    f"steps[4].process {CHANGE}: a function cannot take a row back. Give steps[3] a window, put this "
+                    f"steps[4].process {CHANGE}: a function cannot retract a row. Give steps[3] a window, put this "
                     "step before it, or use an aggregate here."
                 ),
                 (
@@ -267,11 +267,11 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
             [
                 (
                     "steps[1].deduplicate cannot read the rows of steps[0], which change when a better row comes: a "
-                    "row that was kept cannot be taken back. Put this step before it, or use an aggregate here."
+                    "row that was kept cannot be retracted. Put this step before it, or use an aggregate here."
                 ),
                 (
                     "steps[3].deduplicate cannot read the rows of steps[2], which change when a better row comes: a "
-                    "row that was kept cannot be taken back. Put this step before it, or use an aggregate here."
+                    "row that was kept cannot be retracted. Put this step before it, or use an aggregate here."
                 ),
             ],
         ),

@@ -23,7 +23,7 @@ INTERVAL = re.compile(r"`\[([^,]+), ([^)]+)\)`")
 
 
 def examples(heading: str) -> list[tuple[str, list[list[str]]]]:
-    """(job file, rows of the table behind it) for all tables of this heading."""
+    """(job file, rows of the table after it) for all tables of this heading."""
     found = [(match[1], rows_of_tables(match[2], heading)) for match in WITH_TABLE.finditer(document(NAME))]
     return [(job, rows) for job, rows in found if rows]
 

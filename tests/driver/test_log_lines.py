@@ -121,7 +121,7 @@ def test_going_back_is_a_line_per_damaged_checkpoint_and_one_for_the_older_one(
     damaged = (CheckedCheckpoint(Epoch(8), (Damage("manifest", "/c/8.json", "it is missing"),)),)
     first, second = logged(WentBack(Epoch(7), damaged, 12, ("late",)), caplog)
     assert first[2] == {"job": "orders", "checkpoint": 8, "damages": ["it is missing, file=/c/8.json"]}
-    assert second[2] == {"job": "orders", "checkpoint": 7, "files_rolled_back": 12, "lasting_outputs": ["late"]}
+    assert second[2] == {"job": "orders", "checkpoint": 7, "files_rolled_back": 12, "not_rolled_back": ["late"]}
 
 
 def under_way(epoch: int, seconds: float) -> EpochProgress:

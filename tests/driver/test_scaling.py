@@ -197,4 +197,4 @@ def test_under_a_steady_load_the_number_comes_to_rest_without_turning(
             numbers.append(parallelism)
     steps = {after > now for now, after in pairwise(numbers)}
     assert len(steps) <= 1, f"it turned: {numbers}"
-    assert len(numbers) <= 16, f"it does not come to rest: {numbers}"
+    assert len(numbers) <= 16, f"it does not converge: {numbers}"

@@ -5,6 +5,7 @@ the real thing: the single-key backend in the first epoch, RocksDB in those afte
 """
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 from sortedcontainers import SortedDict
+from typing_extensions import override
 
 from mixedmode.keys import KeyGroupRange
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
@@ -34,25 +36,26 @@ Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator | TopO
 class State(Protocol):
     """State of one operator; what one epoch writes is what the next one reads."""
 
+    @abstractmethod
     def epoch(self) -> AbstractContextManager[KeyedStateBackend]:
         """The backend of the next epoch, which is committed at the end of the block."""
 
 
-class MemoryState:
+class MemoryState(State):
     """Everything in a sorted dictionary."""
 
     def __init__(self) -> None:
         self.entries = SortedDict()
 
     @contextmanager
+    @override
     def epoch(self) -> Iterator[KeyedStateBackend]:
-        """See State."""
         backend = MemoryBackend(self.entries)
         yield backend
         backend.commit()
 
 
-class RunState:
+class RunState(State):
     """Runs in `folder`, one per epoch and state, and a replica of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,8 +64,8 @@ class RunState:
         self._runs: list[LocalRun] = []
 
     @contextmanager
+    @override
     def epoch(self) -> Iterator[KeyedStateBackend]:
-        """See State."""
         with RunWriter(self._folder / f"epoch-{self._epochs}", columns_bytes=1 << 20) as writer:
             if self._epochs == 0:
                 yield SingleKeyBackend(writer)

@@ -198,7 +198,7 @@ DAY_MS = 24 * 3600 * 1_000
 def test_rows_of_keys_whose_state_has_expired_leave_the_table(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
-    """The function's timer finds no state any more and says so; the filter behind it turns that into a delete."""
+    """The function's timer finds no state any more and says so; the filter downstream turns that into a delete."""
     write_text(tmp_path, "leaving.py", LEAVING)
     sink = place.spec().model_dump(include={"format", "path", "url", "table"}, exclude_none=True)
     job_file = write_text(tmp_path, "job.yaml", LEAVING_JOB.replace("SINK", json.dumps(sink)))

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from mixedmode.job import Job, Sink, Source
 from mixedmode.process import Context, KeyedProcessFunction, MapState, Record
@@ -81,15 +82,15 @@ class Statements(KeyedProcessFunction):
 
     sums = MapState(int, int)
 
+    @override
     def process_element(self, record: Record, context: Context) -> None:
-        """See KeyedProcessFunction."""
         assert context.timestamp is not None
         end = context.timestamp // WINDOW_US * WINDOW_US + WINDOW_US
         self.sums[end] = self.sums.get(end, 0) + record["amount"]
         context.timers.register_event_time_timer(end)
 
+    @override
     def on_timer(self, timestamp: int, context: Context) -> Record:
-        """See KeyedProcessFunction."""
         return {"account": context.current_key, "until": timestamp, "total": self.sums.pop(timestamp)}
 
 

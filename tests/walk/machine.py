@@ -66,7 +66,7 @@ parallelisms = st.sampled_from([1, 1, 1, 1, 2, 2, 3, 5])
 
 
 class Walk(RuleBasedStateMachine):
-    """See the module. `base` is the folder for all walks, `faults` strike in it."""
+    """The walk that the module describes. `base` is the folder for all walks, `faults` strike in it."""
 
     base: ClassVar[Path]
     faults: ClassVar[Faults]

@@ -42,7 +42,7 @@ class Saved:
 
 
 class Model:
-    """See the module."""
+    """The model of the walk, as the module describes it."""
 
     def __init__(self, book: Book, place: Place, retained: int) -> None:
         self.epochs: dict[int, Names] = {}  #: {committed epoch: its files}
@@ -132,7 +132,7 @@ class Model:
     def damage(self, file: int, how: Damaging, at: float) -> Path | None:
         """Change a file of the newest checkpoint, as a new file: what has another name for the old one keeps it."""
         named = self._named[max(self._named)] - self.damaged
-        whole = sorted(path for path in named if path.exists())  # a start that was cut short may have taken some back
+        whole = sorted(path for path in named if path.exists())  # a start that was cut short may have deleted some
         if not whole:
             return None
         path = whole[file % len(whole)]

@@ -4,6 +4,7 @@ Everyone is started before the first round and stays, so that every round but th
 rounds take turns, so that the noise of the machine falls on all of them alike.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,26 +60,34 @@ class Contestant(Protocol):
     #: by workload, "" for all others: more would take too long, so it runs a part, and events per second are compared
     events_max: ClassVar[Mapping[str, int]]
 
+    @abstractmethod
     def missing(self) -> str | None:
         """Return the missing software and how to get it; None if the contestant can run here."""
 
+    @abstractmethod
     def takes(self, workload: Workload) -> bool:
         """Return whether this contestant can compute the workload."""
 
+    @abstractmethod
     def start(self, scratch: Path, cores: int) -> None:
         """Start a session, a server, a compiled program; not measured. Everything temporary goes to `scratch`."""
 
+    @abstractmethod
     def prepare(self, task: Task) -> None:
         """Prepare the data, not measured: convert them to another format, or create views over them."""
 
+    @abstractmethod
     def run(self, task: Task) -> Outcome:
         """The measured part."""
 
+    @abstractmethod
     def rest(self) -> None:
         """After each run, not measured: it gives back what memory it can, as the machine may not hold all of them."""
 
+    @abstractmethod
     def answer(self, task: Task) -> pa.Table:
         """Return the final output of the last run, one row per key. Not measured."""
 
+    @abstractmethod
     def close(self) -> None:
         """Ends what `start` began."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
+from typing_extensions import override
 
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Event, PhaseBegan
 from mixedmode.driver.run import RunOptions, Until, run_job
@@ -34,15 +35,16 @@ class _Ours(OnSpark):
     events_max: ClassVar[Mapping[str, int]] = {}
     mode: ClassVar[Mode]
 
-    def takes(self, workload: Workload) -> bool:  # noqa: ARG002  # every workload has a job
-        """See Contestant."""
+    @override
+    def takes(self, workload: Workload) -> bool:  # every workload has a job
         return True
 
+    @override
     def prepare(self, task: Task) -> None:
-        """See Contestant: a job needs nothing but its input."""
+        """Do nothing: a job needs only its input."""
 
+    @override
     def run(self, task: Task) -> Outcome:
-        """See Contestant."""
         if task.waiting:
             return self._run_live(task)
         watch = _Watch(self.session)
@@ -58,8 +60,8 @@ class _Ours(OnSpark):
             ready_s, {**parts, "whole run": whole_s}, with_events(watch.spans, task.size.events), dict(watch.profile)
         )
 
+    @override
     def answer(self, task: Task) -> pa.Table:
-        """See Contestant."""
         found = current_table(str(answers_in(task.work)))
         if found is None:
             msg = f"the job has written no output. Report it. workload={task.workload.name}, mode={self.mode}"
@@ -105,8 +107,8 @@ class Batch(_Ours):
     title = "mixedmode, batch"
     mode = "batch"
 
+    @override
     def takes(self, workload: Workload) -> bool:
-        """See Contestant."""
         return workload.feed is None
 
 

@@ -10,15 +10,17 @@ from functools import cache
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from typing_extensions import override
 
 from mixedmode.cli.machine import java_fact
 from mixedmode.job import Job, Sink, Source
 from mixedmode.spark.session import open_session
+from mixedmode_bench.contestant import Contestant
 
 LIVE_SECONDS_MAX = 600.0  # a live run that takes longer is stuck; it is stopped, and the benchmark fails
 
 
-class OnSpark:
+class OnSpark(Contestant):
     """The common part of contestants on Spark: the session, from `start` to `close`. The first half of Contestant."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
@@ -26,12 +28,13 @@ class OnSpark:
         self._opened: SparkSession | None = None
         self._session: SparkSession | None = None
 
+    @override
     def missing(self) -> str | None:
-        """See Contestant."""
         return None if _has_java() else "Java: `mixedmode doctor` says how to get it"
 
+    @override
     def start(self, scratch: Path, cores: int) -> None:
-        """See Contestant. A session that this process has already is taken as it is, and stays."""
+        """Open a session. If this process has one already, use it as it is, and leave it open at the end."""
         self._session = SparkSession.getActiveSession()
         if self._session is None:
             spark: dict[str, str | int | bool] = {
@@ -48,14 +51,15 @@ class OnSpark:
         for key, value in self._settings.items():
             self._session.conf.set(key, value)
 
+    @override
     def rest(self) -> None:
-        """See Contestant: the heap shrinks to what is in use."""
+        """Shrink the heap to what is in use."""
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - the way to its JVM
         assert gateway is not None
         gateway.jvm.System.gc()
 
+    @override
     def close(self) -> None:
-        """See Contestant."""
         if self._opened is not None:
             self._opened.stop()
         elif self._session is not None:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
 from mixedmode.errors import RetryableError
 from mixedmode.keys import group_codes
@@ -48,8 +49,8 @@ class SparkContestant(OnSpark):
         super().__init__(settings)
         self._schemas: dict[Path, dict[str, StructType]] = {}
 
+    @override
     def prepare(self, task: Task) -> None:
-        """See Contestant."""
         tables = sorted(path for path in task.data.iterdir() if path.is_dir())
         self._schemas[task.data] = {path.name: self.session.read.parquet(str(path)).schema for path in tables}
 
@@ -65,12 +66,13 @@ class SparkBatch(SparkContestant):
     title: ClassVar[str] = "Spark batch"
     events_max: ClassVar[Mapping[str, int]] = {}
 
+    @override
     def takes(self, workload: Workload) -> bool:
-        """See Contestant. It has no live epochs."""
+        """Return whether the workload has a batch query and no live epochs."""
         return workload.spark_batch is not None and workload.feed is None
 
+    @override
     def run(self, task: Task) -> Outcome:
-        """See Contestant."""
         assert task.workload.spark_batch is not None, task.workload.name
         began = time.perf_counter()
         frames = {
@@ -81,8 +83,8 @@ class SparkBatch(SparkContestant):
         seconds = time.perf_counter() - began
         return Outcome(seconds, epochs=(EpochSpan(0.0, seconds, task.size.events, is_backlog=True),))
 
+    @override
     def answer(self, task: Task) -> pa.Table:
-        """See Contestant."""
         return _instants(pq.read_table(answers_in(task.work), coerce_int96_timestamp_unit="us"))
 
 
@@ -108,8 +110,8 @@ class StreamingQueryContestant(SparkContestant, ABC):
         """Return the output mode: the rows that a micro-batch emits."""
         return "update"
 
+    @override
     def run(self, task: Task) -> Outcome:
-        """See Contestant."""
         began_at, began = time.time(), time.perf_counter()
         data = fed_data(task) if task.waiting else task.data
         published: dict[int, float] = {}
@@ -123,8 +125,8 @@ class StreamingQueryContestant(SparkContestant, ABC):
         parts = {"start to flip": seconds, **live_parts(live), "whole run": time.perf_counter() - began}
         return Outcome(sum(s.end_s - s.start_s for s in live), parts, (*spans, *live))
 
+    @override
     def answer(self, task: Task) -> pa.Table:
-        """See Contestant."""
         key = task.workload.key if self.output_mode(task.workload) == "update" else ()
         return newest_rows(answers_in(task.work), key)
 
@@ -179,17 +181,17 @@ class SparkStreaming(StreamingQueryContestant):
     title = "Spark Structured Streaming, RocksDB with changelog"
     files_per_epoch = 1
 
+    @override
     def takes(self, workload: Workload) -> bool:
-        """See Contestant."""
         return workload.spark_streaming is not None
 
+    @override
     def query(self, workload: Workload, frames: Frames) -> DataFrame:
-        """See StreamingQueryContestant."""
         assert workload.spark_streaming is not None, workload.name
         return workload.spark_streaming.query(frames)
 
+    @override
     def output_mode(self, workload: Workload) -> Literal["append", "update"]:
-        """See StreamingQueryContestant."""
         assert workload.spark_streaming is not None, workload.name
         return workload.spark_streaming.output_mode
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from typing_extensions import override
 
 from mixedmode_bench.contestant import Outcome, Task
 from mixedmode_bench.events import EVENTS
@@ -28,18 +29,19 @@ class TransformWithState(StreamingQueryContestant):
     title: ClassVar[str] = "Spark transformWithState, Python, RocksDB"
     events_max: ClassVar[Mapping[str, int]] = {"count-sum": 1_000_000, "live": 200_000}  # 40,000 and 5,000 a second
 
+    @override
     def missing(self) -> str | None:
-        """See Contestant."""
         if find_spec("google") is None or find_spec("google.protobuf") is None:
             return "the package protobuf: pip install ./bench, in mixedmode's repository"
         return super().missing()
 
+    @override
     def takes(self, workload: Workload) -> bool:
-        """See Contestant: what the processor computes."""
+        """Return whether the processor can compute the workload."""
         return workload.name in {"count-sum", "live"}
 
-    def query(self, workload: Workload, frames: Frames) -> DataFrame:  # noqa: ARG002  # one program for all it takes
-        """See StreamingQueryContestant."""
+    @override
+    def query(self, workload: Workload, frames: Frames) -> DataFrame:  # one program for all it takes
         return frames[EVENTS].groupBy("k").transformWithState(CountAndSum(), OUTPUT_DDL, "Update", "None")
 
 
@@ -50,17 +52,17 @@ class TransformWithStateInitial(TransformWithState):
     title: ClassVar[str] = "Spark transformWithState, Python, RocksDB, with initialState"
     events_max: ClassVar[Mapping[str, int]] = {"count-sum": 1_000_000}  # an eighth of them stream
 
+    @override
     def takes(self, workload: Workload) -> bool:
-        """See Contestant."""
         return workload.name == "count-sum"
 
-    def query(self, workload: Workload, frames: Frames) -> DataFrame:  # noqa: ARG002  # as above
-        """See StreamingQueryContestant."""
+    @override
+    def query(self, workload: Workload, frames: Frames) -> DataFrame:  # as above
         state = self._before.groupBy("k")
         return frames[EVENTS].groupBy("k").transformWithState(CountAndSum(), OUTPUT_DDL, "Update", "None", state)
 
+    @override
     def run(self, task: Task) -> Outcome:
-        """See Contestant."""
         *history, last = sorted((task.data / EVENTS).iterdir())
         rest = task.work / "rest"
         (rest / EVENTS).mkdir(parents=True)
@@ -71,8 +73,9 @@ class TransformWithStateInitial(TransformWithState):
         self._schemas[rest] = self.schemas(task)
         return super().run(replace(task, data=rest))
 
+    @override
     def answer(self, task: Task) -> pa.Table:
-        """See Contestant: what the query gave, and the keys that only its initial state has."""
+        """Return what the query wrote, and the keys that only its initial state has."""
         given = newest_rows(answers_in(task.work), task.workload.key)
         before = self._before.toArrow()
         is_kept = pc.invert(pc.is_in(before.column("k"), given.column("k").combine_chunks()))

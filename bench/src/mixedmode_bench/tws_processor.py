@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from typing_extensions import override
 
 OUTPUT_DDL = "k long, n long, total double"
 _STATE_DDL = "n long, total double"
@@ -17,12 +18,12 @@ _STATE_DDL = "n long, total double"
 class CountAndSum(StatefulProcessor):
     """Both in one value state, so one read and one write per key and micro-batch."""
 
+    @override
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """See StatefulProcessor."""
         self._sums = handle.getValueState("sums", _STATE_DDL)
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
-        """See StatefulProcessor."""
+    @override
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         n, total = self._sums.get() or (0, 0.0)
         for row in rows:
             n += 1
@@ -30,6 +31,7 @@ class CountAndSum(StatefulProcessor):
         self._sums.update((n, total))
         yield Row(k=key[0], n=n, total=total)
 
-    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: ARG002, N802, N803
-        """See StatefulProcessor: the count and the sum that the key begins with."""
+    @override
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """Set the count and the sum that the key begins with."""
         self._sums.update((initialState["n"], initialState["total"]))

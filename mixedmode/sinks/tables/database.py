@@ -2,6 +2,7 @@
 beside it.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -55,57 +56,73 @@ class Transaction(Protocol):
     """One transaction. Any method may raise LostConnectionError, or InvalidJobError for a forbidden operation."""
 
     @property
+    @abstractmethod
     def history(self) -> HistoryTable:
         """Return the table's history, which must exist when it is used."""
 
+    @abstractmethod
     def history_names(self) -> Sequence[str] | None:
         """Return the columns of the table that its history has; None if there is no history."""
 
+    @abstractmethod
     def history_ddl(self, shape: Shape) -> Sequence[str]:
         """Return the statements that create a history for `shape`, replacing any other history.
         The table must exist.
         """
 
+    @abstractmethod
     def execute(self, statement: str) -> object:
         """Run a statement without parameters."""
 
+    @abstractmethod
     def has_table(self) -> bool:
         """Return whether the table exists."""
 
+    @abstractmethod
     def differences(self, shape: Shape) -> Sequence[str] | None:
         """Return all differences between the table and what `shape` requires; None if there is no table."""
 
+    @abstractmethod
     def create(self, shape: Shape) -> None:
         """Create the table."""
 
+    @abstractmethod
     def has_ledger(self) -> bool:
         """Return whether the bookkeeping table exists."""
 
+    @abstractmethod
     def create_ledger(self) -> None:
         """Create the bookkeeping table."""
 
+    @abstractmethod
     def entry(self) -> Entry | None:
         """Return the table's row in the bookkeeping table, locked until the transaction ends; None if it has no row.
         The bookkeeping table must exist.
         """
 
+    @abstractmethod
     def put(self, entry: Entry) -> None:
         """Write the table's row in the bookkeeping table."""
 
+    @abstractmethod
     def has_rows(self) -> bool:
         """Return whether the table has a row. The table must exist."""
 
+    @abstractmethod
     def clear(self) -> int:
         """Delete all rows; return their number."""
 
+    @abstractmethod
     def delete_after(self, epoch: Epoch) -> int:
         """Delete the rows of later epochs from a table without a key; return their number."""
 
+    @abstractmethod
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
         """Prepare for `apply`; called once, before the first `apply`. saves: the epoch in whose history `apply` saves
         what it replaces.
         """
 
+    @abstractmethod
     def apply(self, rows: pa.Table) -> None:
         """Insert rows with the shape's columns. With a key, apply them by key and `_op`; each key occurs at most once.
 
@@ -119,6 +136,7 @@ class Database(Protocol):
     place: str  #: for messages, without secrets
     ledger_ddl: str  #: the statement that creates the bookkeeping table
 
+    @abstractmethod
     def transaction(self, *, creates: bool = False) -> AbstractContextManager[Transaction]:
         """Open a transaction that is committed durably at the end of the block, and rolled back if the block raises.
 
@@ -126,5 +144,6 @@ class Database(Protocol):
         and RefusedError for rows that are refused only at the commit.
         """
 
+    @abstractmethod
     def is_there(self) -> bool:
         """Return whether the database may have a table. A file that does not exist is not created by this check."""

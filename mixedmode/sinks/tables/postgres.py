@@ -19,12 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve
 from mixedmode.sinks.files import EPOCH_COLUMN
-from mixedmode.sinks.tables.database import DELETE, OP_COLUMN, LostConnectionError, RefusedError, Shape
+from mixedmode.sinks.tables.database import (
+    DELETE,
+    OP_COLUMN,
+    Database,
+    LostConnectionError,
+    RefusedError,
+    Shape,
+    Transaction,
+)
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name, quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
 from mixedmode.sinks.tables.postgres_catalog import check_names, columns_of, differences, has_unique_key, types_of
@@ -51,8 +60,8 @@ _LEDGER_DDL = (
 )
 
 
-class PostgresTable:
-    """See Database. `url` may hold `${env:NAME}`; `place` is for messages."""
+class PostgresTable(Database):
+    """One table of PostgreSQL. `url` may hold `${env:NAME}`; `place` is for messages."""
 
     def __init__(self, url: str, schema: str, table: str, place: str) -> None:
         self.place = place
@@ -62,8 +71,8 @@ class PostgresTable:
         self._table = table
 
     @contextmanager
+    @override
     def transaction(self, *, creates: bool = False) -> Iterator["PostgresTransaction"]:
-        """See Database."""
         conninfo, password = _resolved(self._url, self.place)
         # also closes the connection if the commit fails; psycopg's own block would leave it open
         with (
@@ -76,8 +85,8 @@ class PostgresTable:
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{LEDGER} {self._schema}"])
             yield PostgresTransaction(connection, self._schema, self._table)
 
+    @override
     def is_there(self) -> bool:
-        """See Database."""
         return True
 
     @contextmanager
@@ -102,8 +111,8 @@ class PostgresTable:
             raise InvalidJobError(msg) from error
 
 
-class PostgresTransaction:
-    """See Transaction."""
+class PostgresTransaction(Transaction):
+    """A transaction of PostgreSQL."""
 
     def __init__(self, connection: psycopg.Connection, schema: str, table: str) -> None:
         self._connection = connection
@@ -115,19 +124,20 @@ class PostgresTransaction:
         self._saves: Epoch | None = None
 
     @property
+    @override
     def history(self) -> HistoryTable:
-        """See Transaction."""
         table, history = quoted(self._name), quoted(history_name(self._name))
         schema = quoted(self._schema)
         return HistoryTable(self.execute, f"{schema}.{table}", f"{schema}.{history}")
 
+    @override
     def history_names(self) -> Sequence[str] | None:
-        """See Transaction."""
         columns = columns_of(self._connection, self._schema, history_name(self._name))
         return None if columns is None else [one.name for one in columns if one.name not in HISTORY_COLUMNS]
 
+    @override
     def history_ddl(self, shape: Shape) -> Sequence[str]:
-        """See Transaction. The types are those of the table's columns."""
+        """Return the statements with the types of the table's columns."""
         number, epoch, kind, content = HISTORY_COLUMNS
         types = types_of(self._connection, self._schema, self._name)
         columns = "".join(f", {quoted(name)} {types[name]}" for name in shape.saved_names)
@@ -139,16 +149,16 @@ class PostgresTransaction:
             f"CREATE INDEX ON {name} ({epoch})",
         )
 
+    @override
     def execute(self, statement: str) -> "psycopg.Cursor[tuple[Any, ...]]":
-        """See Transaction."""
         return self._connection.execute(statement.encode())
 
+    @override
     def has_table(self) -> bool:
-        """See Transaction."""
         return columns_of(self._connection, self._schema, self._name) is not None
 
+    @override
     def differences(self, shape: Shape) -> Sequence[str] | None:
-        """See Transaction."""
         check_names(self._schema, self._name, *shape.names)
         actual = columns_of(self._connection, self._schema, self._name)
         if actual is None:
@@ -158,8 +168,8 @@ class PostgresTransaction:
         has_key = has_unique_key(self._connection, self._schema, self._name, shape.key_columns)
         return differences(actual, shape, has_key=has_key)
 
+    @override
     def create(self, shape: Shape) -> None:
-        """See Transaction."""
         parts = [
             sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(created_as(field))) for field in shape.fields
         ]
@@ -167,19 +177,19 @@ class PostgresTransaction:
             parts.append(sql.SQL("PRIMARY KEY ({})").format(_listed(shape.key_columns)))
         self._connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self._target, sql.SQL(", ").join(parts)))
 
+    @override
     def has_ledger(self) -> bool:
-        """See Transaction."""
         return columns_of(self._connection, self._schema, LEDGER) is not None
 
+    @override
     def create_ledger(self) -> None:
-        """See Transaction."""
         found = self._connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self._schema]).fetchone()
         if found is None:
             self._connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema)))
         self._connection.execute(sql.SQL(_LEDGER_DDL).format(self._ledger))
 
+    @override
     def entry(self) -> Entry | None:
-        """See Transaction."""
         statement = sql.SQL(_SELECT_ENTRY).format(self._ledger)
         row = self._connection.execute(statement, [self._name]).fetchone()
         if row is None:
@@ -187,29 +197,30 @@ class PostgresTransaction:
         job, output, run, owner, generation, keys, first, last, content = row
         return Entry(job, output, run, owner, generation, tuple(json.loads(keys)), first, last, content)
 
+    @override
     def put(self, entry: Entry) -> None:
-        """See Transaction."""
         statement = sql.SQL(_PUT_ENTRY).format(self._ledger)
         values = {name: getattr(entry, name) for name in _ENTRY}
         values["key_columns"] = json.dumps(entry.key_columns)
         self._connection.execute(statement, [self._name, *values.values()])
 
+    @override
     def has_rows(self) -> bool:
-        """See Transaction."""
         found = self._connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self._target)).fetchone()
         return found is not None
 
+    @override
     def clear(self) -> int:
-        """See Transaction. Not TRUNCATE: readers go on, and see the old rows until the commit."""
+        """Delete the rows without TRUNCATE: readers go on, and see the old rows until the commit."""
         return self._connection.execute(sql.SQL("DELETE FROM {}").format(self._target)).rowcount
 
+    @override
     def delete_after(self, epoch: Epoch) -> int:
-        """See Transaction."""
         statement = sql.SQL("DELETE FROM {} WHERE {} > %s").format(self._target, sql.Identifier(EPOCH_COLUMN))
         return self._connection.execute(statement, [epoch]).rowcount
 
+    @override
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
-        """See Transaction."""
         self._shape, self._saves = shape, saves
         self._is_direct = not shape.key_columns or (saves is None and not self.has_rows())
         if shape.key_columns:
@@ -217,8 +228,8 @@ class PostgresTransaction:
                 statement = "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA"
                 self._connection.execute(sql.SQL(statement).format(_temporary(name), _listed(columns), self._target))
 
+    @override
     def apply(self, rows: pa.Table) -> None:
-        """See Transaction."""
         keys = self._shape.key_columns
         if not keys:
             self._in_savepoint(rows, rows.slice(0, 0), is_direct=True)

@@ -17,11 +17,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
-from mixedmode.sinks.tables.database import DELETE, OP_COLUMN, LostConnectionError, RefusedError, Shape
+from mixedmode.sinks.tables.database import (
+    DELETE,
+    OP_COLUMN,
+    Database,
+    LostConnectionError,
+    RefusedError,
+    Shape,
+    Transaction,
+)
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name
 from mixedmode.sinks.tables.history import quoted as _quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
@@ -50,8 +59,8 @@ _OUTSIDE = {
 }
 
 
-class SqliteTable:
-    """See Database."""
+class SqliteTable(Database):
+    """One table of SQLite."""
 
     ledger_ddl = _LEDGER_DDL
 
@@ -61,13 +70,13 @@ class SqliteTable:
         self._path = Path(path)
         self._table = table
 
+    @override
     def is_there(self) -> bool:
-        """See Database."""
         return self._path.exists()
 
     @contextmanager
+    @override
     def transaction(self, *, creates: bool = False) -> Iterator["SqliteTransaction"]:
-        """See Database."""
         if not creates and not self._path.exists():
             msg = (
                 "there is no such database, and this output has create: false, or goes on with one. Create it first, "
@@ -111,8 +120,8 @@ class SqliteTable:
             raise InvalidJobError(msg) from error
 
 
-class SqliteTransaction:
-    """See Transaction."""
+class SqliteTransaction(Transaction):
+    """A transaction of SQLite."""
 
     def __init__(self, connection: sqlite3.Connection, table: str) -> None:
         self._connection = connection
@@ -121,17 +130,18 @@ class SqliteTransaction:
         self._saves: Epoch | None = None
 
     @property
+    @override
     def history(self) -> HistoryTable:
-        """See Transaction."""
         return HistoryTable(self._connection.execute, _quoted(self._table), _quoted(history_name(self._table)))
 
+    @override
     def history_names(self) -> Sequence[str] | None:
-        """See Transaction."""
         rows = self._connection.execute(f"PRAGMA table_info({_quoted(history_name(self._table))})").fetchall()
         return [row[1] for row in rows if row[1] not in HISTORY_COLUMNS] if rows else None
 
+    @override
     def history_ddl(self, shape: Shape) -> Sequence[str]:
-        """See Transaction. Columns without a type hold every value as the table has it."""
+        """Return statements whose columns have no type: such a column holds every value as the table has it."""
         number, epoch, kind, content = HISTORY_COLUMNS
         own = f"{number} INTEGER PRIMARY KEY, {epoch} INTEGER NOT NULL, {kind} TEXT NOT NULL, {content} TEXT"
         columns = "".join(f", {_quoted(column)}" for column in shape.saved_names)
@@ -142,16 +152,16 @@ class SqliteTransaction:
             f"CREATE INDEX {index} ON {name} ({epoch})",
         )
 
+    @override
     def execute(self, statement: str) -> object:
-        """See Transaction."""
         return self._connection.execute(statement)
 
+    @override
     def has_table(self) -> bool:
-        """See Transaction."""
         return bool(self._connection.execute(f"PRAGMA table_info({_quoted(self._table)})").fetchall())
 
+    @override
     def differences(self, shape: Shape) -> Sequence[str] | None:
-        """See Transaction."""
         columns = self._connection.execute(f"PRAGMA table_xinfo({_quoted(self._table)})").fetchall()
         if not columns:
             for field in shape.fields:
@@ -192,8 +202,9 @@ class SqliteTransaction:
                 return True
         return False
 
+    @override
     def create(self, shape: Shape) -> None:
-        """See Transaction. Rows by key are kept in the order of the key."""
+        """Create the table; with a key, SQLite keeps its rows in the order of the key."""
         keys = shape.key_columns
         parts = [
             f"{_quoted(field.name)} {created_as(field)}{' NOT NULL' if field.name in keys else ''}"
@@ -205,17 +216,18 @@ class SqliteTransaction:
             tail = " WITHOUT ROWID"
         self._connection.execute(f"CREATE TABLE {_quoted(self._table)} ({', '.join(parts)}){tail}")
 
+    @override
     def has_ledger(self) -> bool:
-        """See Transaction."""
         found = self._connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", [LEDGER])
         return found.fetchone() is not None
 
+    @override
     def create_ledger(self) -> None:
-        """See Transaction."""
         self._connection.execute(_LEDGER_DDL)
 
+    @override
     def entry(self) -> Entry | None:
-        """See Transaction. The file is locked as a whole."""
+        """Read the entry without a lock on the row: SQLite locks the file as a whole."""
         statement = f'SELECT {", ".join(_LEDGER_COLUMNS)} FROM "{LEDGER}" WHERE table_name = ?'
         row = self._connection.execute(statement, [self._table]).fetchone()
         if row is None:
@@ -223,8 +235,8 @@ class SqliteTransaction:
         job, output, run, owner, generation, keys, first, last, content = row
         return Entry(job, output, run, owner, generation, tuple(json.loads(keys)), first, last, content)
 
+    @override
     def put(self, entry: Entry) -> None:
-        """See Transaction."""
         statement = (
             f'INSERT OR REPLACE INTO "{LEDGER}" (table_name, {", ".join(_LEDGER_COLUMNS)}) '
             f"VALUES (?{', ?' * len(_LEDGER_COLUMNS)})"
@@ -233,25 +245,25 @@ class SqliteTransaction:
         values["key_columns"] = json.dumps(entry.key_columns)
         self._connection.execute(statement, [self._table, *values.values()])
 
+    @override
     def has_rows(self) -> bool:
-        """See Transaction."""
         return self._connection.execute(f"SELECT 1 FROM {_quoted(self._table)} LIMIT 1").fetchone() is not None
 
+    @override
     def clear(self) -> int:
-        """See Transaction."""
         return self._connection.execute(f"DELETE FROM {_quoted(self._table)}").rowcount
 
+    @override
     def delete_after(self, epoch: Epoch) -> int:
-        """See Transaction."""
         statement = f"DELETE FROM {_quoted(self._table)} WHERE {_quoted(EPOCH_COLUMN)} > ?"
         return self._connection.execute(statement, [epoch]).rowcount
 
+    @override
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
-        """See Transaction."""
         self._shape, self._saves = shape, saves
 
+    @override
     def apply(self, rows: pa.Table) -> None:
-        """See Transaction."""
         upserts, deletes = rows, rows.slice(0, 0)
         if self._shape.key_columns:
             is_delete = pc.equal(rows.column(OP_COLUMN), DELETE)

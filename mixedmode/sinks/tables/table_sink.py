@@ -23,6 +23,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import override
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.contents import content_after
@@ -36,7 +37,7 @@ from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.secrets import hidden
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.shown import shown_rows
-from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.sink import Sink, SinkContext
 from mixedmode.sinks.tables.batches import batches_of
 from mixedmode.sinks.tables.database import (
     Database,
@@ -72,7 +73,7 @@ class _Owner:
     id: str
 
 
-class TableSink:
+class TableSink(Sink):
     """A table that is written by this output only."""
 
     can_roll_back = True
@@ -99,8 +100,9 @@ class TableSink:
         )
         self._shape: Shape | None = None
 
+    @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """See Sink. Names everything that the table is not as the job needs it."""
+        """Create the table, or name every difference between it and what the job needs."""
         given = tuple(field for field in fields if field.name not in ("_op", EPOCH_COLUMN))
         own = () if key_columns else (pa.field(EPOCH_COLUMN, pa.int64()),)
         self._shape = shape = Shape((*given, *own), tuple(key_columns))
@@ -127,12 +129,14 @@ class TableSink:
 
         self._patiently(prepare, creates=self._create and not is_only_asked)
 
+    @override
     def is_new(self) -> bool:
-        """See Sink. A table that was dropped or renamed is new again."""
+        """Return True also for a table that was dropped or renamed."""
         return self._entry() is None
 
+    @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        """See Sink. An epoch without rows costs nothing; but a batch run without rows leaves an empty table."""
+        """Do nothing for an epoch without rows; but a batch run without rows leaves an empty table."""
         if not staged and not self._replaces:
             return
         shape, writer, place = self._shape, self._writer, self._database.place
@@ -160,8 +164,9 @@ class TableSink:
         reach("table-committed", epoch)
         self.store.delete([file.staged_path for file in staged])
 
+    @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """See Sink. The file is looked at first: whoever publishes it writes the ledger before deleting it."""
+        """Look at the file first: whoever publishes it writes the ledger before deleting it."""
         found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
         parsed = paths.parse_staged_path(file.staged_path)
         assert parsed is not None, file
@@ -170,22 +175,24 @@ class TableSink:
         entry = self._entry()
         return None if entry is not None and entry.covers(parsed.epoch) else (file.staged_path, found)
 
+    @override
     def newest_published(self) -> Epoch | None:
-        """See Sink."""
         entry = self._entry()
         return None if entry is None else entry.last_epoch
 
+    @override
     def oldest_published(self) -> Epoch | None:
-        """See Sink."""
         entry = self._entry()
         return None if entry is None else entry.first_epoch
 
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:  # noqa: ARG002
-        """See Sink. Rows in a table do not say of which file they were."""
+    @override
+    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
+        """Return nothing: rows in a table do not tell which file they came in."""
         return ()
 
+    @override
     def obstacle(self, manifest: Manifest) -> str | None:
-        """See Sink. The digests tell a table that other epochs of the same numbers have led to."""
+        """Compare digests: they show whether the table is the result of other epochs with the same numbers."""
         entry, wanted = self._entry(), manifest.output_contents.get(self._writer.output)
         if entry is None or wanted is None:
             return None
@@ -193,8 +200,9 @@ class TableSink:
         mark = self._patiently(lambda transaction: mark_at(transaction, manifest.epoch))
         return obstacle(entry, manifest.epoch, wanted, mark, waits=waits, place=self._database.place)
 
+    @override
     def roll_back(self, after: Epoch) -> int:
-        """See Sink. A savepoint's restore takes the table over (generation 0)."""
+        """Roll back; a savepoint's restore takes the table over (generation 0)."""
         entry = self._entry()
         try:
             rows = 0 if entry is None else self._patiently(lambda transaction: self._roll_back(transaction, after))

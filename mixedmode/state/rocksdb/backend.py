@@ -13,8 +13,9 @@ from functools import partial
 
 import numpy as np
 from rocksdict import RdictIter, ReadOptions
+from typing_extensions import override
 
-from mixedmode.state.backend import PrefixRows, StateRange
+from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
 from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
 from mixedmode.state.rocksdb.columns import NONE, NewestRuns
 from mixedmode.state.rocksdb.replica import Replica, reading
@@ -42,7 +43,7 @@ def decide_read(*, keys_wanted: int, entries_in_range: int) -> ReadPlan:
     return ReadPlan.POINT_READS
 
 
-class RocksDBBackend:
+class RocksDBBackend(KeyedStateBackend):
     """KeyedStateBackend over a replica. `entries_per_group` ({state id: entries per key group}) is an estimate."""
 
     def __init__(self, replica: Replica, writer: RunWriter, entries_per_group: Mapping[int, float]) -> None:
@@ -51,21 +52,22 @@ class RocksDBBackend:
         self._writer = writer
         self._entries_per_group = entries_per_group
 
+    @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See KeyedStateBackend."""
         if not keys:
             return []
         return self._columns.get(state_id, NONE).read(keys, partial(self._read_rest, state_id))
 
+    @override
     def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """See KeyedStateBackend. The range lies within one key group."""
+        """Read a range that lies within one key group."""
         del state_id  # part of `start` and `end`
         return self._scan(start, end)
 
+    @override
     def scan_prefixes(
         self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
     ) -> PrefixRows:
-        """See KeyedStateBackend."""
         del state_id  # part of the prefixes
         found = PrefixRows(np.zeros(0, np.int64), [], [])
         if not prefixes:
@@ -83,8 +85,8 @@ class RocksDBBackend:
                 del entries  # see _scan
         return PrefixRows(np.asarray(rows, np.int64), found.keys, found.values)
 
+    @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """See KeyedStateBackend."""
         self._writer.write(state_id, keys, values)
 
     def _read_rest(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:

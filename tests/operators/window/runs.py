@@ -1,7 +1,7 @@
 """A window operator run as the engine runs it, over any cut of the records into epochs, slices and subtasks.
 
-`Output` is a reader of the main output who checks every change: nothing is inserted twice, nothing is updated or taken
-back that is not there.
+`Output` is a reader of the main output who checks every change: nothing is inserted twice, nothing is updated or
+retracted that does not exist.
 """
 
 import tempfile
