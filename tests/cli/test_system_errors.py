@@ -65,7 +65,7 @@ def test_an_error_of_the_system_is_one_message_of_every_command(
     function, arguments = COMMANDS[name]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mixedmode.cli.app.require_environment", lambda _folders: None)
-    monkeypatch.setattr("mixedmode.cli.checkpoints.checkpoint_report", lambda _folder: "checkpoints")
+    monkeypatch.setattr("mixedmode.cli.checkpoints.checkpoint_report", lambda _folder, **_options: "checkpoints")
     monkeypatch.setattr(function, raising(number))
     write_text(tmp_path, "job.yaml", JOB)
     (tmp_path / "in").mkdir()
