@@ -60,6 +60,8 @@ class TableJob:
     keys: tuple[str, ...] = ("k",)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     generation: int = 0
+    #: the oldest epoch to which the history of the table leads; it stays when the job goes back
+    oldest: int = 0
     _drawn: "itertools.count[int]" = field(default_factory=itertools.count)
     _folders: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -90,6 +92,7 @@ class TableJob:
         manifest = replace(MANIFEST, epoch=epoch, outputs=files, output_contents=contents)
         past = (*(() if last is None else last.past), next(self._drawn))
         self.checkpoints.append(Checkpoint(manifest, table, past))
+        self.oldest = max(self.oldest, epoch - RETAINED)
         return files[0] if files else None
 
     def publish(self) -> None:
@@ -98,7 +101,8 @@ class TableJob:
 
     def go_back(self, count: int) -> None:
         """To an older one of the checkpoints that are kept, as a start does."""
-        count = min(count, RETAINED - 1, len(self.checkpoints) - 1)
+        newest = self.checkpoints[-1].manifest.epoch
+        count = min(count, RETAINED - 1, len(self.checkpoints) - 1, newest - self.oldest)
         self.sink = self.start()
         to = self.checkpoints[len(self.checkpoints) - 1 - count]
         assert self.sink.obstacle(to.manifest) is None
@@ -153,6 +157,19 @@ AFTER_A_RESTORE: list[tuple[str, object, object]] = [
 ]
 
 
+#: after going back, the history still begins where the newest epoch ever has cut it
+AFTER_GOING_BACK: list[tuple[str, object, object]] = [
+    ("epoch", {}, frozenset("a")),
+    ("savepoint", None, None),
+    ("epoch", {}, frozenset("a")),
+    ("epoch", {}, frozenset()),
+    ("epoch", {}, frozenset()),
+    ("epoch", {"a": 0}, frozenset()),
+    ("back", 1, False),
+    ("restore", 0, None),
+]
+
+
 def random_life_ends_right(job: TableJob, steps: list[tuple[str, object, object]]) -> None:
     savepoints: list[Checkpoint] = []
     for kind, first, second in steps:
@@ -175,7 +192,7 @@ def restore_and_check(job: TableJob, savepoint: Checkpoint) -> None:
     before = savepoint.manifest.epoch
     obstacle = job.restore(savepoint)
     is_of_this_past = newest.past[: before + 1] == savepoint.past
-    if is_of_this_past and before >= newest.manifest.epoch - RETAINED:
+    if is_of_this_past and before >= job.oldest:
         assert obstacle is None, obstacle
     if obstacle is None:
         assert job.checkpoints[-1] == savepoint
@@ -187,6 +204,7 @@ def test_any_rollbacks_and_restored_savepoints_leave_the_rows_of_the_epochs_that
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STEPS, st.sampled_from([("k",), ()]))
     @example(AFTER_A_RESTORE, ("k",))
+    @example(AFTER_GOING_BACK, ("k",))
     def check(steps: list[tuple[str, object, object]], keys: tuple[str, ...]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             random_life_ends_right(TableJob(Place("sqlite", Path(folder)), keys), steps)
