@@ -92,17 +92,17 @@ class TableJob:
         manifest = replace(MANIFEST, epoch=epoch, outputs=files, output_contents=contents)
         past = (*(() if last is None else last.past), next(self._drawn))
         self.checkpoints.append(Checkpoint(manifest, table, past))
-        self.oldest = max(self.oldest, epoch - RETAINED)
         return files[0] if files else None
 
     def publish(self) -> None:
         newest = self.checkpoints[-1].manifest
         self.sink.publish(newest.epoch, newest.outputs)
+        self.oldest = max(self.oldest, newest.epoch - RETAINED)
 
     def go_back(self, count: int) -> None:
         """To an older one of the checkpoints that are kept, as a start does."""
         newest = self.checkpoints[-1].manifest.epoch
-        count = min(count, RETAINED - 1, len(self.checkpoints) - 1, newest - self.oldest)
+        count = min(count, RETAINED - 1, len(self.checkpoints) - 1, max(0, newest - self.oldest))
         self.sink = self.start()
         to = self.checkpoints[len(self.checkpoints) - 1 - count]
         assert self.sink.obstacle(to.manifest) is None
@@ -121,6 +121,7 @@ class TableJob:
         asking.roll_back(manifest.epoch)
         self.base, self.generation = base, 0
         self.checkpoints = [savepoint]  # the new folder has no older one
+        self.oldest = min(self.oldest, manifest.epoch)
         self.sink = self.start()
         return None
 
