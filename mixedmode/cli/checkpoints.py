@@ -21,7 +21,7 @@ from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
 from mixedmode.cli.display import human_bytes
 from mixedmode.cli.display import watermark_text as time_text
-from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.state.lists import list_bytes
 from mixedmode.tasks.task_state import live_entries
 from mixedmode.time import MIN_TIME_US
@@ -30,6 +30,7 @@ _ENTRIES_ARE_NOT_KEYS = (
     "Entries are not live keys: a key counts in every run that has it, and a deleted key counts until runs are merged. "
     "--count reads all runs, and counts the live ones."
 )
+_ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the one that is being read
 _NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
 
 
@@ -46,24 +47,14 @@ def checkpoint_report(directory: Path | str, *, counts: bool = False) -> Group |
             f"execution.checkpointing.dir. folder={directory}"
         )
         raise InvalidJobError(msg)
-    epochs = log.epochs()
-    if not epochs:
+    manifests, live = _counted(log) if counts else (_manifests(log), None)
+    if not manifests:
         return f"{identity.name}: no checkpoint yet (a backlog that is still running takes none)"
-    manifests: list[Manifest | CorruptStateError] = []
-    for epoch in epochs:
-        try:
-            manifest = log.get(epoch)
-            assert manifest is not None, epoch
-            manifests.append(manifest)
-        except CorruptStateError as error:
-            manifests.append(error)
     newest = manifests[-1]
     ended = "; its input has ended" if isinstance(newest, Manifest) and newest.is_final else ""
-    title = f"{identity.name}: {len(epochs)} checkpoints, max-parallelism {identity.max_parallelism}{ended}"
+    title = f"{identity.name}: {len(manifests)} checkpoints, max-parallelism {identity.max_parallelism}{ended}"
     parts: list[Table | str] = [title, _epoch_table(manifests)]
     if isinstance(newest, Manifest) and newest.operators:
-        groups = newest.max_parallelism
-        live = [live_entries(log.store, one, max_parallelism=groups) for one in newest.operators] if counts else None
         parts.append(operator_table(newest, live))
     if isinstance(newest, Manifest) and newest.list_states:
         parts.append(list_table(newest))
@@ -71,6 +62,49 @@ def checkpoint_report(directory: Path | str, *, counts: bool = False) -> Group |
     if request is not None and request.wanted != NOTHING:
         parts.append(_rescale_line(request))
     return Group(*parts)
+
+
+def _manifests(log: CheckpointLog) -> list[Manifest | CorruptStateError]:
+    """Return the manifests, oldest first, without those that a live job drops meanwhile; the error of a damaged one."""
+    for _ in range(_ATTEMPTS):
+        epochs, found = log.epochs(), list[Manifest | CorruptStateError]()
+        for epoch in epochs:
+            try:
+                manifest = log.get(epoch)
+            except CorruptStateError as error:
+                found.append(error)
+            else:
+                found += [] if manifest is None else [manifest]
+        if found or not epochs:
+            return found
+    raise _too_fast(log)
+
+
+def _counted(log: CheckpointLog) -> tuple[list[Manifest | CorruptStateError], list[int]]:
+    """Return the manifests, and the live entries of each step after the newest one.
+
+    Raise CorruptStateError if a run is damaged, RetryableError if the job drops each checkpoint before it is counted.
+    """
+    for _ in range(_ATTEMPTS):
+        manifests = _manifests(log)
+        newest = manifests[-1] if manifests else None
+        if not isinstance(newest, Manifest):
+            return manifests, []
+        groups = newest.max_parallelism
+        try:
+            return manifests, [live_entries(log.store, one, max_parallelism=groups) for one in newest.operators]
+        except CorruptStateError:
+            if log.get(newest.epoch) is not None:  # else the job dropped it during the count
+                raise
+    raise _too_fast(log)
+
+
+def _too_fast(log: CheckpointLog) -> RetryableError:
+    return RetryableError(
+        "the job drops its checkpoints faster than they can be read. Set a larger "
+        "execution.checkpointing.num-retained, start the job again, and then run this command again. "
+        f"folder={log.store.url}, attempts={_ATTEMPTS}"
+    )
 
 
 def verification_report(directory: Path | str) -> str:
@@ -81,6 +115,8 @@ def verification_report(directory: Path | str) -> str:
     log = CheckpointLog(ObjectStore(str(directory)))
     verifier = Verifier(log, {}, True, spark_listing(log), log.goings_back())
     checked = [verifier.check(epoch)[1] for epoch in reversed(log.epochs())]
+    kept = set(log.epochs())  # a live job may have dropped others meanwhile
+    checked = [one for one in checked if one.epoch in kept]
     lines = [f"damaged: checkpoint {one.epoch}: {damage}" for one in checked for damage in one.damages]
     whole = sum(not one.damages for one in checked)
     return "\n".join([*lines, f"{whole} of {len(checked)} checkpoints are whole, as far as outputs are not concerned"])

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.rescale import RescaleRequest, Subtasks
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import ListState, Manifest, OperatorState, RunFile, SourceProgress
+from mixedmode.checkpoint.types import Epoch, ListState, Manifest, OperatorState, RunFile, SourceProgress
 from mixedmode.cli.checkpoints import checkpoint_report, operator_table, verification_report
+from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.tasks.task_state import live_entries
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.checkpoint.examples import IDENTITY, a_manifest
@@ -145,3 +147,80 @@ def test_live_entries_are_counted_once_whatever_the_runs_hold(tmp_path: Path, ch
     heading, row = capture.get().splitlines()[-2:]
     assert dict(zip(heading.split(), row.split(), strict=False))["live"] == str(live)
     assert "Entries are not live keys" not in capture.get()
+
+
+def shown(folder: Path, *, counts: bool = False) -> str:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(checkpoint_report(folder / "checkpoints", counts=counts))
+    return capture.get()
+
+
+def test_checkpoints_that_a_live_job_drops_meanwhile_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = FakeJob(tmp_path, epochs=3)
+    job.log.create_identity(IDENTITY)
+    listings = iter([(Epoch(0), Epoch(1)), (Epoch(1), Epoch(2))])
+    for epoch in (0, 1):
+        (tmp_path / "checkpoints" / paths.manifest_path(Epoch(epoch))).unlink()
+    monkeypatch.setattr(CheckpointLog, "epochs", lambda _log: next(listings))
+    told = shown(tmp_path)
+    assert "1 checkpoints" in told
+    assert "state after epoch 2" in told
+    assert job.log.get(Epoch(2)) is not None
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_a_run_that_is_gone_while_it_is_counted_was_dropped_or_is_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_dropped: bool
+) -> None:
+    """The epoch is dropped while its entries are counted, after the next one was committed."""
+    job, counted = FakeJob(tmp_path, epochs=1), list[int]()
+    job.log.create_identity(IDENTITY)
+
+    def count(store: ObjectStore, operator: OperatorState, *, max_parallelism: int) -> int:
+        counted.append(len(operator.runs))
+        if len(counted) > 1 and is_dropped:
+            return 42
+        job.run_epoch()
+        if is_dropped:
+            store.delete([paths.manifest_path(Epoch(0))])
+        msg = f"a committed run is missing. max_parallelism={max_parallelism}"
+        raise CorruptStateError(msg)
+
+    monkeypatch.setattr("mixedmode.cli.checkpoints.live_entries", count)
+    if not is_dropped:
+        with pytest.raises(CorruptStateError, match="a committed run is missing"):
+            shown(tmp_path, counts=True)
+        return
+    told = shown(tmp_path, counts=True)
+    assert "state after epoch 1" in told
+    assert " 42 " in told
+
+
+def test_a_job_that_drops_checkpoints_faster_than_they_are_counted_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = FakeJob(tmp_path, epochs=1)
+    job.log.create_identity(IDENTITY)
+
+    def count(store: ObjectStore, _operator: OperatorState, *, max_parallelism: int) -> int:
+        job.run_epoch()
+        store.delete([paths.manifest_path(Epoch(job.newest - 1))])
+        raise CorruptStateError(str(max_parallelism))
+
+    monkeypatch.setattr("mixedmode.cli.checkpoints.live_entries", count)
+    with pytest.raises(RetryableError, match=r"num-retained.* folder=.*checkpoints, attempts=5$"):
+        shown(tmp_path, counts=True)
+
+
+def test_a_checkpoint_that_a_live_job_drops_while_it_is_verified_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeJob(tmp_path, epochs=2)
+    (tmp_path / "checkpoints" / paths.manifest_path(Epoch(0))).unlink()
+    listings = iter([(Epoch(0), Epoch(1)), (Epoch(1),)])
+    monkeypatch.setattr(CheckpointLog, "epochs", lambda _log: next(listings))
+    told = verification_report(tmp_path / "checkpoints")
+    assert told == "1 of 1 checkpoints are whole, as far as outputs are not concerned"
