@@ -37,7 +37,7 @@ OP_TYPE = pa.string()
 
 
 class Changelog(StrEnum):
-    """What the rows between two steps may be."""
+    """The kind of the rows between two steps."""
 
     APPEND = "append"  # rows are only added
     RETRACT = "retract"  # a row may be retracted: each row has a weight, +1 (insert) or -1 (retraction)

@@ -304,22 +304,19 @@ class _Chain:
             if event_time is None and self._is_time_in_doubt:
                 event_time = self._current.columns[0]  # no mistake may follow from that of the event time
             return Upstream(tuple(self._sql), self._keyed_before, event_time)
-        return Upstream(
+        return Upstream.behind(
+            before,
             tuple(self._sql),
             self._keyed_before,
-            None if before.event_time is None else find_event_time(self._current, {"": before.event_time}),
-            before.changelog,
-            before.delay_us,
-            self._final_windows() if before.has_final_windows else (),
+            event_time=None if before.event_time is None else find_event_time(self._current, {"": before.event_time}),
+            keeps_bounds=before.has_final_windows and self._keeps_bounds(),
         )
 
-    def _final_windows(self) -> tuple[str, ...]:
-        """Return the columns with the bounds of the last keyed step's windows; () if later sql changed them."""
+    def _keeps_bounds(self) -> bool:
+        """Return whether the sql behind the last keyed step has left the bounds of its windows as they were."""
         before, after = column_ids(self._keyed_rows), column_ids(self._current)
-        bounds = tuple(field.name for field in WINDOW_BOUNDS)
-        is_kept = all(after.get(name) == before[name] for name in bounds)
         is_union = any(node.kind == "Union" for node in nodes_of(read_frame(self._current, until=self._keyed_rows)))
-        return bounds if is_kept and not is_union else ()
+        return not is_union and all(after.get(field.name) == before[field.name] for field in WINDOW_BOUNDS)
 
     def _key_columns(self) -> tuple[str, ...]:
         return tuple(field.name for field in self._stages[-1].operator.output_key) if self._stages else ()

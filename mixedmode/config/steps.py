@@ -77,7 +77,7 @@ class Keyed(Section):
 
     @property
     def has_window_key(self) -> bool:
-        """Whether the key has columns with the names of the bounds of a window."""
+        """True if the key has columns with the names of the bounds of a window."""
         return {"window_start", "window_end"} <= {column.lower() for column in self.key_columns}
 
     @property
@@ -128,7 +128,7 @@ class KeyedInput(Keyed):
 
     @property
     def has_final_windows(self) -> bool:
-        """Whether each window is emitted once."""
+        """True if each window is emitted once."""
         return self.window is not None and self.allowed_lateness_ms == 0 and self.early_results_every_ms is None
 
     def _window_findings(self) -> Iterator[tuple[Path, str]]:
@@ -204,7 +204,7 @@ class ProcessStep(Keyed):
 
 
 class TopSpec(Section):
-    """How many rows of a key are kept, and which are the best."""
+    """The number of rows to keep of each key, and their order."""
 
     n: Count = Field(description="how many rows of each key")
     order_by: Orders = Field(
@@ -231,7 +231,7 @@ class TopStep(Keyed):
 
 
 class DeduplicateSpec(Section):
-    """Which row of a key is kept."""
+    """The choice of the one row to keep of each key."""
 
     keep: Literal["first", "last", "any"] = Field(
         description="first: the first row by event time, once no earlier one can come; last: the newest row, "

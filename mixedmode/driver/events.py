@@ -43,7 +43,7 @@ class EpochStarted:
 
 @dataclass(frozen=True, slots=True)
 class EpochProgress:
-    """How far the tasks of the epoch under way have come. One event a second, and one when all tasks have ended.
+    """The progress of the tasks of the epoch under way. One event a second, and one when all tasks have ended.
 
     `seconds`: since the tasks began. `step`: the step that is under way. `share`: of all work of the tasks, an
     estimate. `seconds_left`: an estimate; None as long as there is nothing to estimate it by. `bytes_read`: of the

@@ -1,4 +1,4 @@
-"""How far an epoch has come, and how long it still takes: from the figures of its tasks. Pure.
+"""The progress of an epoch, and an estimate of the time left, from the figures of its tasks. Pure.
 
 An epoch is a row of parts: for each step, the map side and then the subtasks. Each part is measured as a share from 0
 to 1. The duration of a part is
@@ -29,7 +29,7 @@ __all__ = ["COMBINING", "ROW_BY_ROW", "EpochEstimate", "Moment", "PartFigures", 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How the subtasks of a step spend their time.
+    """The time that the subtasks of a step need, and how it is divided.
 
     `weight`: their seconds for each second of the map side, if every record becomes a row. `received`, `processed`: the
     share of subtasks that have received all rows; that have processed them.

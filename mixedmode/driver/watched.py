@@ -1,4 +1,4 @@
-"""Watches the tasks of an epoch while the driver waits for them, and tells observers how far they have come.
+"""Watches the tasks of an epoch while the driver waits for them, and tells observers their progress.
 
 A daemon thread reads the figures once a second: Spark's of its jobs, and the notes of tasks on this machine. An epoch
 that ends sooner has no progress. If the figures cannot be read, the epoch goes on without progress. The thread has the
@@ -39,7 +39,7 @@ ReadSteps = Callable[[], Mapping[str, StepFigures]]
 
 
 class Figures(Protocol):
-    """Where the figures of an epoch's tasks come from."""
+    """The source of the figures of an epoch's tasks."""
 
     def of(self, task: EpochTask) -> AbstractContextManager[tuple[EpochTask, ReadSteps]]:
         """Run a block with the task to run, and a function that reads the figures so far."""

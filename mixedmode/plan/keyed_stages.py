@@ -5,6 +5,7 @@ In a job, Spark supplies the types of columns and expressions (analysis/keyed_st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from mixedmode.keys import KeySchema
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
 from mixedmode.plan.ranked_operators import (
@@ -24,7 +26,7 @@ from mixedmode.plan.ranked_operators import (
     ranked_identity,
     top_operator,
 )
-from mixedmode.plan.stages import KeyedStage, SqlText
+from mixedmode.plan.stages import EmittedRows, KeyedStage, SqlText
 
 __all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "with_changelogs"]
 
@@ -44,6 +46,30 @@ class Upstream:
     changelog: Changelog = Changelog.APPEND
     delay_us: int = 0
     final_windows: tuple[str, ...] = ()
+
+    @classmethod
+    def behind(
+        cls,
+        emitted: EmittedRows,
+        sql: tuple[SqlText, ...],
+        keyed_before: int,
+        *,
+        event_time: str | None,
+        keeps_bounds: bool = True,
+    ) -> Self:
+        """Return the position behind a keyed step that emits these rows.
+
+        event_time: the event-time column, if `sql` has kept it. keeps_bounds: `sql` has kept the bounds of windows.
+        """
+        bounds = tuple(field.name for field in WINDOW_BOUNDS)
+        return cls(
+            sql,
+            keyed_before,
+            event_time,
+            emitted.changelog,
+            emitted.delay_us,
+            bounds if emitted.has_final_windows and keeps_bounds else (),
+        )
 
     @property
     def is_changelog(self) -> bool:

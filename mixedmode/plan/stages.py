@@ -28,6 +28,11 @@ def dead_letter_output(source: str) -> str:
     return f"{source}-{DEAD_LETTER}"
 
 
+def side_output(operator_id: str, tag: str) -> str:
+    """Return the name of a step's side output. Several steps may have late records and dead letters."""
+    return f"{operator_id}-{tag}" if tag in (LATE, DEAD_LETTER) else tag
+
+
 @dataclass(frozen=True, slots=True)
 class MapStage:
     """One step with map, with the sql steps between it and the previous step. Map stages come before keyed stages.
@@ -119,8 +124,8 @@ class KeyedStage:
         return {self.output_of(tag): fields for tag, fields in {**late, **self.operator.side_outputs}.items()}
 
     def output_of(self, tag: str) -> str:
-        """Return the name of a side output. Several steps may have late records and dead letters."""
-        return f"{self.operator_id}-{tag}" if tag in (LATE, DEAD_LETTER) else tag
+        """Return the name of a side output; see `side_output`."""
+        return side_output(self.operator_id, tag)
 
     def state_schema(self) -> Mapping[str, object]:
         """Return the schema of the state, for the manifest: a later version of the program checks if it can read it."""

@@ -54,7 +54,7 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True)
 class SinkTask:
-    """Where a task stages its output, and in which format and layout."""
+    """The place where a task stages its output, and the format and layout."""
 
     url: str
     format: FileFormat

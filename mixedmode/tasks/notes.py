@@ -1,6 +1,6 @@
-"""Notes of running tasks: how far each has come. The driver reads them while it waits for the tasks.
+"""Notes of running tasks on their progress. The driver reads them while it waits for the tasks.
 
-Spark tells when a task has ended, and nothing about how far a running one has come. A backlog may have as few tasks as
+Spark tells when a task has ended, and nothing about the progress of a running one. A backlog may have as few tasks as
 cores, so all of them end at about the same time. Each task therefore keeps a small file, which it overwrites at most
 four times a second. This works where driver and tasks are on one machine. Elsewhere there is no folder, and a task
 notes nothing. Notes only inform: a task that cannot write them goes on without.
@@ -32,7 +32,7 @@ _INTERVAL_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class TaskNote:
-    """How far one task has come.
+    """The progress of one task.
 
     `bytes_total`, `bytes_read`, `bytes_folded`: of the input files that a map task reads itself. `records`: of the
     input, that a map task has read. `rows`: that it made of them, or that a subtask has received. `sorted_share`: the
@@ -109,7 +109,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Where the tasks of an epoch keep their notes. `folder` is None if they keep none."""
+    """The place of the notes of an epoch's tasks. `folder` is None if they keep none."""
 
     folder: str | None = None
     epoch: Epoch = Epoch(0)  # noqa: RUF009 - a number

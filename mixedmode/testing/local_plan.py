@@ -20,11 +20,11 @@ from mixedmode.config.steps import MapStep, Step, TopStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.operators.process import FunctionReference, state_schema_of
-from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of, no_event_time
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
-from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, SourceRows
+from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
+from mixedmode.spark.frames import quoted
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
@@ -75,7 +75,10 @@ def local_plan(spec: JobSpec, where: Where) -> JobPlan:
     found: list[KeyedStage] = []
     for index, step in enumerate(spec.steps):
         assert isinstance(step, KeyedStep), step
-        upstream = _behind(found[-1].emitted, len(found)) if found else Upstream((), 0, event_time)
+        upstream = Upstream((), 0, event_time)
+        if found:
+            emitted = found[-1].emitted
+            upstream = Upstream.behind(emitted, (), len(found), event_time=emitted.event_time)
         found.append(_stage(step, columns, upstream, partial(where, "steps", index)))
         columns = _Columns([field for field in found[-1].emitted_fields if field.name != WEIGHT_COLUMN])
     last = found[-1].operator
@@ -120,16 +123,7 @@ class _Columns:
     def quoted(self, *, without: Sequence[str] = ()) -> dict[str, pa.Field]:
         """Return {expression: column} of all columns but those of these names."""
         left_out = {name.lower() for name in without}
-        return {_quoted(field.name): field for field in self.fields if field.name.lower() not in left_out}
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _behind(emitted: EmittedRows, keyed_before: int) -> Upstream:
-    bounds = tuple(field.name for field in WINDOW_BOUNDS) if emitted.has_final_windows else ()
-    return Upstream((), keyed_before, emitted.event_time, emitted.changelog, emitted.delay_us, bounds)
+        return {quoted(field.name): field for field in self.fields if field.name.lower() not in left_out}
 
 
 def _stage(step: KeyedStep, columns: _Columns, upstream: Upstream, where: Where) -> KeyedStage:
@@ -144,7 +138,7 @@ def _stage(step: KeyedStep, columns: _Columns, upstream: Upstream, where: Where)
     order = []
     for by in orders_of(step, upstream.event_time):
         field = columns.field(column_in(by.expression) or by.expression, place)
-        order.append((_quoted(field.name), field.type))
+        order.append((quoted(field.name), field.type))
     row = columns.quoted(without=step.key_columns)
     raise_all([error for field in row.values() for error in rank_taken(step, field.name, where)])
     return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)

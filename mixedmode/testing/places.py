@@ -13,7 +13,7 @@ from mixedmode.config.sources import SourceSpec
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
-from mixedmode.plan.stages import DEAD_LETTER, LATE, MAIN
+from mixedmode.plan.stages import DEAD_LETTER, LATE, MAIN, side_output
 
 __all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
 
@@ -114,10 +114,10 @@ def output_names(steps: Sequence[Step]) -> list[str]:
 
 def _side_names(step: Step, keyed_before: int) -> list[str]:
     if isinstance(step, KeyedAggregateStep):
-        return [] if step.late is None else [f"{operator_id(step, keyed_before)}-{LATE}"]
+        return [] if step.late is None else [side_output(operator_id(step, keyed_before), LATE)]
     if not isinstance(step, ProcessStep):
         return []
-    failed = [] if step.dead_letter is None else [f"{operator_id(step, keyed_before)}-{DEAD_LETTER}"]
+    failed = [] if step.dead_letter is None else [side_output(operator_id(step, keyed_before), DEAD_LETTER)]
     return [*step.outputs, *failed]
 
 
@@ -143,6 +143,6 @@ def _step(step: Step, keyed_before: int, folder: Path) -> Step:
         tag: SideOutput.parquet(output_folder(folder, tag), schema=side.schema_ddl)
         for tag, side in step.outputs.items()
     }
-    failed = f"{operator_id(step, keyed_before)}-{DEAD_LETTER}"
+    failed = side_output(operator_id(step, keyed_before), DEAD_LETTER)
     dead_letter = None if step.dead_letter is None else Sink.parquet(output_folder(folder, failed))
     return step.model_copy(update={"outputs": sides, "dead_letter": dead_letter})

@@ -1,4 +1,4 @@
-"""How an order is written: an expression, a direction, the place of NULL."""
+"""The syntax of an order: an expression, a direction, the place of NULL."""
 
 import pytest
 from hypothesis import given

@@ -45,7 +45,7 @@ def task(base: Path, **call: str) -> EpochTask:
 
 
 def counts(result: EpochResult) -> dict[str, Any]:
-    """What does not depend on the names of files."""
+    """The part of a result that does not depend on the names of files."""
     return {
         "progress": result.progress,
         "rows_out": result.rows_out,

@@ -1,4 +1,4 @@
-"""What `explain` says of steps with top and deduplicate. No Spark: the plan is made from columns alone."""
+"""The text of `explain` on steps with top and deduplicate. No Spark: the plan is made from columns alone."""
 
 from collections.abc import Callable
 from typing import Any

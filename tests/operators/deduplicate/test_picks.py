@@ -1,4 +1,4 @@
-"""Which rows are no duplicates, against a loop over the rows."""
+"""The rows that are no duplicates, compared with a loop over the rows."""
 
 import numpy as np
 from hypothesis import given
