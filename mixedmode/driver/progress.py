@@ -250,16 +250,17 @@ def _phase(part: PartFigures, *, is_map: bool) -> TaskPhase:
 
 def progress_text(event: EpochProgress) -> str:
     """Return an event for a person: step and phase, share, bytes and records, and the time left."""
-    parts = [f"{event.step} {event.phase}"]
-    if event.share:
-        parts.append(f"{event.share:.0%}")
+    if event.phase == "done":  # dead letters, the manifest and publishing are still to come
+        parts = ["all steps done, committing"]
+    else:
+        parts = [f"{event.step} {event.phase}", *([f"{event.share:.0%}"] if event.share else [])]
     if event.bytes_total:
         parts.append(f"{_megabytes(event.bytes_read)} of {_megabytes(event.bytes_total)} MB read")
     elif event.bytes_read:
         parts.append(f"{_megabytes(event.bytes_read)} MB read")
     if event.records:
         parts.append(f"{event.records:,} records")
-    if event.tasks_total:
+    if event.tasks_total and event.phase != "done":
         parts.append(f"{event.tasks_done} of {event.tasks_total} tasks done")
     if event.seconds_left is not None and event.phase != "done":
         parts.append(f"about {duration_text(event.seconds_left)} left")

@@ -153,6 +153,9 @@ def test_a_progress_is_a_text_for_a_person() -> None:
     assert progress_text(told[25]) == (
         "step reading, 35%, 32.0 of 64.0 MB read, 500,000 records, 0 of 4 tasks done, about 48 s left"
     )
+    assert progress_text(replace(told[-1], phase="done", records=7)) == (
+        "all steps done, committing, 64.0 of 64.0 MB read, 7 records"
+    ), "the epoch is not over yet"
     assert [duration_text(seconds) for seconds in (0.2, 89, 90, 3_600, 7_500)] == [
         "1 s",
         "89 s",
