@@ -57,7 +57,7 @@ def check_event_time(fields: Sequence[pa.Field], column: str, where: str) -> Non
 def find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | None:
     """Return the event-time column of a keyed step's input; None if the sql before it did not keep one.
 
-    event_times: the names that it may have, by source; behind a keyed step, the name that this step emits.
+    event_times: the names that it may have, by source; after a keyed step, the name that this step emits.
     """
     wanted = {column.lower() for column in event_times.values()}
     for field in frame.schema:

@@ -35,6 +35,7 @@ from mixedmode.config import (
     ProcessStep,
     SqlStep,
 )
+from mixedmode.config.calls import quoted
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import Step
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -58,7 +59,7 @@ from mixedmode.plan.stages import (
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.spark.errors import refused
-from mixedmode.spark.frames import arrow_fields, quoted, stand_in, views
+from mixedmode.spark.frames import arrow_fields, stand_in, views
 from mixedmode.spark.session import check_session, cores
 from mixedmode.time import Strategy
 
@@ -304,7 +305,7 @@ class _Chain:
             if event_time is None and self._is_time_in_doubt:
                 event_time = self._current.columns[0]  # no mistake may follow from that of the event time
             return Upstream(tuple(self._sql), self._keyed_before, event_time)
-        return Upstream.behind(
+        return Upstream.downstream_of(
             before,
             tuple(self._sql),
             self._keyed_before,
@@ -313,7 +314,7 @@ class _Chain:
         )
 
     def _keeps_bounds(self) -> bool:
-        """Return whether the sql behind the last keyed step has left the bounds of its windows as they were."""
+        """Return whether the sql after the last keyed step has left the bounds of its windows as they were."""
         before, after = column_ids(self._keyed_rows), column_ids(self._current)
         is_union = any(node.kind == "Union" for node in nodes_of(read_frame(self._current, until=self._keyed_rows)))
         return not is_union and all(after.get(field.name) == before[field.name] for field in WINDOW_BOUNDS)

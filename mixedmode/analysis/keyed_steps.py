@@ -14,7 +14,7 @@ from mixedmode.analysis.event_times import check_event_time
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
-from mixedmode.config.calls import column_in
+from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -36,7 +36,7 @@ from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources.source import parse_ddl
 from mixedmode.spark.errors import refused
-from mixedmode.spark.frames import IN_UTC, arrow_fields, quoted
+from mixedmode.spark.frames import IN_UTC, arrow_fields
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
 from mixedmode.tasks.reports import REPORT_COLUMN
 

@@ -160,7 +160,7 @@ def check_argument(plan: Node, *, where: str, is_keyed: bool) -> None:
 def kept_keys(
     plan: Node, before: Mapping[str, int], after: Mapping[str, int], keys: tuple[str, ...], *, where: str
 ) -> tuple[str, ...]:
-    """Return the columns that have the key, after the sql `plan` behind the last key-by; they may have new names.
+    """Return the columns that have the key, after the sql `plan` that follows the last key-by; they may have new names.
 
     before, after: {column name in lower case: column id}. Raise InvalidJobError unless the sql returns at most one row
     per row of a key. A key column with a new id was computed, so two keys could become equal. For example, `SELECT

@@ -221,6 +221,11 @@ def column_in(text: str) -> str | None:
     return text if is_column(text) else None
 
 
+def quoted(name: str) -> str:
+    """Return a column name quoted for SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None, bool, str | None, tuple[float, ...]]:
     """Return (argument, is_distinct, by, parameters)."""
     first, rest = texts[0], texts[1:]

@@ -174,7 +174,7 @@ class ProcessStep(Keyed):
     args: Arguments = Field(default={}, description="arguments for the class, by name")
     output: Lines = Field(description="columns of the result as Spark DDL, such as customer string, orders long")
     event_time: Text | None = Field(
-        default=None, description="the column of `output` with the event time of its rows, for windows behind the step"
+        default=None, description="the column of `output` with the event time of its rows, for windows in later steps"
     )
     outputs: Mapping[TagName, AnySideOutput] = Field(
         default={}, description="where the rows of each side output go, by tag"

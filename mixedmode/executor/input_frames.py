@@ -12,10 +12,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
+from mixedmode.config.calls import quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows, SqlText
-from mixedmode.spark.frames import apply_sql, quoted, views
+from mixedmode.spark.frames import apply_sql, views
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 

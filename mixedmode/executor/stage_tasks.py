@@ -108,7 +108,7 @@ def rows_task(task: EpochTask) -> RowsTask:
 
 
 def after(task: EpochTask, reports: Sequence[SubtaskReport]) -> EpochTask:
-    """Return the task for the stages behind the one with these reports. They know the progress of the epoch."""
+    """Return the task for the stages downstream of the one with these reports. They know the progress of the epoch."""
     return replace(task, seen=reports[0].progress)
 
 

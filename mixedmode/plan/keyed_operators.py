@@ -144,7 +144,7 @@ def no_event_time(where: str, *, is_first: bool) -> str:
     if not is_first:
         return (
             f"{where}: a window goes by event time, and the sql before it drops the column that has it. Select that "
-            "column too, under its name: window_time behind a window, the `event-time` of a process step behind that."
+            "column too, under its name: window_time after a window, the `event-time` of a process step after that."
         )
     return (
         f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "

@@ -48,7 +48,7 @@ class Upstream:
     final_windows: tuple[str, ...] = ()
 
     @classmethod
-    def behind(
+    def downstream_of(
         cls,
         emitted: EmittedRows,
         sql: tuple[SqlText, ...],
@@ -57,7 +57,7 @@ class Upstream:
         event_time: str | None,
         keeps_bounds: bool = True,
     ) -> Self:
-        """Return the position behind a keyed step that emits these rows.
+        """Return the position downstream of a keyed step that emits these rows.
 
         event_time: the event-time column, if `sql` has kept it. keeps_bounds: `sql` has kept the bounds of windows.
         """

@@ -105,7 +105,7 @@ class KeyedStage:
 
     @property
     def emitted_fields(self) -> tuple[pa.Field, ...]:
-        """Return the columns of the rows that the next stage gets, or sql behind the last stage."""
+        """Return the columns of the rows that the next stage gets, or sql after the last stage."""
         fields = self.operator.output_fields
         if self.operator.traits.emits is Changelog.RETRACT:
             return (*fields, pa.field(WEIGHT_COLUMN, pa.int64()))

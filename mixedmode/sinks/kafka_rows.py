@@ -25,9 +25,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.config.calls import quoted
 from mixedmode.errors import RetryableError
 from mixedmode.operators.interface import DELETE, OP_COLUMN
-from mixedmode.spark.frames import quoted, spark_schema
+from mixedmode.spark.frames import spark_schema
 
 __all__ = ["HEADERS", "RecordShape", "records_of"]
 

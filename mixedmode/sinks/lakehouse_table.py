@@ -17,7 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import StructType
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.spark.frames import quoted, spark_schema
+from mixedmode.config.calls import quoted
+from mixedmode.spark.frames import spark_schema
 
 #: what a commit did: wrote an epoch; wrote a batch run; went back to `epoch`; closed an abandoned past
 MarkKind = Literal["epoch", "batch", "back", "closed"]

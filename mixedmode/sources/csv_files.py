@@ -14,11 +14,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import StringType, StructField, StructType
 
 from mixedmode.config import FileSourceSpec
+from mixedmode.config.calls import quoted
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.drift_checks import value_options
 from mixedmode.sources.file_blocks import FilePart, blocks_of_lines, is_utf8, not_utf8
 from mixedmode.sources.json_files import files_found, is_checked
-from mixedmode.spark.frames import quoted
 
 __all__ = [
     "CORRUPT",

@@ -8,7 +8,7 @@ rows.
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.spark.frames import quoted
+from mixedmode.config.calls import quoted
 
 
 def with_heartbeat(session: SparkSession, frame: DataFrame) -> DataFrame:

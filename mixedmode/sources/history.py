@@ -18,12 +18,12 @@ from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZTyp
 from typing_extensions import override
 
 from mixedmode.config import HistoryAndLiveSpec
+from mixedmode.config.calls import quoted
 from mixedmode.config.history import Side
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
-from mixedmode.spark.frames import quoted
 
 
 class HistoryAndLive(OpenSource, ChecksBeginning, NotesBeginning, HasDeadLetters):

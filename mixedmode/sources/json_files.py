@@ -22,13 +22,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructType
 
 from mixedmode.config import FileSourceSpec
+from mixedmode.config.calls import quoted
 from mixedmode.sources.drift_checks import listing_options, value_options
 from mixedmode.sources.file_blocks import FilePart, parts_of
 from mixedmode.sources.json_records import JsonRecords
 from mixedmode.sources.json_scan import doubtful
 from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.damaged import WRONG_RECORD
-from mixedmode.spark.frames import quoted
 
 __all__ = [
     "OF_JSON",

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from typing_extensions import override
 
 from mixedmode.config import TableSourceSpec
+from mixedmode.config.calls import quoted
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve_all
 from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
 from mixedmode.spark.errors import spark_text
-from mixedmode.spark.frames import quoted
 
 #: a limit that never applies. Delta's own default of 1,000 files would cut a backlog into several epochs
 _NO_LIMIT = str(2**31 - 1)

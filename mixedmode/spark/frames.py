@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
+from mixedmode.config.calls import quoted
 from mixedmode.plan.stages import SqlText
 
 # Spark 4.1 has only timestamps in UTC, and no such parameter
@@ -47,11 +48,6 @@ def spark_schema(fields: Sequence[pa.Field]) -> StructType:
 def arrow_fields(schema: StructType) -> list[pa.Field]:
     """Return Spark's columns as Arrow fields; timestamps are in UTC."""
     return [pa.field(field.name, to_arrow_type(field.dataType, **IN_UTC)) for field in schema]
-
-
-def quoted(name: str) -> str:
-    """Return a column name quoted for SQL, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:

@@ -14,7 +14,7 @@ from mixedmode.analysis.keyed_steps import checked_key, names_taken, rank_taken,
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.config import DeduplicateStep, FileSourceSpec, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
-from mixedmode.config.calls import column_in
+from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, Step, TopStep
 from mixedmode.errors import InvalidJobError
@@ -24,7 +24,6 @@ from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operato
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
-from mixedmode.spark.frames import quoted
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
@@ -78,7 +77,7 @@ def local_plan(spec: JobSpec, where: Where) -> JobPlan:
         upstream = Upstream((), 0, event_time)
         if found:
             emitted = found[-1].emitted
-            upstream = Upstream.behind(emitted, (), len(found), event_time=emitted.event_time)
+            upstream = Upstream.downstream_of(emitted, (), len(found), event_time=emitted.event_time)
         found.append(_stage(step, columns, upstream, partial(where, "steps", index)))
         columns = _Columns([field for field in found[-1].emitted_fields if field.name != WEIGHT_COLUMN])
     last = found[-1].operator

@@ -1,4 +1,4 @@
-"""Event time through chains of keyed steps: windows behind windows, sessions of sessions, windows behind functions.
+"""Event time through chains of keyed steps: windows of windows, sessions of sessions, windows after functions.
 
 Whatever the mode, the flip, the epochs, the parallelism and the restarts are, the answer is that of the records alone.
 The oracle is plain Python: each step is a function from a list of rows to a list of rows.
@@ -288,20 +288,20 @@ def expected(case: Case, chain: Sequence[Step]) -> Counter[tuple[Any, ...]]:
 
 @given(case=cases(), chain=chains())
 @local_cases(0.1)
-def test_steps_behind_windows_and_functions_have_event_time_too(case: Case, chain: list[Step]) -> None:
+def test_steps_after_windows_and_functions_have_event_time_too(case: Case, chain: list[Step]) -> None:
     for mode in MODES:
         with tempfile.TemporaryDirectory() as base:
             assert told(play(case, mode, chain, Path(base), None)) == expected(case, chain), mode
 
 
 class Old(KeyedProcessFunction):
-    """Emits each record as one of an hour before, so that it is late for the window behind, unless it comes first."""
+    """Emits each record as one of an hour before, so that it is late for the next window, unless it comes first."""
 
     def process_element(self, record: Any, context: Any) -> Row:
         return {"k": record["k"], "v": record["v"], "n": 1, "at": context.timestamp - 3_600_000 * MS}
 
 
-def test_rows_of_a_function_may_be_late_for_the_window_behind_it(tmp_path: Path) -> None:
+def test_rows_of_a_function_may_be_late_for_the_next_window(tmp_path: Path) -> None:
     steps = Step(
         lambda job: (
             job.key_by("k")
