@@ -194,7 +194,7 @@ class _Chain:
             sql=tuple(self._sql),
             stages=with_changelogs(self._stages),
             output_fields=self._output_fields(),
-            key_columns=self._key_columns(),
+            key_columns=() if self._sql else self._key_columns(),  # rows after sql are only added
             reads=self._reads(),
             sources_read=self._sources_read,
             event_times=self._event_times,

@@ -237,6 +237,13 @@ class JobSpec(JobSettings):
                 yield ("steps", index, "name"), text
             if step.name is not None:
                 owners[step.name] = "another step"
+        tags: dict[str, str] = {}
+        for index, step in enumerate(self.steps):
+            if isinstance(step, ProcessStep):
+                for tag, _ in repeated(step.outputs, tags):
+                    text = ": another step has this name already (case does not count). Choose another."
+                    yield ("steps", index, "outputs", tag), text
+                tags |= dict.fromkeys(step.outputs, "another step")
 
     def _scaling_findings(self) -> Iterator[tuple[Path, str]]:
         own: dict[Path, int | None] = {
@@ -316,6 +323,13 @@ def _input_findings(path: Path, index: int, before: KeyedStep, *, needs_time: bo
             f"{place} a window, put this step before it, or use an aggregate here."
         )
         yield path, text
+    elif isinstance(before, KeyedAggregateStep) and before.window is not None and before.window.global_ is not None:
+        text = (
+            f" goes by event time, and the rows of the global window in {place} have none. Use a window there that "
+            "ends with time, or an aggregate here."
+        )
+        if needs_time:
+            yield path, text
     elif isinstance(before, KeyedAggregateStep) and not before.has_final_windows:
         key = "allowed-lateness" if before.allowed_lateness_ms else "early-results-every"
         text = (

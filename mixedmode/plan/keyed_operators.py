@@ -143,8 +143,8 @@ def no_event_time(where: str, *, is_first: bool) -> str:
     """
     if not is_first:
         return (
-            f"{where}: a window goes by event time, and the sql before it drops the column that has it. Select that "
-            "column too, under its name: window_time after a window, the `event-time` of a process step after that."
+            f"{where}: a window goes by event time, and this step's input has none. It comes from the step before: "
+            "window_time after a window, the `event-time` of a process step. Sql between the two must keep the column."
         )
     return (
         f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "

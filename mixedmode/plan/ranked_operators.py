@@ -80,7 +80,7 @@ def deduplicate_operator(
     if step.goes_by_watermark and event_time is None:
         msg = (
             f"{where('deduplicate')}: it goes by event time, and this step's input has none. Set `event-time` on every "
-            "source, and keep that column in the steps before this one."
+            "source, or on the process step before this one, and keep that column in the sql between."
         )
         raise InvalidJobError(msg)
     time = [] if event_time is None else [_EVENT_TIME]

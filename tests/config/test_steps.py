@@ -358,3 +358,26 @@ def test_arguments_are_the_same_when_they_are_read_from_their_own_document(args:
     assert step.args == args
     document = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     assert ProcessStep.model_validate(document) == step
+
+
+def test_a_tag_names_one_output_of_the_whole_job() -> None:
+    """Otherwise the rows of one step would go to the sink of the other one."""
+    sink = {"schema": "k string", "format": "parquet"}
+    steps = [
+        {**PROCESS, "outputs": {"alerts": {**sink, "path": "/a"}}},
+        {**PROCESS, "outputs": {"Alerts": {**sink, "path": "/b"}, "others": {**sink, "path": "/c"}}},
+    ]
+    assert messages(JobSpec, {**SMALLEST_JOB, "steps": steps}) == [f"steps[1].outputs.Alerts: another step {TAKEN}"]
+
+
+def test_a_global_window_has_no_event_time_for_the_next_window() -> None:
+    counted = {"key-by": "k", "aggregate": COUNT, "window": {"global": {"count": 3}}}
+    steps = [counted, {"key-by": "k", "aggregate": COUNT, "window": {"tumbling": "1h"}}]
+    assert messages(JobSpec, {**SMALLEST_JOB, "sources": TIMED, "steps": steps}) == [
+        (
+            "steps[1].window goes by event time, and the rows of the global window in steps[0] have none. Use a window "
+            "there that ends with time, or an aggregate here."
+        )
+    ]
+    process = {**SMALLEST_JOB, "sources": TIMED, "steps": [counted, PROCESS]}
+    assert JobSpec.model_validate(process).steps[1]

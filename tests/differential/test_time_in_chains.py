@@ -320,6 +320,15 @@ def test_rows_of_a_function_may_be_late_for_the_next_window(tmp_path: Path) -> N
     assert told == [(4, 0), (6, 6), (0, 0)], "the backlog, an epoch with the rest, the end of the input"
 
 
+def without_key() -> Step:
+    """SQL that leaves out the key of windows, so that rows may be equal."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        return [{"v": row["v"], "n": row["n"]} for row in rows]
+
+    return Step(lambda job: job.sql("SELECT v, n FROM previous"), apply)
+
+
 @dataclass(frozen=True)
 class Between:
     """SQL between two steps: every value is doubled, and keys that begin with o are left out."""
@@ -372,6 +381,7 @@ ON_SPARK = Case(
         [tumbling(10), best(), tumbling(30)],
         [by_word()],
         [tumbling(10), by_word()],
+        [tumbling(10), without_key()],
     ],
     ids=[
         "window, sql, windows together",
@@ -380,6 +390,7 @@ ON_SPARK = Case(
         "window, best of each, window",
         "computed key, renamed",
         "window, computed key, renamed",
+        "window, without its key",
     ],
 )
 def test_spark_agrees_also_with_sql_between(chain: list[Step], spark: SparkSession, tmp_path: Path) -> None:

@@ -62,7 +62,8 @@ def test_each_way_keeps_its_row(keep: str, expected: int) -> None:
             lambda: DeduplicateHarness(keep="first", schema=SCHEMA, key_by="k"),
             (
                 "DeduplicateHarness: deduplicate: it goes by event time, and this step's input has none. Set "
-                "`event-time` on every source, and keep that column in the steps before this one."
+                "`event-time` on every source, or on the process step before this one, and keep that column in the sql "
+                "between."
             ),
         ),
     ],
