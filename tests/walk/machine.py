@@ -145,32 +145,33 @@ class Walk(RuleBasedStateMachine):
     def overtake(
         self, files: list[Draft], more_files: list[Draft], pause: PauseAtStep, is_starting: bool, parallelism: int
     ) -> None:
-        """A start is stopped anywhere, another one takes over, and then the first one goes on: it is the past."""
+        """A start is stopped anywhere, another one takes over, and then the first one goes on.
+
+        It is the past, unless it had not claimed a generation yet.
+        """
         self._ensure_running()
         if is_starting:
             self._end(is_killed=True)
         self.add(files)
-        before = self.model.log.newest_generation()
         with self.faults.armed(pause):
             if self.running is None:
                 older = Start(self.job(self.place, parallelism), self.world, self.faults)
             else:
                 older = self.running
                 older.epoch()
-        is_past = not is_starting or self.model.log.newest_generation() != before
         self.running = None
         self.model.cut_short()
         self._start(parallelism, None, frozenset())
         if more_files:
             self.epoch(more_files, None, frozenset())
-        note(f"paused: {older.is_paused}, {is_past=}")
-        if not is_past:  # it had no generation yet, so it overtakes in its turn
-            self._end(is_killed=True)
-            older.go_on()
-            self._see(older, None)
-            return
+        newest = self.model.log.newest_generation()
+        note(f"paused: {older.is_paused}")
         if older.is_paused:
             older.go_on()
+        if self.model.log.newest_generation() != newest:  # its claim was not complete, so it overtakes in its turn
+            self._end(is_killed=True)
+            self._see(older, None)
+            return
         if not older.is_over:
             older.kill()
         assert isinstance(older.failure, Killed | MixedmodeError | SparkLogError), older.failure
