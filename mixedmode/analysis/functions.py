@@ -31,7 +31,7 @@ from pyspark.util import PythonEvalType
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.tasks.sql_functions import ImportedFunction, is_decorated, shipped
+from mixedmode.tasks.sql_functions import ImportedFunction, SqlFunction, is_decorated, shipped
 
 __all__ = ["register_functions"]
 
@@ -44,12 +44,12 @@ _TYPES: Mapping[Any, DataType] = {
     int: LongType(),
     str: StringType(),
 }
+#: kinds of functions that are called with one record
+_PER_RECORD = frozenset({PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF})
 #: kinds of functions that make one value of the values of one record
-_ONE_VALUE = frozenset(
+_ONE_VALUE = _PER_RECORD | frozenset(
     getattr(PythonEvalType, name)
     for name in (
-        "SQL_BATCHED_UDF",
-        "SQL_ARROW_BATCHED_UDF",
         "SQL_SCALAR_PANDAS_UDF",
         "SQL_SCALAR_PANDAS_ITER_UDF",
         "SQL_SCALAR_ARROW_UDF",
@@ -80,20 +80,26 @@ def _with_type(imported: ImportedFunction) -> UserDefinedFunction:
     """Return the function as one of Spark's. Raise InvalidJobError if it cannot be one."""
     found, name = imported.load(), imported.name
     if not is_decorated(found):
-        return UserDefinedFunction(shipped(imported), _result_type(found), name)
+        result_type = _result_type(found)
+        return UserDefinedFunction(SqlFunction(shipped(imported), result_type), result_type, name)
     if found.evalType not in _ONE_VALUE:
         msg = (
             "this function aggregates or makes tables, and SQL here computes one value for each record. Use an "
-            f"aggregate, or a process step. function={imported.module}:{name}"
+            f"aggregate, or a process step. function={imported.label}"
         )
         raise InvalidJobError(msg)
     try:
         result_type = found.returnType
     except (PySparkException, Py4JError) as error:
-        msg = f"the result type of the function cannot be read: {error}. function={imported.module}:{name}"
+        msg = f"the result type of the function cannot be read: {error}. function={imported.label}"
         raise InvalidJobError(msg) from error
+    checked = result_type if found.evalType in _PER_RECORD else None
     return UserDefinedFunction(
-        shipped(imported), result_type, name, evalType=found.evalType, deterministic=found.deterministic
+        SqlFunction(shipped(imported), checked),
+        result_type,
+        name,
+        evalType=found.evalType,
+        deterministic=found.deterministic,
     )
 
 

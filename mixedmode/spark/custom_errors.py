@@ -1,7 +1,8 @@
-"""Finds the error that a custom connector class raised in a Spark process, in the text that Spark makes of it.
+"""Finds the error of a user's code that ran in a Spark process, in the text that Spark makes of it.
 
-The call of the class raises a MixedmodeError (custom_classes.py). Its message is one line that ends with values such as
-class and method, and PySpark writes this line at the end of the trace.
+The call of a custom connector class (custom_classes.py), or of a function for SQL (tasks/sql_functions.py), raises a
+MixedmodeError. Its message is one line that ends with values such as class and method, or function, and PySpark writes
+this line in its trace.
 """
 
 import re
@@ -11,11 +12,12 @@ from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError,
 _KINDS: dict[str, type[MixedmodeError]] = {
     kind.__name__: kind for kind in (CorruptStateError, InvalidJobError, RetryableError)
 }
-_OWN = re.compile(rf"^mixedmode\.errors\.({'|'.join(_KINDS)}): (.*class=\S+:\S+, method=\w+.*)$", re.MULTILINE)
+_WHERE = r"class=\S+:\S+, method=\w+|function=\S+:\S+, "
+_OWN = re.compile(rf"^mixedmode\.errors\.({'|'.join(_KINDS)}): (.*\b(?:{_WHERE}).*)$", re.MULTILINE)
 
 
 def custom_problem(text: str) -> MixedmodeError | None:
-    """Return the error as the class raised it; None if the text has none."""
+    """Return the error as it was raised; None if the text has none."""
     found = _OWN.findall(text)
     if not found:
         return None

@@ -3,21 +3,70 @@
 A function is imported by its name, unless its module has functions that PySpark's decorators have made: a decorator
 needs a session, and a worker has none. The functions of such a module are pickled by value. Both kinds may use modules
 from the folder of the job.
+
+Spark makes NULL of a result that is not of the declared type, or text of it. So the results of functions that are
+called per record are checked, and another type is an error, as is an exception of the function
+(spark/custom_errors.py).
 """
 
+import datetime as dt
 import pickle
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
+import numpy as np
 from pyspark import cloudpickle
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.classes import object_named, put_first_on_path
 
-__all__ = ["ImportedFunction", "PickledFunction", "is_decorated", "shipped"]
+__all__ = ["ImportedFunction", "MisfitError", "PickledFunction", "SqlFunction", "fitted", "is_decorated", "shipped"]
+
+_SHORT = 200
+_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_FLOATS = (DoubleType, FloatType)
+#: a double holds each whole number up to this one
+_EXACT = 1 << 53
+_CLASSES: dict[type[DataType], type | tuple[type, ...]] = {
+    ArrayType: (list, tuple),
+    BinaryType: (bytes, bytearray),
+    BooleanType: bool,
+    DateType: dt.date,
+    DecimalType: Decimal,
+    MapType: dict,
+    StringType: str,
+    TimestampNTZType: dt.datetime,
+    TimestampType: dt.datetime,
+    **dict.fromkeys(_BITS, int),
+    **dict.fromkeys(_FLOATS, (float, int)),
+}
+
+
+class MisfitError(TypeError):
+    """A result of a function that is not of its declared type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +77,10 @@ class ImportedFunction:
     name: str
     folder: str | None
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
-        return _imported(self)(*arguments)
+    @property
+    def label(self) -> str:
+        """`module:name`, for messages."""
+        return f"{self.module}:{self.name}"
 
     def load(self) -> Any:
         """Return what the name stands for. Raise InvalidJobError if it cannot be imported, or is no function."""
@@ -38,7 +88,7 @@ class ImportedFunction:
         if not callable(found) or isinstance(found, type):
             msg = (
                 "this is no function. Name one, which may be decorated with udf, pandas_udf or arrow_udf of PySpark. "
-                f"function={self.module}:{self.name}, found={'nothing' if found is None else repr(found)}"
+                f"function={self.label}, found={'nothing' if found is None else repr(found)}"
             )
             raise InvalidJobError(msg)
         return found
@@ -46,18 +96,64 @@ class ImportedFunction:
 
 @dataclass(frozen=True, slots=True)
 class PickledFunction:
-    """A function as bytes. `folder` is put on sys.path before they are read."""
+    """A function as bytes. `folder` is put on sys.path before they are read. `label`: for messages."""
 
     pickled: bytes
     folder: str | None
+    label: str
+
+    def load(self) -> Any:
+        """Return the function."""
+        if self.folder is not None:
+            put_first_on_path(self.folder)
+        return pickle.loads(self.pickled)  # noqa: S301 - the job's own code, as all of it
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFunction:
+    """The function that Spark calls. `result_type`: of a result for one record; None if Spark checks results itself."""
+
+    function: ImportedFunction | PickledFunction
+    result_type: DataType | None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
-        return _unpickled(self)(*arguments)
+        """Call the function. Raise InvalidJobError, with the line, if it raises or returns another type."""
+        try:
+            result = _loaded(self.function)(*arguments)
+            if self.result_type is not None:
+                return fitted(result, self.result_type)
+        except Exception as error:  # whatever the function raises
+            raise self._explained(error, arguments) from error
+        return self._each(result) if isinstance(result, Iterator) else result
+
+    def _each(self, results: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from results
+        except Exception as error:  # whatever the function raises
+            raise self._explained(error, ()) from error
+
+    def _explained(self, error: Exception, arguments: tuple[Any, ...]) -> MixedmodeError:
+        if isinstance(error, MixedmodeError):
+            return error
+        at = ""
+        if isinstance(error, MisfitError):
+            problem = f"returned what is not of its type: {error}"
+        else:
+            problem = " ".join(f"raised {type(error).__name__}: {error}".split())
+            frames = traceback.extract_tb(error.__traceback__)
+            frame = frames[min(1, len(frames) - 1)]  # the first is the call above, the second the function
+            at = f", at={frame.filename}:{frame.lineno} in {frame.name}"
+        given = "" if self.result_type is None else f", arguments={_short(arguments)}"
+        msg = (
+            f"a function that SQL calls {problem}. Nothing of this epoch is committed. Correct the function, or leave "
+            "such values out in the SQL before it is called, and start again. "
+            f"function={self.function.label}{at}{given}"
+        )
+        return InvalidJobError(msg)
 
 
 def shipped(function: ImportedFunction) -> ImportedFunction | PickledFunction:
-    """Return a function in the form in which a worker can call it. Raise InvalidJobError if there is none."""
+    """Return a function in the form in which a worker can load it. Raise InvalidJobError if there is none."""
     called, module = function.load(), sys.modules[function.module]
     if not any(map(is_decorated, vars(module).values())):
         return function
@@ -68,12 +164,12 @@ def shipped(function: ImportedFunction) -> ImportedFunction | PickledFunction:
         msg = (
             "the function cannot be sent to tasks. Its module has functions with a decorator of PySpark, so it is "
             "pickled with all that it uses of its module. Move it to a module without such functions. "
-            f"function={function.module}:{function.name}, cause={error}"
+            f"function={function.label}, cause={error}"
         )
         raise InvalidJobError(msg) from error
     finally:
         cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return PickledFunction(pickled, function.folder)
+    return PickledFunction(pickled, function.folder, function.label)
 
 
 def is_decorated(found: object) -> bool:
@@ -81,15 +177,50 @@ def is_decorated(found: object) -> bool:
     return hasattr(found, "evalType") and hasattr(found, "func")
 
 
+def fitted(value: Any, data_type: DataType) -> Any:
+    """Return a result as a value of its type. Raise MisfitError if it is of another type.
+
+    NULL is of every type. A whole number is a double if it is one exactly. A scalar of numpy counts as the value that
+    it holds. Structs are passed on: Spark has errors of its own for them.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None:
+        return None
+    if not _is_of(value, data_type):
+        msg = f"{_short(value)} ({type(value).__name__}) is no {data_type.simpleString()}"
+        raise MisfitError(msg)
+    if isinstance(data_type, ArrayType):
+        return [fitted(one, data_type.elementType) for one in value]
+    if isinstance(data_type, MapType):
+        return {fitted(key, data_type.keyType): fitted(one, data_type.valueType) for key, one in value.items()}
+    return float(value) if type(data_type) in _FLOATS else value
+
+
+def _is_of(value: Any, data_type: DataType) -> bool:
+    kind: type[DataType] = type(data_type)
+    if kind not in _CLASSES:
+        return True
+    if isinstance(value, bool):
+        return kind is BooleanType
+    if not isinstance(value, _CLASSES[kind]):
+        return False
+    if kind is DateType:
+        return not isinstance(value, dt.datetime)
+    if not isinstance(value, int):
+        return True
+    if kind in _FLOATS:
+        return abs(value) <= _EXACT
+    half = 1 << _BITS[kind] - 1
+    return -half <= value < half
+
+
+def _short(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
+
+
 @cache
-def _imported(function: ImportedFunction) -> Callable[..., Any]:
+def _loaded(function: ImportedFunction | PickledFunction) -> Callable[..., Any]:
     found: Callable[..., Any] = function.load()
-    return found
-
-
-@cache
-def _unpickled(function: PickledFunction) -> Callable[..., Any]:
-    if function.folder is not None:
-        put_first_on_path(function.folder)
-    found: Callable[..., Any] = pickle.loads(function.pickled)  # noqa: S301 - the job's own code, as all of it
     return found

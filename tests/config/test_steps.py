@@ -380,4 +380,4 @@ def test_a_global_window_has_no_event_time_for_the_next_window() -> None:
         )
     ]
     process = {**SMALLEST_JOB, "sources": TIMED, "steps": [counted, PROCESS]}
-    assert JobSpec.model_validate(process).steps[1]
+    assert isinstance(JobSpec.model_validate(process).steps[1], ProcessStep)

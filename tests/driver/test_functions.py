@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from tests.harness import SPARK, output_rows, run, write_json
 
@@ -26,6 +26,9 @@ def doubled(value: int) -> int:
 
 def reciprocal(value: int) -> float:
     return 1 / value
+
+def wrong(value: int) -> int:
+    return str(value)
 
 def untyped(value):
     return value
@@ -49,6 +52,14 @@ def tripled(values: pandas.Series) -> pandas.Series:
 @pandas_udf("long")
 def total(values: pandas.Series) -> int:
     return values.sum()
+
+@udf("long")
+def wrong(value):
+    return str(value)
+
+@pandas_udf("long")
+def broken(values: pandas.Series) -> pandas.Series:
+    return values["no such label"]
 
 def shout(value: str) -> str:
     return {helper}.trimmed(value).upper()
@@ -105,10 +116,24 @@ def test_sql_keys_and_aggregates_call_functions_of_both_kinds(home: Path, spark:
     assert found == {key: (sums[key], sizes[key], key) for key in sums}
 
 
-def test_a_function_that_raises_stops_the_job_with_its_error(home: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            "plain_functions:reciprocal",
+            r"raised ZeroDivisionError: division by zero\..*, at=\S+\.py:\d+ in reciprocal, arguments=\(0,\)",
+        ),
+        ("plain_functions:wrong", r"returned what is not of its type: '\d' \(str\) is no bigint\."),
+        ("decorated_functions:wrong", r"returned what is not of its type: '\d' \(str\) is no bigint\."),
+        ("decorated_functions:broken", r"raised KeyError: .*function=decorated_functions:broken, at="),
+    ],
+)
+def test_a_function_that_raises_or_returns_another_type_stops_the_job(
+    home: Path, spark: SparkSession, function: str, message: str
+) -> None:
     write_json(home / "in", "a.json", MORE)
-    steps = job(home, {"inverse": "plain_functions:reciprocal"}, mode="batch").sql("SELECT inverse(v) AS v FROM t")
-    with pytest.raises(MixedmodeError, match="ZeroDivisionError: division by zero"):
+    steps = job(home, {"called": function}, mode="batch").sql("SELECT called(v) AS v FROM t")
+    with pytest.raises(InvalidJobError, match=f"^a function that SQL calls {message}"):
         run(steps.write(Sink.parquet(home / "out")), spark)
 
 
