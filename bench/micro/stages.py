@@ -15,9 +15,11 @@ from mixedmode.operators.aggregate import (
     argument_name,
 )
 from mixedmode.operators.process import LocalFunction, ProcessOperator
+from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, BlockKind, MapSide
 from mixedmode.tasks.timing import Timing
+from mixedmode.tasks.watching import Watch, Watched
 from mixedmode.time import WatermarkState
 
 KEY, VALUE = "k", "v"
@@ -38,7 +40,7 @@ def count_and_sum(key_type: str = "int64") -> KeyedStage:
     key_schema = KeySchema((pa.field(KEY, pa.type_for_alias(key_type)),))
     return KeyedStage(
         operator_id="aggregate-1",
-        sql=(),
+        reads=Reads((SOURCE,), sources=(SOURCE,), upstream=frozenset({SOURCE})),
         key_fields=key_schema.fields,
         arguments=(VALUE,),
         argument_types=(pa.float64(),),
@@ -74,7 +76,8 @@ def map_side(stage: KeyedStage, *, parallelism: int, slice_bytes: int) -> MapSid
         was_backlog=None,
         fires_all=False,
     )
-    return MapSide(stage, (SOURCE,), parallelism, MAX_PARALLELISM, slice_bytes, timing)
+    watch = Watch(Watched.ROWS, (SOURCE,), timing)
+    return MapSide(stage, parallelism, MAX_PARALLELISM, slice_bytes, timing, watch)
 
 
 def input_batches(*, rows: int, rows_per_batch: int, keys: int) -> list[pa.RecordBatch]:

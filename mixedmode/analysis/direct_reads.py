@@ -22,7 +22,7 @@ def columns_to_read(source: SourceSpec, schema: StructType, stage: KeyedStage) -
 
     source, schema: the only source of the job, and its columns.
     """
-    if not isinstance(source, FileSourceSpec) or not _is_plain_parquet(source) or stage.sql or stage.late_fields:
+    if not isinstance(source, FileSourceSpec) or not _is_plain_parquet(source) or stage.reads.sql or stage.late_fields:
         return ()
     types = {field.name.lower(): field.dataType for field in schema}
     columns = [column_in(text) for text in stage.arguments]

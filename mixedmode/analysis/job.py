@@ -7,7 +7,7 @@ return other rows live than in batch is refused.
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -15,18 +15,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.alone import check_alone
-from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
+from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.direct_reads import columns_to_read
-from mixedmode.analysis.event_times import find_event_time, strategy_of
+from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.functions import register_functions
-from mixedmode.analysis.keyed_steps import StepInput, declared_fields, keyed_stage, with_computed_keys
+from mixedmode.analysis.keyed_steps import StepInput, check_alike, declared_fields, keyed_stage, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks
-from mixedmode.analysis.plan import Node, nodes_of
 from mixedmode.analysis.problems import collecting, raise_all
+from mixedmode.analysis.relations import Relation, Roots
+from mixedmode.analysis.results import result_of_rows, result_of_stage, upsert_stage
 from mixedmode.analysis.source_rows import columns_of_source
-from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of, kept_keys
+from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
     JobParts,
     JobSpec,
@@ -35,31 +36,20 @@ from mixedmode.config import (
     ProcessStep,
     SqlStep,
 )
-from mixedmode.config.calls import quoted
+from mixedmode.config.graph import Graph, Ref
 from mixedmode.config.modes import resolve_mode
-from mixedmode.config.steps import Step
+from mixedmode.config.steps import Step, operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate import UpsertOperator
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.explain_steps import goes_by_time
-from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.keyed_stages import Upstream, with_changelogs
-from mixedmode.plan.stages import (
-    EmittedRows,
-    JobPlan,
-    KeyedStage,
-    MapStage,
-    ReadColumn,
-    SourceRows,
-    SqlText,
-)
+from mixedmode.plan.keyed_stages import with_changelogs
+from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ReadColumn, ResultPlan, SourceRows
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.spark.errors import refused
-from mixedmode.spark.frames import arrow_fields, stand_in, views
+from mixedmode.spark.frames import stand_in, views
 from mixedmode.spark.session import check_session, cores
 from mixedmode.time import Strategy
 
@@ -95,19 +85,19 @@ def examine(session: SparkSession, parts: JobParts, where: Where, found: list[Mi
     of_job = [*sources.found]
     with collecting(of_job):
         register_functions(session, spec.functions, where)
-    chain = _Chain(session, parts, sources, where, of_job)
-    chain.walk()
+    walk = _Walk(session, parts, sources, where, of_job)
+    walk.walk()
     analysis = None
     is_whole = not of_job and not parts.unknown and not parts.untimed and None not in parts.steps
     if is_whole:
         with collecting(of_job):
-            analysis = Analysis(chain.plan(), sources.opened)
+            analysis = Analysis(walk.plan(), sources.opened)
     found += of_job
     return analysis
 
 
-class _Chain:
-    """Walks the steps. Between two steps it holds a streaming stand-in of the previous step's output."""
+class _Walk:
+    """Walks the steps of a job. Each step whose inputs are known becomes a relation."""
 
     def __init__(
         self, session: SparkSession, parts: JobParts, sources: OpenSources, where: Where, found: list[MixedmodeError]
@@ -122,110 +112,137 @@ class _Chain:
         self._unknown = sources.unknown
         self._is_time_in_doubt = bool(sources.untimed)
         self._sources = {name: source.stream(Admission()) for name, source in sources.opened.items()}
-        #: whether the input of the next step is known; if not, `_current` means nothing
-        self._is_known = bool(self._sources) and (isinstance(self._steps[0], SqlStep) or not self._unknown)
-        self._current = self._keyed_rows = next(iter(self._sources.values()), session.range(0))
+        results = self._spec.results
+        self._graph = Graph.of(
+            [*self._sources, *self._unknown], self._steps, {name: sink.from_ for name, sink in results.items()}
+        )
+        self._relations: dict[Ref, Relation] = {
+            ("sources", name): Relation(name, frame, sources=(name,)) for name, frame in self._sources.items()
+        }
         self._dead_letters = {
             name: source.dead_letter_fields
             for name, source in sources.opened.items()
             if isinstance(source, HasDeadLetters) and source.dead_letter_fields
         }
-        self._names = self._sources_read = tuple(self._sources)
-        self._sql: list[SqlText] = []
         self._maps: list[MapStage] = []
         self._stages: list[KeyedStage] = []
+        self._stage_of_step: dict[int, KeyedStage] = {}
         self._keyed_before = 0  # keyed steps, also those that are wrong
-        self._emitted: EmittedRows | None = None  # what the last keyed step emits
+        self._roots = Roots(list(self._sources), self._event_times)
+        self._results: dict[str, ResultPlan] = {}
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
 
     def walk(self) -> None:
         """Analyse the steps as far as their input is known; check the others by themselves."""
         before = len(self._found)
         for index, step in enumerate(self._steps):
-            if step is None:
-                self._is_known = False
-            elif not self._is_known or (index == 0 and self._reads_unknown(step)):
-                self._is_known = False
+            inputs = None if step is None else self._inputs_of(index, step)
+            if step is not None and inputs is None:
                 check_alone(self._session, step, partial(self._where, "steps", index), self._found)
-            else:
-                self._is_known = False
+            elif step is not None and inputs is not None:
                 with collecting(self._found):
-                    self._add(index, step)
-                if not self._is_known and isinstance(step, MapStep | ProcessStep):
-                    self._assume(step)
-                self._is_known = self._is_known and index not in self._partial
-                self._names = (PREVIOUS,) if step.name is None else (PREVIOUS, step.name)
+                    self._add(index, step, inputs)
+                if ("steps", index) not in self._relations and isinstance(step, MapStep | ProcessStep):
+                    self._assume(index, step)
+                if index in self._partial:
+                    self._relations.pop(("steps", index), None)
             self._keyed_before += isinstance(step, KeyedStep)
         if len(self._found) == before and None not in self._steps and not self._partial:
-            with collecting(self._found):
-                self._add_upsert()
+            for name, ref in self._graph.outputs.items():
+                with collecting(self._found):
+                    self._add_result(name, ref)
 
-    def _add(self, index: int, step: Step) -> None:
+    def _inputs_of(self, index: int, step: Step) -> list[Relation] | None:
+        """Return what a step reads, None if some of it is unknown. The first sql step reads sources by their names."""
+        refs = self._graph.inputs[index]
+        by_name = index == 0 and not step.from_ and isinstance(step, SqlStep)
+        if by_name and isinstance(step, SqlStep) and self._names_unknown(step.sql):
+            return None
+        found = [self._relations[ref] for ref in refs if ref in self._relations]
+        is_whole = bool(found) if by_name else len(found) == len(refs) >= max(1, len(step.from_))
+        return found if is_whole else None
+
+    def _names_unknown(self, sql: str) -> bool:
+        return any(re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) for name in self._unknown)
+
+    def _add(self, index: int, step: Step, inputs: Sequence[Relation]) -> None:
         if isinstance(step, SqlStep):
-            self._add_sql(index, step)
+            self._add_sql(index, step, inputs)
         elif isinstance(step, MapStep):
-            self._add_map(index, step)
+            self._add_map(index, step, inputs[0])
         else:
-            self._add_keyed(index, step)
+            self._add_keyed(index, step, inputs)
 
-    def _assume(self, step: MapStep | ProcessStep) -> None:
+    def _assume(self, index: int, step: MapStep | ProcessStep) -> None:
         """Go on with the declared output of a step that is wrong otherwise."""
         with suppress(InvalidJobError):
-            self._emit(declared_fields(step.output, ""))
+            fields = declared_fields(step.output, "")
+            name = operator_id(step, len(self._maps) if isinstance(step, MapStep) else self._keyed_before)
             if isinstance(step, ProcessStep):
-                self._emitted = EmittedRows(Changelog.APPEND, step.event_time)
+                self._roots.emitted[name] = EmittedRows(Changelog.APPEND, step.event_time)
+            self._roots.upstream[name] = frozenset(self._sources)
+            self._emit(index, name, fields, is_map=isinstance(step, MapStep))
 
-    def _emit(self, fields: Sequence[pa.Field]) -> None:
-        """Let these columns be the input of the next step."""
-        self._sql = []
-        self._current = self._keyed_rows = stand_in(self._session, fields)
-        self._is_known = True
-
-    def _reads_unknown(self, step: Step) -> bool:
-        """Return whether the first step may read a source that is wrong: its SQL has the name of one."""
-        return isinstance(step, SqlStep) and any(
-            re.search(rf"\b{re.escape(name)}\b", step.sql, re.IGNORECASE) for name in self._unknown
-        )
+    def _emit(self, index: int, name: str, fields: Sequence[pa.Field], *, is_map: bool = False) -> None:
+        """Let these columns be the rows of a step."""
+        frame = stand_in(self._session, fields)
+        sources, stages = ((name,), ()) if is_map else ((), (name,))
+        self._relations["steps", index] = Relation(name, frame, sources=sources, stages=stages, root=frame)
 
     def plan(self) -> JobPlan:
         """Return the plan of all steps, after `walk` has found no mistake."""
-        strategies, source_rows = self._watermarks()
-        return JobPlan(
-            sql=tuple(self._sql),
-            stages=with_changelogs(self._stages),
-            output_fields=self._output_fields(),
-            key_columns=() if self._sql else self._key_columns(),  # rows after sql are only added
-            reads=self._reads(),
-            sources_read=self._sources_read,
+        plan = JobPlan(
+            stages=tuple(self._stages),
+            results=self._results,
+            reads=(),
             event_times=self._event_times,
-            strategies=strategies,
-            side_sinks=side_sinks(self._spec, self._stages),
+            sources_read=self._sources_read,
+            strategies={},
+            side_sinks=side_sinks(self._spec, self._stage_of_step),
             maps=tuple(self._maps),
             dead_letters=self._dead_letters,
-            source_rows=source_rows,
-            partitions={name: column for name, column in self._partitions.items() if name in strategies},
+        )
+        strategies, source_rows = self._watermarks(plan)
+        return with_changelogs(
+            replace(
+                plan,
+                reads=self._reads_of_files(plan),
+                strategies=strategies,
+                source_rows=source_rows,
+                partitions={name: column for name, column in self._partitions.items() if name in strategies},
+                source_schemas=self._source_schemas(plan),
+            )
         )
 
-    def _output_fields(self) -> tuple[pa.Field, ...]:
-        if self._stages and not self._sql:
-            return self._stages[-1].operator.output_fields
-        return tuple(arrow_fields(self._current.schema))
+    @property
+    def _sources_read(self) -> tuple[str, ...]:
+        reads = [stage.reads for stage in self._maps] + [stage.reads for stage in self._stages]
+        reads += [result.reads for result in self._results.values()]
+        found = {name for one in reads for name in one.upstream}
+        return tuple(name for name in self._sources if name in found)
 
-    def _watermarks(self) -> tuple[dict[str, Strategy], SourceRows | None]:
+    def _source_schemas(self, plan: JobPlan) -> dict[str, str]:
+        mixed = [stage.reads for stage in plan.stages if stage.reads.is_mixed]
+        mixed += [result.reads for result in plan.results.values() if result.reads.is_mixed]
+        return {name: self._sources[name].schema.json() for reads in mixed for name in reads.sources}
+
+    def _watermarks(self, plan: JobPlan) -> tuple[dict[str, Strategy], SourceRows | None]:
         """Return the watermark strategy of each source, and the rows with its event times (see JobPlan.source_rows).
 
-        If no step depends on the watermark, there are no strategies, and no source is read a second time.
+        If no step depends on the watermark, there are no strategies, and no source is read a second time. Where several
+        steps or outputs read sources, the second reading also counts the records.
         """
-        declared = [name for name in self._sources_read if name in self._event_times]
-        rows = self._source_rows()
-        if not self._stages or not declared or (rows is None and not self._goes_by_watermark()):
-            return {}, SourceRows()
+        declared = [name for name in plan.sources_read if name in self._event_times]
+        rows = self._source_rows(plan) if plan.has_one_entry else None
+        goes_by_watermark = self._goes_by_watermark()
+        if not self._stages or not declared or (rows is None and not goes_by_watermark):
+            return {}, SourceRows() if plan.has_one_entry else None
         return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows
 
-    def _source_rows(self) -> SourceRows | None:
+    def _source_rows(self, plan: JobPlan) -> SourceRows | None:
         """Return the event-time and partition columns of the first step's input; None if its rows are no records."""
-        name = self._sources_read[0]
-        if len(self._sources_read) > 1 or self._first_input is None or name not in self._event_times:
+        name = plan.sources_read[0]
+        if len(plan.sources_read) > 1 or self._first_input is None or name not in self._event_times:
             return None
         columns = columns_of_source(self._first_input, self._sources[name])
         wanted = [self._event_times[name], *([self._partitions[name]] if name in self._partitions else [])]
@@ -239,133 +256,124 @@ class _Chain:
         has_threshold = self._spec.pipeline.backlog.watermark_lag_threshold_ms is not None
         return has_threshold or bool(self._maps) or any(goes_by_time(stage) for stage in self._stages)
 
-    def _reads(self) -> tuple[ReadColumn, ...]:
-        if len(self._sources) > 1 or self._maps or not self._stages or self._partitions:
+    def _reads_of_files(self, plan: JobPlan) -> tuple[ReadColumn, ...]:
+        if len(self._sources) > 1 or not plan.has_one_entry or self._maps or not self._stages or self._partitions:
             return ()
         source, frame = next(iter(self._spec.sources.values())), next(iter(self._sources.values()))
         return columns_to_read(source, frame.schema, self._stages[0])
 
-    def _add_sql(self, index: int, step: SqlStep) -> None:
+    def _add_sql(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> None:
         where = self._where("steps", index, "sql")
-        text = SqlText(step.sql, self._names)
-        inputs = self._sources if index == 0 else dict.fromkeys(self._names, self._current)
+        readable = self._readable(index, step, inputs)
+        frames = {name: relation.frame for name, relation in readable.items()}
         try:
-            with views(self._session, inputs):
-                plan = check_query(read_query(self._session, step.sql, inputs=inputs), where=where)
+            with views(self._session, frames):
+                plan = check_query(read_query(self._session, step.sql, inputs=frames), where=where)
                 result = self._session.sql(step.sql)
         except PySparkException as error:
-            raise refused(where, error, readable=tuple(inputs)) from error
+            raise refused(where, error, readable=tuple(frames)) from error
+        named = inputs_of(plan)
+        used = {name: relation for name, relation in readable.items() if name.lower() in named}
+        self._check_all_read(index, step, used)
+        read = self._roots.reads(list({relation.name: relation for relation in used.values()}.values()))
         with collecting(self._found):
-            self._check_plan(plan, step, where)
-        if index == 0:
-            self._sources_read = tuple(name for name in self._sources if name.lower() in inputs_of(plan))
+            check_stateless(plan, where=where)
+            check_repeatable(plan, where=where, is_keyed=bool(read.changelogs), allows_clock=step.clock == "allowed")
         _check_columns(result, where)
-        self._current = result
-        self._sql.append(text)
-        self._is_known = True
+        makes = step.name or f"sql-{index + 1}"
+        text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes)
+        root = next(iter(used.values())).root if len(read.relations) == 1 else None
+        self._relations["steps", index] = Relation(makes, result, (*read.sql, text), read.sources, read.stages, root)
 
-    def _add_map(self, index: int, step: MapStep) -> None:
+    def _readable(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> dict[str, Relation]:
+        """Return {name in the text: relation}. The only input of a step has the name `previous`, too."""
+        if step.from_:
+            found = dict(zip(step.from_, inputs, strict=True))
+            return found if len(found) > 1 else {PREVIOUS: inputs[0], **found}
+        if index == 0:
+            return {relation.name: relation for relation in inputs}
+        before = self._steps[index - 1]
+        name = None if before is None else before.name
+        return dict.fromkeys([PREVIOUS, *([name] if name else [])], inputs[0])
+
+    def _check_all_read(self, index: int, step: SqlStep, used: Mapping[str, Relation]) -> None:
+        read = {relation.name for relation in used.values()}
+        for name, ref in zip(step.from_, self._graph.inputs[index], strict=True):
+            if self._relations[ref].name not in read:
+                msg = (
+                    f"{self._where('steps', index, 'from')}: the sql does not read this input. Read it, or remove it "
+                    f"from `from`. found={name}"
+                )
+                self._found.append(InvalidJobError(msg))
+
+    def _add_map(self, index: int, step: MapStep, given: Relation) -> None:
         if self._first_input is None:
-            self._first_input = self._current
-        given = MapInput(
-            frame=self._current,
-            sql=tuple(self._sql),
+            self._first_input = given.frame
+        reads = self._roots.reads([given])
+        of_step = MapInput(
+            frame=given.frame,
+            reads=reads,
             maps_before=len(self._maps),
-            sources_read=self._sources_read,
             parallelism=step.parallelism
             or self._spec.parallelism
             or min(cores(self._session), self._spec.pipeline.max_parallelism),
         )
-        stage = map_stage(step, given, self._spec, partial(self._where, "steps", index))
+        stage = map_stage(step, of_step, self._spec, partial(self._where, "steps", index))
         self._maps.append(stage)
-        self._emit(stage.operator.output_fields)
-        _check_columns(self._current, self._where("steps", index, "output"))
+        self._roots.upstream[stage.operator_id] = reads.upstream
+        self._emit(index, stage.operator_id, stage.operator.output_fields, is_map=True)
+        _check_columns(self._relations["steps", index].frame, self._where("steps", index, "output"))
 
-    def _add_keyed(self, index: int, step: KeyedStep) -> None:
+    def _add_keyed(self, index: int, step: KeyedStep, inputs: Sequence[Relation]) -> None:
         if self._first_input is None:
-            self._first_input = self._current
+            self._first_input = inputs[0].frame
         where = partial(self._where, "steps", index)
-        self._current, sql = with_computed_keys(
-            self._current, step, self._names[0], where, is_changelog=self._is_changelog
-        )
-        if sql is not None:
-            self._sql.append(SqlText(sql, self._names))
-        given = StepInput(self._current, self._upstream())
-        self._append(keyed_stage(step, given, where))
+        for other in inputs[1:]:
+            check_alike(inputs[0].types, other.types, (inputs[0].name, other.name), where("from"))
+        is_changelog = bool(self._roots.reads(inputs).changelogs)
+        inputs = [self._with_computed_keys(one, step, where, is_changelog=is_changelog) for one in inputs]
+        upstream = self._roots.upstream_of(inputs, self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
+        given = StepInput(inputs[0].frame, upstream)
+        stage = keyed_stage(step, given, where)
+        self._stage_of_step[index] = stage
+        self._append(index, stage)
 
-    @property
-    def _is_changelog(self) -> bool:
-        return self._emitted is not None and self._emitted.changelog is Changelog.RETRACT
+    def _with_computed_keys(self, given: Relation, step: KeyedStep, where: Where, *, is_changelog: bool) -> Relation:
+        frame, sql = with_computed_keys(given.frame, step, PREVIOUS, where, is_changelog=is_changelog)
+        if sql is None:
+            return given
+        makes = f"{operator_id(step, self._keyed_before)}-keys-of-{given.name}"
+        text = SqlText(sql, {PREVIOUS: given.name}, makes)
+        return replace(given, name=makes, frame=frame, sql=(*given.sql, text))
 
-    def _upstream(self) -> Upstream:
-        """Return the position of the next keyed step."""
-        before = self._emitted
-        if before is None:
-            event_time = find_event_time(self._current, self._event_times)
-            if event_time is None and self._is_time_in_doubt:
-                event_time = self._current.columns[0]  # no mistake may follow from that of the event time
-            return Upstream(tuple(self._sql), self._keyed_before, event_time)
-        return Upstream.downstream_of(
-            before,
-            tuple(self._sql),
-            self._keyed_before,
-            event_time=None if before.event_time is None else find_event_time(self._current, {"": before.event_time}),
-            keeps_bounds=before.has_final_windows and self._keeps_bounds(),
-        )
+    def _add_result(self, name: str, ref: Ref) -> None:
+        """Add an output of whole rows.
 
-    def _keeps_bounds(self) -> bool:
-        """Return whether the sql after the last keyed step has left the bounds of its windows as they were."""
-        before, after = column_ids(self._keyed_rows), column_ids(self._current)
-        is_union = any(node.kind == "Union" for node in nodes_of(read_frame(self._current, until=self._keyed_rows)))
-        return not is_union and all(after.get(field.name) == before[field.name] for field in WINDOW_BOUNDS)
-
-    def _key_columns(self) -> tuple[str, ...]:
-        return tuple(field.name for field in self._stages[-1].operator.output_key) if self._stages else ()
-
-    def _add_upsert(self) -> None:
-        """Add a stage that makes upserts, by the last keyed step's key, of the rows of the sql after that step.
-
-        Rows that are only added need no key: if the sql drops or changes the key, they are written as they are.
+        Rows of a keyed step that change are made upserts by its key, also after sql, by one more stage. Rows that are
+        only added need no key: if sql drops or changes the key, they are written as they are.
         """
-        key_columns = self._key_columns()
-        if not self._sql or not key_columns:
+        given = self._relations[ref]
+        reads = self._roots.reads([given])
+        stages = {stage.operator_id: stage for stage in self._stages}
+        if given.name in stages:
+            self._results[name] = result_of_stage(stages[given.name], reads)
             return
-        last_sql = max(index for index, step in enumerate(self._spec.steps) if isinstance(step, SqlStep))
-        where = self._where("steps", last_sql, "sql")
-        plan = read_frame(self._current, until=self._keyed_rows)
-        try:
-            kept = kept_keys(plan, column_ids(self._keyed_rows), column_ids(self._current), key_columns, where=where)
-        except InvalidJobError:
-            if self._is_changelog:
-                raise
+        where = self._where("steps", ref[1], "sql")
+        upsert = upsert_stage(name, given, reads, stages[reads.stages[0]], where) if reads.stages else None
+        if upsert is None:
+            self._results[name] = result_of_rows(given, reads)
             return
-        fields = {field.name: field for field in arrow_fields(self._current.schema)}
-        named = {name.lower(): name for name in fields}
-        key_columns = tuple(named[name] for name in kept)
-        keys = KeySchema(tuple(fields[name] for name in key_columns))
-        rest = [field for name, field in fields.items() if name not in key_columns]
-        self._append(
-            KeyedStage(
-                operator_id="upsert",
-                sql=tuple(self._sql),
-                key_fields=keys.fields,
-                arguments=tuple(quoted(field.name) for field in rest),
-                argument_types=tuple(field.type for field in rest),
-                event_time=None,
-                is_changelog=self._is_changelog,
-                operator=UpsertOperator(keys, tuple(rest)),
-                identity=step_fingerprint("upsert"),
-            )
-        )
+        self._append(None, upsert)
+        own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
+        self._results[name] = result_of_stage(upsert, own)
 
-    def _check_plan(self, plan: Node, step: SqlStep, where: str) -> None:
-        check_stateless(plan, where=where)
-        check_repeatable(plan, where=where, is_keyed=self._is_changelog, allows_clock=step.clock == "allowed")
-
-    def _append(self, stage: KeyedStage) -> None:
+    def _append(self, index: int | None, stage: KeyedStage) -> None:
         self._stages.append(stage)
-        self._emitted = stage.emitted
-        self._emit([field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN])
+        self._roots.emitted[stage.operator_id] = stage.emitted
+        self._roots.upstream[stage.operator_id] = stage.reads.upstream
+        if index is not None:
+            fields = [field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN]
+            self._emit(index, stage.operator_id, fields)
 
 
 def _check_columns(frame: DataFrame, where: str) -> None:

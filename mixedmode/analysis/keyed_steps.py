@@ -1,6 +1,6 @@
 """Makes a stage of the plan from a keyed step of a job. Spark analyses columns, expressions and types."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -49,6 +49,21 @@ class StepInput:
 
     frame: DataFrame
     upstream: Upstream
+
+
+def check_alike(first: Mapping[str, object], other: Mapping[str, object], names: tuple[str, str], where: str) -> None:
+    """Raise InvalidJobError unless two inputs of a step have the same columns, in any order.
+
+    first, other: {name of a column in lower case: its type}. names: of the inputs.
+    """
+    if first != other:
+        differing = sorted(name for name in {*first, *other} if first.get(name) != other.get(name))
+        msg = (
+            f"{where}: a step reads the rows of several inputs as one, so they need the same columns of the same "
+            "types. Make them so in sql steps, one for each input. "
+            f"inputs={', '.join(names)}, differing={', '.join(differing)}"
+        )
+        raise InvalidJobError(msg)
 
 
 def with_computed_keys(

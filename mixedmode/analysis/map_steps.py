@@ -18,7 +18,8 @@ from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.map import MapDeclaration, MapOperator, MapReference
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import JobPlan, MapStage, SqlText
+from mixedmode.plan.reads import Reads
+from mixedmode.plan.stages import JobPlan, MapStage
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.state.lists import rescaling_problem
 
@@ -27,16 +28,14 @@ __all__ = ["MapInput", "check_declared_map", "check_items", "check_subtasks", "m
 
 @dataclass(frozen=True, slots=True)
 class MapInput:
-    """The input of a step with map: a streaming stand-in, and the sql steps that make the input.
+    """The input of a step with map: a streaming stand-in, and what the step reads.
 
-    `maps_before`: the number of steps with map upstream. `sources_read`: the sources that the job reads. `parallelism`:
-    the number of subtasks of the step while live.
+    `maps_before`: the number of steps with map upstream. `parallelism`: the number of subtasks of the step while live.
     """
 
     frame: DataFrame
-    sql: tuple[SqlText, ...]
+    reads: Reads
     maps_before: int
-    sources_read: Sequence[str]
     parallelism: int
 
 
@@ -44,7 +43,7 @@ def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> Ma
     """Return the stage of a step. `where` names a place in it. Raise InvalidJobError with every mistake."""
     found: list[MixedmodeError] = []
     with collecting(found):
-        _check_sources(given.sources_read, spec, where)
+        _check_sources(sorted(given.reads.upstream), spec, where)
     declared = check_declared_map(step, where, found)
     if declared is not None and declared.keeps_list and declared.redistribution is None:
         with collecting(found):
@@ -57,7 +56,7 @@ def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> Ma
         record_fields=tuple(arrow_fields(given.frame.schema)),
         output_fields=declared_fields(step.output, where("output")),
     )
-    return MapStage(operator.operator_id, given.sql, operator, declared.keeps_list, declared.redistribution)
+    return MapStage(operator.operator_id, given.reads, operator, declared.keeps_list, declared.redistribution)
 
 
 def check_declared_map(step: MapStep, where: Where, found: list[MixedmodeError]) -> MapDeclaration | None:

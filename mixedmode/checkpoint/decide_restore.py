@@ -1,14 +1,16 @@
 """Decide whether a job may go on from a savepoint, perhaps with a changed program: facts in, a small value out.
 
-A step's state depends on all of its input since the job began. So a step may be added only where all of
-that input can be produced again. This is possible only downstream of the savepoint's steps: the last step that is kept
-emits its whole stored table once (JobPlan.with_full_snapshot). Hence the kept steps must be the first steps of the old
-program and of the new one, in the same order.
+A step's state depends on all of its input since the job began. So a step with state may be added only where all of that
+input can be produced again: downstream of a kept step whose state holds all rows that it has emitted. This step emits
+its whole stored table once (JobPlan.with_full_snapshot), so all of its readers have to be new. A step is kept if its
+fingerprint is the same, and if all steps that it reads are kept. The fingerprint names these steps (`from`).
 
-    stored job      wanted job      decision
-    a, b            a, b, c         restorable: c is added at the end, and b emits its whole table for it
-    a, b            a               restorable if dropped state is allowed: b is dropped
-    a, b            a, x, b         refused: b's state came from other input than x would emit
+    stored job      wanted job            decision
+    a -> b          a -> b -> c           restorable: c is added at the end, and b emits its whole table for it
+    a -> b          a                     restorable if dropped state is allowed: b is dropped
+    a -> b          a -> x -> b           refused: b's state came from other input than x would emit
+    a -> b          a -> b and a -> c     refused: a would have to emit its table to c alone
+    a -> b, a -> c  a -> b                restorable if dropped state is allowed: c is dropped
 
 Invariants (tests/checkpoint/test_decide_restore.py):
   I1  no step reads state that another step wrote, or state with another number of key groups
@@ -16,17 +18,20 @@ Invariants (tests/checkpoint/test_decide_restore.py):
   I3  no step starts in the middle of its input
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mixedmode.changes import changes
 from mixedmode.checkpoint.decide import Refused
 from mixedmode.checkpoint.types import JobIdentity
 
-__all__ = ["Program", "Restorable", "RestoreDecision", "decide_restore"]
+__all__ = ["OUTPUT_ENTRY", "Program", "Restorable", "RestoreDecision", "decide_restore"]
 
 #: the entry of JobIdentity.operators that is not a step (JobPlan.fingerprints)
 _SOURCES = "sources"
+#: entries of JobIdentity.operators that are named outputs begin with this; the rest is the name
+OUTPUT_ENTRY = "output:"
+_MAIN = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +39,32 @@ class Program:
     """A job that is to go on from a savepoint.
 
     stateless: the steps of the job and of the savepoint that keep no state. can_emit_full_snapshot: the job's steps
-    whose state holds all rows that they have emitted. is_output_new: the job's main output is new and empty.
+    whose state holds all rows that they have emitted. new_outputs: those of the job's outputs of whole steps that are
+    new and empty; the main output is "".
     """
 
     identity: JobIdentity
     stateless: Collection[str]
     can_emit_full_snapshot: Collection[str]
-    is_output_new: bool
+    new_outputs: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Restorable:
-    """The job may go on. Steps are in the order of the chain; `dropped` are the steps whose state is left out.
+    """The job may go on. `dropped` are the steps whose state is left out.
 
-    `changes_output`: the rows of the main output have another meaning than before.
+    `changed_outputs`: the outputs of whole steps whose rows have another meaning than before, or which did not exist.
     """
 
     kept: tuple[str, ...]
     added: tuple[str, ...]
     dropped: tuple[str, ...]
-    changes_output: bool
+    changed_outputs: tuple[str, ...]
 
 
 RestoreDecision = Restorable | Refused
+
+_Fingerprints = Mapping[str, Mapping[str, object]]
 
 
 def decide_restore(wanted: Program, stored: JobIdentity, *, allow_dropped: bool) -> RestoreDecision:
@@ -65,23 +73,59 @@ def decide_restore(wanted: Program, stored: JobIdentity, *, allow_dropped: bool)
     The job's name and its parallelism may differ from the stored ones. Callers ask before they write anything.
     """
     before, now = _steps(stored), _steps(wanted.identity)
-    kept = [step for step in before if now.get(step) == before[step]]
+    kept = _kept(before, now)
     dropped = [step for step in before if step not in kept]
     added = [step for step in now if step not in kept]
     lost = [step for step in dropped if step not in wanted.stateless]
+    changed = _changed_outputs(wanted.identity, stored, kept, is_other=bool(added or dropped))
     reasons = (
         list(_changed(wanted, stored))
-        or list(_misplaced(kept, list(before), list(now)))
-        or list(_begins_in_the_middle(wanted, kept, added))
-        or list(_not_asked_for(wanted, added, dropped, lost, allow_dropped=allow_dropped))
+        or list(_displaced(wanted, kept, before, now))
+        or list(_begins_in_the_middle(wanted, kept, changed, now))
+        or list(_not_asked_for(wanted, [*added, *dropped], lost, changed, allow_dropped=allow_dropped))
     )
     if reasons:
         return Refused(f"the job cannot go on from the savepoint: {'; '.join(reasons)}. {_NOTHING_WRITTEN}")
-    return Restorable(tuple(kept), tuple(added), tuple(lost), changes_output=bool(added or dropped))
+    return Restorable(tuple(kept), tuple(added), tuple(lost), tuple(changed))
 
 
 def _steps(identity: JobIdentity) -> dict[str, Mapping[str, object]]:
-    return {step: fingerprint for step, fingerprint in identity.operators.items() if step != _SOURCES}
+    return {
+        step: fingerprint
+        for step, fingerprint in identity.operators.items()
+        if step != _SOURCES and not step.startswith(OUTPUT_ENTRY)
+    }
+
+
+def _from(fingerprint: Mapping[str, object]) -> Sequence[str]:
+    """Return the steps that a step or an output reads."""
+    found = fingerprint.get("from", ())
+    assert isinstance(found, list | tuple), found
+    return found
+
+
+def _kept(before: _Fingerprints, now: _Fingerprints) -> list[str]:
+    """Return the steps that are the same and read kept steps. A step reads steps before it only."""
+    kept: list[str] = []
+    for step, fingerprint in before.items():
+        if now.get(step) == fingerprint and all(one in kept for one in _from(fingerprint)):
+            kept.append(step)
+    return kept
+
+
+def _changed_outputs(wanted: JobIdentity, stored: JobIdentity, kept: Sequence[str], *, is_other: bool) -> list[str]:
+    """Return the outputs that are new, read something else, or read a step that is not kept.
+
+    is_other: there are other steps. The main output reads the last step, so it has other rows then.
+    """
+    named = {entry: one for entry, one in wanted.operators.items() if entry.startswith(OUTPUT_ENTRY)}
+    if not named:
+        return [_MAIN] if is_other or any(entry.startswith(OUTPUT_ENTRY) for entry in stored.operators) else []
+    return [
+        entry.removeprefix(OUTPUT_ENTRY)
+        for entry, fingerprint in named.items()
+        if stored.operators.get(entry) != fingerprint or any(step not in kept for step in _from(fingerprint))
+    ]
 
 
 def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
@@ -94,47 +138,119 @@ def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
     sources, sources_now = stored.operators.get(_SOURCES), now.operators.get(_SOURCES)
     if sources != sources_now:
         yield f"the sources were changed ({changes(sources, sources_now)}), and Spark knows them by their order"
-    for step, fingerprint in stored.operators.items():
-        is_other = step in now.operators and now.operators[step] != fingerprint
-        if step != _SOURCES and is_other and step not in wanted.stateless:
-            yield f"step {step!r} was changed ({changes(fingerprint, now.operators[step])})"
+    steps_now = _steps(now)
+    for step, fingerprint in _steps(stored).items():
+        other = steps_now.get(step, fingerprint)
+        if other == fingerprint or step in wanted.stateless:
+            continue
+        if _without_from(other) == _without_from(fingerprint):
+            yield (
+                f"step {step!r} read {_inputs(fingerprint)} and now reads {_inputs(other)}, so its state came from "
+                "other input"
+            )
+        else:
+            yield f"step {step!r} was changed ({changes(fingerprint, other)})"
 
 
-def _misplaced(kept: list[str], before: list[str], now: list[str]) -> Iterator[str]:
-    """Yield the reason for the first step that was added or removed elsewhere than at the end."""
-    for number, step in enumerate(kept):
-        for steps, what in ((now, "added"), (before, "removed")):
-            if number < len(steps) and steps[number] != step:
-                yield f"step {steps[number]!r} was {what} before step {step!r}, whose state came from other input"
-                return
+def _without_from(fingerprint: Mapping[str, object]) -> Mapping[str, object]:
+    return {key: value for key, value in fingerprint.items() if key != "from"}
 
 
-def _begins_in_the_middle(wanted: Program, kept: list[str], added: list[str]) -> Iterator[str]:
-    new_state = [step for step in added if step not in wanted.stateless]
-    if not new_state:
+def _inputs(fingerprint: Mapping[str, object]) -> str:
+    return ", ".join(map(repr, _from(fingerprint))) or "the sources"
+
+
+def _displaced(wanted: Program, kept: Sequence[str], before: _Fingerprints, now: _Fingerprints) -> Iterator[str]:
+    """Yield the reason for the first step with state that is the same, but reads a step that is not."""
+    for step, fingerprint in before.items():
+        if step in kept or step in wanted.stateless or now.get(step) != fingerprint:
+            continue
+        changed = next(one for one in _from(fingerprint) if one not in kept)
+        yield f"step {changed!r} was changed before step {step!r}, whose state came from other input"
         return
-    if not kept:
-        yield f"step {new_state[0]!r} was added, and nothing in the savepoint holds the rows that it has missed"
-    elif kept[-1] not in wanted.can_emit_full_snapshot:
-        yield (
-            f"step {new_state[0]!r} was added behind step {kept[-1]!r}, which cannot give again what it has given "
-            "(windows that have fired, and functions, do not keep their rows)"
-        )
+
+
+def _begins_in_the_middle(
+    wanted: Program, kept: Sequence[str], changed: Sequence[str], now: _Fingerprints
+) -> Iterator[str]:
+    outputs = {
+        entry.removeprefix(OUTPUT_ENTRY): fingerprint
+        for entry, fingerprint in wanted.identity.operators.items()
+        if entry.startswith(OUTPUT_ENTRY)
+    }
+    had = {one for step in kept for one in _from(now[step])}
+    had |= {one for name, fingerprint in outputs.items() if name not in changed for one in _from(fingerprint)}
+    for step in now:
+        if step in kept or step in wanted.stateless:
+            continue
+        roots = _roots(step, now, wanted.stateless, kept)
+        if not roots:
+            yield f"step {step!r} was added, and nothing in the savepoint holds the rows that it has missed"
+            return
+        silent = next((one for one in roots if one not in wanted.can_emit_full_snapshot), None)
+        if silent is not None:
+            yield (
+                f"step {step!r} was added behind step {silent!r}, which cannot give again what it has given "
+                "(windows that have fired, and functions, do not keep their rows)"
+            )
+            return
+        shared = next((one for one in roots if one in had), None)
+        if shared is not None:
+            yield _beside_others(f"step {step!r}", shared)
+            return
+    for name in changed:
+        shared = next((one for one in _from(outputs.get(name, {})) if one in had), None)
+        if shared in wanted.can_emit_full_snapshot:
+            yield _beside_others(f"output {name!r}", str(shared))
+            return
+
+
+def _roots(step: str, now: _Fingerprints, stateless: Collection[str], kept: Sequence[str]) -> list[str]:
+    """Return the kept steps that have to emit their tables for a new step; [] if it also misses rows of a source."""
+    found: list[str] = []
+    for one in _from(now[step]):
+        if one in kept:
+            found.append(one)
+        elif one in stateless:
+            below = _roots(one, now, stateless, kept)
+            if not below:
+                return []
+            found += below
+        # a new step with state has a reason of its own, if any; it emits all of its rows to this one
+        else:
+            found += _roots(one, now, stateless, kept)
+    reads_sources = not _from(now[step]) or "sources" in now[step]
+    return [] if reads_sources else list(dict.fromkeys(found))
+
+
+def _beside_others(new: str, step: str) -> str:
+    return (
+        f"{new} was added behind step {step!r}, whose rows others read already, so that it cannot give its whole table "
+        "to the new one alone"
+    )
 
 
 def _not_asked_for(
-    wanted: Program, added: list[str], dropped: list[str], lost: list[str], *, allow_dropped: bool
+    wanted: Program, others: list[str], lost: list[str], changed: Sequence[str], *, allow_dropped: bool
 ) -> Iterator[str]:
     if lost and not allow_dropped:
         yield (
             f"it has state of steps that the job does not have: {_named(lost)} (restore with --allow-dropped-state to "
             "leave that out)"
         )
-    if (added or dropped) and not wanted.is_output_new:
-        yield (
-            f"steps were added, removed or changed ({_named([*added, *dropped])}), so the main output is another table "
-            "now, and there is the old one in its folder (set a new sink.path)"
-        )
+    for name in changed:
+        if name in wanted.new_outputs:
+            continue
+        if name == _MAIN:
+            yield (
+                f"steps were added, removed or changed ({_named(others)}), so the main output is another table "
+                "now, and there is the old one in its folder (set a new sink.path)"
+            )
+        else:
+            yield (
+                f"output {name!r} reads other steps than before, or steps that were changed, so it is another table "
+                f"now, and there is the old one in its place (set a new outputs.{name}.path)"
+            )
 
 
 def _named(steps: list[str]) -> str:

@@ -158,7 +158,8 @@ class Manifest:
     for every window), `records_ahead` (too far ahead of the clock to move the watermark) and `records_skipped` (a
     function failed on them, and on-error is skip) count this epoch only.
 
-    `watermark_us` is the job's watermark after the epoch, `clock_ms` the processing time of the epoch; each is None if
+    `watermark_us` is the job's watermark after the epoch, `step_watermarks` those of the steps that read only some of
+    the sources, `clock_ms` the processing time of the epoch; each is None if
     there is none. `output_names` are the names of the job's outputs; "" is the main one.
 
     `is_final`: the input has ended, all windows and timers have fired, and no epoch comes after this one. Spark has no
@@ -199,6 +200,7 @@ class Manifest:
     backlog_sources: tuple[str, ...] = ()
     source_logs: tuple[SourceLog, ...] = ()
     output_contents: Mapping[str, str] = field(default_factory=dict)
+    step_watermarks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,8 +113,9 @@ def validate(
         from mixedmode.driver.planning import plan_job
 
         planned = plan_job(loaded.spec, loaded.where, connects=connect)
-        columns = ", ".join(f"{field.name} {field.type}" for field in planned.plan.output_fields)
-        screen_print(f"{job} is valid. Result: {columns}")
+        for name, result in planned.plan.results.items():
+            columns = ", ".join(f"{field.name} {field.type}" for field in result.fields)
+            screen_print(f"{job} is valid. Result{f' {name}' if name else ''}: {columns}")
 
 
 @app.command()

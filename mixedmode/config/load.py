@@ -132,7 +132,8 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
         },
     }
     if isinstance(job, JobSpec):
-        update["sink"] = with_paths(job.sink, folder)
+        update["sink"] = None if job.sink is None else with_paths(job.sink, folder)
+        update["outputs"] = {name: with_paths(sink, folder) for name, sink in job.outputs.items()}
         update["steps"] = tuple(resolve_step(step, folder) for step in job.steps)
     return job.model_copy(update=update)
 
@@ -231,7 +232,7 @@ def _joint_findings(
     """
     joint = list(parts.spec.joint_findings(valid))
     spec = resolve_paths(parts.spec, folder)
-    if {"sources", "steps", "sink", "execution"}.issubset(valid):
+    if {"sources", "steps", "sink", "outputs", "execution"}.issubset(valid):
         told = {path for path, _ in joint}
         joint += [(path, text) for path, text in overlap_findings(spec) if path not in told]
     steps = tuple(None if step is None else resolve_step(step, folder) for step in parts.steps)

@@ -24,6 +24,8 @@ _OPTIONAL = {name for name, field in JobSpec.model_fields.items() if not field.i
 _SOURCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[TableName, AnySource])
 _STEP: TypeAdapter[Any] = TypeAdapter(Step)
 _SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
+#: in the place of a sink that is wrong
+_CONSOLE = {"sink": ConsoleSinkSpec(format="console")}
 #: settings of a step whose error at the level of the job leaves the rows of the step unknown
 _ROWS_DEPEND_ON = {"map", "process", "window", "deduplicate"}
 #: settings of a step that no column of its rows depends on; those of a group belong together
@@ -110,7 +112,7 @@ def valid_parts(values: Mapping[str, Any], valid: set[str], partial: frozenset[i
         if values.get(name) is not None
     }
     spec = JobSpec.model_construct(
-        **{"name": "job", "sink": ConsoleSinkSpec(format="console"), **fields},
+        **{"name": "job", **({} if "outputs" in fields else _CONSOLE), **fields},
         spark={**SPARK_DEFAULTS, **_SPARK.validate_python(values.get("spark") or {})},
         sources=known,
         steps=tuple(step for step in checked if step is not None),

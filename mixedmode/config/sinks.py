@@ -6,11 +6,15 @@ from typing import Literal
 from pydantic import Field
 from typing_extensions import override
 
-from mixedmode.config.fields import Lines, Section
+from mixedmode.config.fields import Lines, Section, TableName
 
 
 class SinkSpec(Section):
     """A sink for the result, or for another output of a step. The base of every kind."""
+
+    from_: TableName | None = Field(
+        default=None, description="in `outputs`: the step whose rows it gets; not given: the last step"
+    )
 
     @property
     @abstractmethod

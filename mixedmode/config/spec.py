@@ -28,8 +28,9 @@ from mixedmode.config.execution import (
     RuntimeMode,
     StateSpec,
 )
-from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Text
+from mixedmode.config.fields import Count, Section, SparkSettings, TableName, TagName, Text
 from mixedmode.config.functions import FunctionSpec
+from mixedmode.config.graph import MAIN, Graph, input_findings
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
@@ -164,8 +165,13 @@ class JobSettings(Section):
 class JobSpec(JobSettings):
     """A whole job. After `load.py` has resolved its paths, they are absolute or URLs."""
 
-    steps: tuple[Step, ...] = Field(description="what it computes; each reads what the one before gives", min_length=1)
-    sink: AnySink = Field(description="where the result goes")
+    steps: tuple[Step, ...] = Field(
+        description="what it computes; each reads the one before, or what its `from` names", min_length=1
+    )
+    sink: AnySink | None = Field(default=None, description="where the rows of the last step go")
+    outputs: Mapping[TagName, AnySink] = Field(
+        default={}, description="in place of `sink`: where the rows of several steps go, by name"
+    )
 
     def as_document(self) -> dict[str, Any]:
         """Return the job as in YAML: settings that differ from the defaults, with durations and sizes as text."""
@@ -180,9 +186,20 @@ class JobSpec(JobSettings):
         return {operator_id(step, before): step.parallelism for before, step in numbered}
 
     @property
+    def results(self) -> Mapping[str, SinkSpec]:
+        """{name: sink} of the outputs of whole steps: the main output, whose name is "", or `outputs`."""
+        return self.outputs if self.sink is None else {MAIN: self.sink}
+
+    @property
+    def graph(self) -> Graph:
+        """What each step and each output reads."""
+        return Graph.of(self.sources, self.steps, {name: sink.from_ for name, sink in self.results.items()})
+
+    @property
     def sinks(self) -> dict[Path, SinkSpec]:
-        """{path in the document: sink} of every output of the job, the main one first."""
-        found: dict[Path, SinkSpec] = {("sink",): self.sink}
+        """{path in the document: sink} of every output of the job, those of whole steps first."""
+        found: dict[Path, SinkSpec] = {} if self.sink is None else {("sink",): self.sink}
+        found |= {("outputs", name): sink for name, sink in self.outputs.items()}
         for name, source in self.sources.items():
             found |= {("sources", name, *path): sink for path, sink in source.outputs.items()}
         for index, step in enumerate(self.steps):
@@ -218,18 +235,44 @@ class JobSpec(JobSettings):
     def _checks(self) -> list[Check]:
         return [
             *super()._checks(),
-            ({"sources", "steps"}, self._step_findings),
+            ({"steps", "sink", "outputs"}, self._result_findings),
+            ({"sources", "steps", "sink", "outputs"}, self._graph_findings),
+            ({"sources", "steps", "outputs"}, self._step_findings),
             ({"sources", "steps"}, self._event_time_findings),
             ({"execution", "pipeline", "steps"}, self._scaling_findings),
-            ({"sources", "steps", "sink"}, self.sink_findings),
+            ({"sources", "steps", "sink", "outputs"}, self.sink_findings),
         ]
 
+    def _result_findings(self) -> Iterator[tuple[Path, str]]:
+        if self.sink is None and not self.outputs:
+            text = (
+                " is missing: where the rows of the last step go. Add it, or `outputs` for the rows of several steps."
+            )
+            yield ("sink",), text
+        if self.sink is not None and self.outputs:
+            text = f" and sink exclude each other. Write {path_text(('sink',))} as one of the outputs, or remove it."
+            yield ("outputs",), text
+        for path, sink in self.sinks.items():
+            if path[0] != "outputs" and sink.from_ is not None:
+                text = (
+                    " has no effect here: it says which step an entry of `outputs` reads. Remove it, or use `outputs`."
+                )
+                yield (*path, "from"), text
+
+    def _graph_findings(self) -> Iterator[tuple[Path, str]]:
+        if not self.results:
+            return
+        given = {name: sink.from_ for name, sink in self.results.items()}
+        yield from input_findings(self.sources, self.steps, given)
+        maps = [index for index, step in enumerate(self.steps) if isinstance(step, MapStep)]
+        if maps and not self.graph.is_chain:
+            text = (
+                " is for jobs that are a chain: each step reads the one before it, and the only output the last one. "
+                "Remove `from` and `outputs`, or put the map step into a job of its own."
+            )
+            yield ("steps", maps[0], "map"), text
+
     def _step_findings(self) -> Iterator[tuple[Path, str]]:
-        if not isinstance(self.steps[0], SqlStep) and len(self.sources) > 1:
-            names = ", ".join(self.sources)
-            kind = "step with map" if isinstance(self.steps[0], MapStep) else "keyed step"
-            text = f": a {kind} reads one input. Put a sql step before it to say which source. sources={names}"
-            yield ("steps", 0), text
         owners = dict.fromkeys(self.sources, "a source")
         for index, step in enumerate(self.steps):
             for name, owner in repeated([step.name] if step.name else [], owners):
@@ -244,6 +287,8 @@ class JobSpec(JobSettings):
                     text = ": another step has this name already (case does not count). Choose another."
                     yield ("steps", index, "outputs", tag), text
                 tags |= dict.fromkeys(step.outputs, "another step")
+        for name, _ in repeated(self.outputs, tags):
+            yield ("outputs", name), ": another output has this name already (case does not count). Choose another."
 
     def _scaling_findings(self) -> Iterator[tuple[Path, str]]:
         own: dict[Path, int | None] = {
@@ -261,26 +306,26 @@ class JobSpec(JobSettings):
 
     def _event_time_findings(self) -> Iterator[tuple[Path, str]]:
         """Refuse steps whose input cannot have event time, or may have retractions that they cannot read."""
-        before: tuple[int, KeyedStep] | None = None
+        graph, untimed = self.graph, set[str]()
         for index, step in enumerate(self.steps):
-            if isinstance(step, MapStep) and before is not None:
+            keyed, sources = graph.keyed_upstream(index, self.steps)
+            if isinstance(step, MapStep) and keyed:
                 text = " must come before the first keyed step. Move it, or use sql."
                 yield ("steps", index, "map"), text
             if isinstance(step, SqlStep | MapStep):
                 continue
             key = _reads_added_rows(step)
             needs_time = key == "window" or (isinstance(step, DeduplicateStep) and step.goes_by_watermark)
-            if key is not None and before is not None:
-                yield from _input_findings(("steps", index, key), *before, needs_time=needs_time)
-            elif needs_time:
+            for number in keyed if key is not None else ():
+                before = self.steps[number]
+                assert isinstance(before, KeyedStep), before
+                yield from _input_findings(("steps", index, str(key)), number, before, needs_time=needs_time)
+            if needs_time:
                 what = "windows go" if key == "window" else "deduplicate goes"
                 text = f" is missing: {what} by the time of a record. Name the column that says when it happened."
-                yield from (
-                    (("sources", name, "event-time"), text)
-                    for name, source in self.sources.items()
-                    if source.event_time is None
-                )
-            before = (index, step)
+                found = [name for name in sources if self.sources[name].event_time is None and name not in untimed]
+                yield from ((("sources", name, "event-time"), text) for name in found)
+                untimed.update(found)
 
 
 def _reads_added_rows(step: KeyedStep) -> str | None:

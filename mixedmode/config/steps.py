@@ -13,6 +13,7 @@ from mixedmode.config.fields import (
     ClassReference,
     Columns,
     Count,
+    Inputs,
     LatenessMs,
     Lines,
     Orders,
@@ -36,6 +37,10 @@ class SqlStep(Section):
     """A step of stateless Spark SQL over the sources, or over the rows that the previous step emits."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
+    from_: Inputs = Field(
+        default=(),
+        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
+    )
     sql: Lines = Field(description="a SELECT")
     clock: Literal["refused", "allowed"] = Field(
         default="refused",
@@ -47,6 +52,10 @@ class MapStep(Section):
     """A step with a custom map function over the rows of each subtask, and with a list per subtask if it keeps one."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
+    from_: Inputs = Field(
+        default=(),
+        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
+    )
     map: ClassReference = Field(description="the class, such as package.module:Class")
     folder: Text | None = Field(
         default=None, description="the folder that the class is imported from; not given: the one of the job file"
@@ -66,6 +75,10 @@ class Keyed(Section):
     """The name and the key of a keyed step."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
+    from_: Inputs = Field(
+        default=(),
+        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
+    )
     key_by: Columns = Field(
         description="one or several: columns, or expressions with a name, such as date(at) AS day", min_length=1
     )
@@ -338,7 +351,7 @@ def _step_kind(step: Any) -> str | None:
             return kind
     if not isinstance(step, Mapping):
         return None
-    known = ["name", *(key for keys, _ in _TELLTALES for key in keys)]
+    known = ["name", "from", *(key for keys, _ in _TELLTALES for key in keys)]
     given = {nearest(str(key), known) for key in step} | set(step)
     return next((kind for keys, kind in _TELLTALES if given.intersection(keys)), None)
 

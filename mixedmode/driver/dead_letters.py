@@ -96,7 +96,8 @@ def _stage(
     name: str, source: HasDeadLetters, frame: DataFrame, epoch: Epoch, settings: StageSettings
 ) -> Iterator[StagedFile]:
     output = dead_letter_output(name)
-    task = RowsTask(settings.sinks[output], epoch, settings.generation, source.dead_letter_fields, name, output)
+    fields = source.dead_letter_fields
+    task = RowsTask(settings.sinks[output], epoch, settings.generation, fields, output, has_op=False)
     for row in frame.mapInArrow(task, _REPORT).collect():
         yield from decode_report(bytes(row[0])).outputs
 

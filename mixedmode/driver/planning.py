@@ -9,7 +9,7 @@ from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.run import output_schemas
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import MAIN, JobPlan
+from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks.file_sink import columns_problem, file_layout
 from mixedmode.sinks.files import SinkTask
 from mixedmode.spark.errors import errors_explained
@@ -58,7 +58,7 @@ def further_mistakes(job: FaultyJob) -> list[MixedmodeError]:
 def _check_files(spec: JobSpec, plan: JobPlan, where: Where) -> None:
     """Raise InvalidJobError for columns that a file output cannot store. A run checks this when it prepares outputs."""
     places = {id(sink): path for path, sink in spec.sinks.items()}
-    outputs = {MAIN: spec.sink, **plan.side_sinks}
+    outputs = {**spec.results, **plan.side_sinks}
     for name, schema in output_schemas(plan).items():
         sink = outputs[name]
         if isinstance(sink, FileSinkSpec):

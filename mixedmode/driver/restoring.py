@@ -30,7 +30,7 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import MAIN, JobPlan
+from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import Sinks
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.session import open_session
@@ -107,7 +107,7 @@ def _restored(
     sinks = open_sinks(session, spec, plan, log.store.url, Generation(0))
     identity = JobIdentity(spec.name, spec.pipeline.max_parallelism, plan.fingerprints)
     steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)
-    outputs = _going_on(sinks, stored, changes_main=steps.changes_output)
+    outputs = _going_on(sinks, stored, steps.changed_outputs)
     manifest = restored_manifest(stored, identity, steps, outputs=outputs)
     manifest = replace(manifest, source_logs=moved_logs(source, savepoint, manifest, moved))
     check_state(plan, manifest)
@@ -142,7 +142,7 @@ def _program(identity: JobIdentity, plan: JobPlan, sinks: Sinks, before: JobIden
         identity=identity,
         stateless=stateless | (before.operators.keys() - with_state),
         can_emit_full_snapshot={stage.operator_id for stage in plan.stages if stage.can_emit_full_snapshot},
-        is_output_new=_is_new(sinks, MAIN),
+        new_outputs={name for name in plan.results if _is_new(sinks, name)},
     )
 
 
@@ -163,13 +163,13 @@ def _is_new(sinks: Sinks, name: str) -> bool:
     return sink.cannot_report_published or sink.is_new()
 
 
-def _going_on(sinks: Sinks, stored: Manifest, *, changes_main: bool) -> tuple[str, ...]:
+def _going_on(sinks: Sinks, stored: Manifest, changed: Collection[str]) -> tuple[str, ...]:
     """Return the outputs of the savepoint that the job continues."""
     return tuple(
         name
         for name in stored.output_names
         if name in sinks.by_name
-        and not (name == MAIN and changes_main)
+        and name not in changed
         and (sinks.by_name[name].cannot_report_published or not _is_new(sinks, name))
     )
 

@@ -25,6 +25,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, ModePolicy, resolve_mode
+from mixedmode.config.graph import MAIN
 from mixedmode.crash_points import arm
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters
@@ -41,7 +42,7 @@ from mixedmode.driver.watched import EpochWatch, WatchedExecutor
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.protocol import EpochTask, Executor
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import MAIN, JobPlan, dead_letter_output
+from mixedmode.plan.stages import JobPlan, dead_letter_output
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink, print_rows
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.folder import SparkFolder
@@ -299,7 +300,7 @@ def open_sinks(
         show=print_rows,
         retained=spec.execution.checkpointing.num_retained,
     )
-    outputs = {MAIN: spec.sink, **plan.side_sinks}
+    outputs = {**spec.results, **plan.side_sinks}
     return Sinks({name: open_sink(sink, replace(context, name=name)) for name, sink in outputs.items()})
 
 
@@ -320,8 +321,8 @@ def check_state(plan: JobPlan, latest: Manifest) -> None:
 
 
 def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
-    """Return {name of an output: its columns}; the main output is "". Pure."""
-    schemas = {MAIN: OutputSchema(plan.output_fields, plan.key_columns)}
+    """Return {name of an output: its columns}; that of a job with `sink` is "". Pure."""
+    schemas = {name: OutputSchema(result.fields, result.key_columns) for name, result in plan.results.items()}
     for stage in plan.stages:
         schemas |= {name: OutputSchema(fields) for name, fields in stage.side_outputs.items()}
     return schemas | {dead_letter_output(name): OutputSchema(fields) for name, fields in plan.dead_letters.items()}

@@ -21,7 +21,7 @@ from typing_extensions import override
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.driver.events import Observer
 from mixedmode.driver.progress import COMBINING, ROW_BY_ROW, EpochEstimate, Moment, PartFigures, StepFigures
-from mixedmode.executor.protocol import WRITES_ROWS, EpochResult, EpochTask, Executor
+from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, rows_action
 from mixedmode.sources.parquet_files import file_bytes, path_of_url, records_about
 from mixedmode.spark.jobs import SparkJob, SparkStage, jobs_with_tag, tagged
 from mixedmode.tasks.notes import NoteKind, Notes, TaskNote, notes_in
@@ -184,8 +184,7 @@ def _estimate(task: EpochTask) -> EpochEstimate:
     plan = task.plan
     steps = {stage.operator_id: ROW_BY_ROW for stage in plan.maps}
     steps |= {stage.operator_id: COMBINING if stage.operator.combine else ROW_BY_ROW for stage in plan.stages}
-    if not plan.stages or plan.sql:
-        steps[WRITES_ROWS] = COMBINING
+    steps |= {rows_action(name): COMBINING for name in plan.rows_results}
     files = _files(task.files)
     size = sum(length for _, length in files) or None
     return EpochEstimate(task.epoch, task.timing.is_backlog, steps, size, records_about(files))

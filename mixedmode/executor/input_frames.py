@@ -6,33 +6,41 @@ always reads each source a second time, for its event time. Where the rows of th
 second reading has a false filter, and Spark prunes it.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import StructType
 
 from mixedmode.config.calls import quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
-from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows, SqlText
-from mixedmode.spark.frames import apply_sql, views
+from mixedmode.plan.reads import Reads
+from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
+from mixedmode.spark.frames import relations_of, spark_schema
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["input_frame", "stage_columns", "with_nothing_of"]
+__all__ = ["entry_rows", "input_frame", "rows_read", "stage_columns", "with_nothing_of"]
+
+ENTRY_COLUMN = "_entry"  # number of the entry, in rows of a job with several
+_OF_PROGRESS = (TIME_COLUMN, PARTITION_COLUMN, SOURCE_COLUMN)
 
 #: without this setting, Spark runs a branch of a streaming query that can return no row
 _PRUNES = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 
 
 def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the input frame of an epoch: columns of the first keyed stage, or rows for a map stage or the sink.
+    """Return the input frame of an epoch: columns of the stages that read sources, or rows for maps or an output.
 
-    If the sources are read a second time for their progress, the frame also has these rows. They have the number of
-    their source in SOURCE_COLUMN; the other rows have NULL there.
+    If there are several entries, their columns have the number of the entry in their names, and each row has the number
+    of its entry in ENTRY_COLUMN; `entry_rows` takes them apart. If the sources are read a second time for their
+    progress, the frame also has these rows. They have the number of their source in SOURCE_COLUMN; the other rows have
+    NULL there.
     """
-    rows = _first_step(session, plan, sources)
+    rows = _only_entry(session, plan, sources) if plan.has_one_entry else _entries(session, plan, sources)
     if plan.source_rows is None:
         rows = rows.withColumn(SOURCE_COLUMN, F.lit(None).cast("int"))
         names = plan.sources_read
@@ -41,6 +49,20 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
     for name in plan.sources_read:
         rows = with_nothing_of(session, rows, sources[name])
     return rows
+
+
+def entry_rows(frame: DataFrame, number: int) -> DataFrame:
+    """Return the rows of one of several entries. The first entry also gets the rows that show the progress."""
+    prefix = f"_entry{number}_"
+    own = {name.removeprefix(prefix): F.col(quoted(name)) for name in frame.columns if name.startswith(prefix)}
+    is_own = F.col(ENTRY_COLUMN) == number
+    if number > 0:
+        return frame.where(is_own).select(*(column.alias(name) for name, column in own.items()))
+    for name in _OF_PROGRESS:  # NULL in rows of an entry, as the columns of an entry are in rows of the progress
+        if name in frame.columns:
+            own[name] = F.coalesce(own[name], F.col(name)) if name in own else F.col(name)
+    rows = frame.where(is_own | F.col(SOURCE_COLUMN).isNotNull())
+    return rows.select(*(column.alias(name) for name, column in own.items()))
 
 
 def with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame | None = None) -> DataFrame:
@@ -61,20 +83,112 @@ def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column]
     return frame.select(*columns, *watched)
 
 
-def _first_step(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
+def _only_entry(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
     rows = plan.source_rows or SourceRows()
     partition = [_partition(rows.partition)] if plan.partitions else []
     if plan.maps:
-        frame = _first_sql(session, plan.maps[0].sql, sources)
+        (frame,) = relations_of(session, sources, plan.maps[0].reads)
         if not plan.strategies:
             return frame
         columns = [F.col(quoted(name)).alias(f"{ROW_PREFIX}{i}") for i, name in enumerate(frame.columns)]
         return frame.select(*columns, _micros(rows.event_time), *partition)
-    if not plan.stages:
-        return _first_sql(session, plan.sql, sources)
-    stage = plan.stages[0]
+    (entry,) = plan.entries
+    reads, stage = plan.reader(entry)
+    if stage is None:
+        return rows_read(session, reads, sources, plan, None)
     time = [_micros(None)] if plan.strategies and stage.event_time is None else []
-    return stage_columns(_first_sql(session, stage.sql, sources), stage, [*time, *partition])
+    return rows_read(session, reads, sources, plan, stage, [*time, *partition])
+
+
+def _entries(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the rows of all entries, one after the other, with their number and with NULL in the columns of others."""
+    frames = []
+    for entry in plan.entries:
+        reads, stage = plan.reader(entry)
+        frames.append(rows_read(session, reads, sources, plan, stage))
+    every = [(n, field) for n, frame in enumerate(frames) for field in frame.schema]
+    numbered = []
+    for number, frame in enumerate(frames):
+        columns = [
+            (F.col(quoted(field.name)) if n == number else F.lit(None).cast(field.dataType)).alias(
+                f"_entry{n}_{field.name}"
+            )
+            for n, field in every
+        ]
+        progress = [_micros(None), *([_partition(None)] if plan.partitions else [])]
+        numbered.append(frame.select(F.lit(number).alias(ENTRY_COLUMN), *columns, *progress))
+    return reduce(DataFrame.union, numbered)
+
+
+def rows_read(
+    session: SparkSession,
+    reads: Reads,
+    roots: Mapping[str, DataFrame],
+    plan: JobPlan,
+    stage: KeyedStage | None,
+    watched: Sequence[Column] = (),
+) -> DataFrame:
+    """Return the rows that a stage or an output reads from `roots`; all other roots that it reads have no rows.
+
+    roots: {name: frame}. The frame of a stage whose rows may be retracted has weights. stage: None for an output.
+
+    Each row is made of one row of a root. So the rows of several roots can be made one after the other. The sql runs
+    on rows of each weight (-1 retracts, +1 adds) separately. For example, when count 4 of a key becomes 5, `SELECT k,
+    n * 2` turns (k, 4, -1), (k, 5, +1) into (k, 8, -1), (k, 10, +1). Rows of other roots are added.
+    """
+    known = {name: roots[name] for name in (*reads.sources, *reads.stages) if name in roots}
+    if not reads.changelogs:
+        frames = _relations(session, reads, known, plan)
+        return _joined(stage, frames, watched)
+    parts = []
+    for weight in (-1, 1):
+        weighted = {
+            name: frame.where(F.col(WEIGHT_COLUMN) == weight).drop(WEIGHT_COLUMN) if name in reads.changelogs else frame
+            for name, frame in known.items()
+            if name in reads.changelogs or weight == 1
+        }
+        if weighted:
+            frames = _relations(session, reads, weighted, plan)
+            parts.append(
+                _joined(
+                    stage, [frame.withColumn(WEIGHT_COLUMN, F.lit(weight).cast("long")) for frame in frames], watched
+                )
+            )
+    return reduce(DataFrame.union, parts)
+
+
+def _relations(session: SparkSession, reads: Reads, roots: Mapping[str, DataFrame], plan: JobPlan) -> list[DataFrame]:
+    """Return the relations of a reader that have rows of `roots`."""
+    if len(roots) == len(reads.sources) + len(reads.stages):
+        return relations_of(session, roots, reads)
+    if not reads.sql:
+        return [roots[name] for name in reads.relations if name in roots]
+    some = next(iter(roots.values()))
+    given = dict(roots)
+    for name in (*reads.sources, *reads.stages):
+        if name not in given:
+            given[name] = _without_rows(some, _schema_of(name, plan))
+    return relations_of(session, given, reads)
+
+
+def _without_rows(some: DataFrame, schema: StructType) -> DataFrame:
+    """Return a frame without rows; like `some`, it is of a stream or not, as Spark unites only frames of one kind."""
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
+    return some.where("false").select(*columns)
+
+
+def _schema_of(root: str, plan: JobPlan) -> StructType:
+    stage = next((stage for stage in plan.stages if stage.operator_id == root), None)
+    if stage is None:
+        return StructType.fromJson(json.loads(plan.source_schemas[root]))
+    return spark_schema([field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN])
+
+
+def _joined(stage: KeyedStage | None, frames: Sequence[DataFrame], watched: Sequence[Column]) -> DataFrame:
+    """Return the rows of several relations, one after the other; for a stage, the columns that its map side reads."""
+    if stage is None:
+        return reduce(DataFrame.unionByName, frames)
+    return reduce(DataFrame.union, [stage_columns(frame, stage, watched) for frame in frames])
 
 
 def _seen(plan: JobPlan, name: str, number: int, source: DataFrame, rows: DataFrame) -> DataFrame:
@@ -104,12 +218,3 @@ def _micros(column: str | None) -> Column:
 
 def _partition(column: str | None) -> Column:
     return (F.lit(None) if column is None else F.col(quoted(column))).cast("string").alias(PARTITION_COLUMN)
-
-
-def _first_sql(session: SparkSession, steps: Sequence[SqlText], sources: Mapping[str, DataFrame]) -> DataFrame:
-    if not steps:
-        return next(iter(sources.values()))
-    first, *rest = steps
-    with views(session, sources):
-        frame = session.sql(first.text)
-    return apply_sql(session, frame, rest)

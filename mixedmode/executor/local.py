@@ -3,13 +3,14 @@
 The map side, the exchange, the sorter, the subtasks, their state and their outputs are those of a job: only what Spark
 does between the tasks is done here. So the results are those of `executor/spark.py`, in milliseconds.
 
-What Spark alone can do is refused: SQL, expressions, map steps, sources that are read a second time for their progress.
+What Spark alone can do is refused: SQL, expressions, map steps.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,35 +25,49 @@ from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.numbers import TaskNumbers
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.subtask import SubtaskTask
-from mixedmode.tasks.watching import PARTITION_COLUMN
+from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["LocalExecutor"]
+__all__ = ["LocalExecutor", "LocalInput"]
+
+
+#: {source: tables with its records}
+LocalInput = Mapping[str, Sequence[pa.Table]]
 
 
 @dataclass(frozen=True, slots=True)
 class LocalExecutor:
-    """Runs epochs in this process. The input of an epoch is a table for each map task, with the source's columns.
+    """Runs epochs in this process. The input of an epoch is {source: a table for each map task}, with its columns.
 
     `lost`: the numbers of subtasks whose first attempt does all of its work and is then lost, in every stage.
     """
 
     lost: AbstractSet[int] = frozenset()
 
-    def run_epoch(self, task: EpochTask, rows: Sequence[pa.Table] | None) -> EpochResult:
+    def run_epoch(self, task: EpochTask, rows: LocalInput | None) -> EpochResult:
         """Run the keyed stages of one epoch. Raise InvalidJobError for a plan that needs Spark."""
-        _check_runs_here(task.plan)
-        stages, reports = task.plan.stages, list[list[SubtaskReport]]()
-        tables = [_stage_columns(table, stages[0], task.plan) for table in rows or ()]
-        for stage, following in zip(stages, [*stages[1:], None], strict=True):
+        plan = task.plan
+        _check_runs_here(plan)
+        made: dict[str, list[pa.Table]] = {name: list(tables) for name, tables in (rows or {}).items()}
+        reports = dict[str, list[SubtaskReport]]()
+        waiting = set[str]()
+        for stage in plan.stages:
+            if not stage.reads.sources and waiting.issuperset(stage.reads.stages):
+                waiting.add(stage.operator_id)
+                continue  # it gets no rows, so it does not run and keeps its state
             subtask = subtasks(task, stage)
+            tables = [
+                _stage_columns(table, stage, plan) for name in stage.reads.relations for table in made.get(name, ())
+            ]
+            if stage is plan.stages[0]:
+                tables += _progress_rows(plan, rows or {}, tables)
             found = self._run_stage(subtask, _exchanged(map_side(task, stage), tables))
-            reports.append([report for report, _ in found])
-            task = after(task, reports[-1])
+            reports[stage.operator_id] = [report for report, _ in found]
+            task = after(task, reports[stage.operator_id])
             if subtask.waits_for_end:
-                break  # later stages get no rows, so they do not run and keep their state
-            if following is not None:
-                tables = [_stage_columns(rows, following, task.plan) for _, rows in found]
-        return epoch_result(task, reports)
+                waiting.add(stage.operator_id)
+            elif subtask.is_inner:
+                made[stage.operator_id] = [rows for _, rows in found]
+        return epoch_result(task, reports, {})
 
     def _run_stage(
         self, task: SubtaskTask, blocks: Sequence[Sequence[pa.RecordBatch]]
@@ -94,12 +109,55 @@ def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan) -> pa.Tabl
     if stage.event_time is not None:
         columns[TIME_COLUMN] = table.column(stage.event_time.lower()).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     if stage.is_changelog:
-        columns[WEIGHT_COLUMN] = table.column(WEIGHT_COLUMN)
+        is_weighted = WEIGHT_COLUMN in table.column_names
+        columns[WEIGHT_COLUMN] = table.column(WEIGHT_COLUMN) if is_weighted else pa.array(np.ones(len(table), np.int64))
     columns |= {f"{ROW_PREFIX}{i}": table.column(field.name.lower()) for i, field in enumerate(stage.late_fields)}
-    if stage is plan.stages[0] and plan.partitions:
+    if stage is plan.stages[0] and plan.partitions and plan.source_rows is not None:
         (partition,) = plan.partitions.values()
         columns[PARTITION_COLUMN] = table.column(partition.lower()).cast(pa.string())
     return pa.table(columns)
+
+
+def _progress_rows(plan: JobPlan, inputs: LocalInput, tables: list[pa.Table]) -> list[pa.Table]:
+    """Return the rows that show the progress of the sources, where the rows of the first stage do not show it.
+
+    Add the column for the number of the source to `tables`, the input of the first stage (input_frames.input_frame).
+    """
+    if plan.source_rows is not None:
+        return []
+    tables[:] = [table.append_column(SOURCE_COLUMN, pa.nulls(len(table), pa.int32())) for table in tables]
+    found = []
+    for number, name in enumerate(plan.sources_read):
+        for table in inputs.get(name, ()):
+            table = table.rename_columns([column.lower() for column in table.column_names])  # noqa: PLW2901
+            columns = {SOURCE_COLUMN: pa.array(np.full(len(table), number, np.int32))}
+            for target, source in ((TIME_COLUMN, plan.event_times), (PARTITION_COLUMN, plan.partitions)):
+                if name in source:
+                    column = table.column(source[name].lower())
+                    is_time = target == TIME_COLUMN
+                    columns[target] = (
+                        column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()) if is_time else column.cast(pa.string())
+                    )
+            found.append(pa.table(columns))
+    return _aligned(found, tables)
+
+
+def _aligned(found: list[pa.Table], tables: list[pa.Table]) -> list[pa.Table]:
+    """Return `found` with NULL in the columns that only `tables` have."""
+    fields = {field.name: field.type for table in (*tables, *found) for field in table.schema}
+    wanted = pa.schema(list(fields.items()))
+    filled = [
+        pa.table(
+            [
+                table.column(name) if name in table.column_names else pa.nulls(len(table), data_type)
+                for name, data_type in fields.items()
+            ],
+            schema=wanted,
+        )
+        for table in (*tables, *found)
+    ]
+    tables[:] = filled[: len(tables)]
+    return filled[len(tables) :]
 
 
 def _column(expression: str) -> str:
@@ -114,11 +172,11 @@ def _column(expression: str) -> str:
 
 
 def _check_runs_here(plan: JobPlan) -> None:
+    readers = [stage.reads for stage in plan.stages] + [result.reads for result in plan.results.values()]
     needs_spark = {
-        "sql": plan.sql or any(stage.sql for stage in plan.stages),
+        "sql": any(reads.sql for reads in readers),
         "map steps": plan.maps,
-        "a job without a keyed step": not plan.stages,
-        "a second reading of the sources": plan.source_rows is None,
+        "rows that no keyed step makes": not plan.stages or plan.rows_results,
     }
     found = [name for name, is_needed in needs_spark.items() if is_needed]
     if found:

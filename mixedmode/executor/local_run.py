@@ -4,7 +4,6 @@ A live epoch, the backlog, a batch and the end of the input have the timing that
 of the epochs are kept in memory: nobody resumes such a run.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +11,9 @@ import pyarrow.parquet as pq
 
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, PathTaken
 from mixedmode.config import FileSinkSpec, JobSpec, SinkSpec
-from mixedmode.executor.local import LocalExecutor
+from mixedmode.executor.local import LocalExecutor, LocalInput
 from mixedmode.executor.protocol import EpochResult, EpochTask, StageSettings
-from mixedmode.plan.stages import MAIN, JobPlan
+from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.tasks.task_state import remove_replicas
 from mixedmode.tasks.timing import Timing, source_progress, timing_at
@@ -29,7 +28,8 @@ _GENERATION = Generation(1)
 class LocalRun:
     """One run of a job from its first epoch to its last. All sinks are Parquet files, and the caller deletes `folder`.
 
-    `outputs`: {name of an output: its rows so far, a table per file}; the main output is "". Upserts have `_op`.
+    `outputs`: {name of an output: its rows so far, a table per file}; that of a job with `sink` is "". Upserts have
+    `_op`.
     `records_late` and `records_skipped` count all epochs.
     """
 
@@ -39,21 +39,21 @@ class LocalRun:
         self._plan = plan
         self._clock_ms = clock_ms
         self._checkpoints = str(folder / "checkpoints")
-        self._places = {name: _folder_of(sink) for name, sink in {MAIN: spec.sink, **plan.side_sinks}.items()}
+        self._places = {name: _folder_of(sink) for name, sink in {**spec.results, **plan.side_sinks}.items()}
         self._latest: Manifest | None = None
         self.outputs: dict[str, list[pa.Table]] = {name: [] for name in self._places}
         self.records_late = 0
         self.records_skipped = 0
 
-    def run_batch(self, tables: Sequence[pa.Table]) -> None:
+    def run_batch(self, tables: LocalInput) -> None:
         """Run the only epoch of batch mode, which keeps no state."""
         self._run(tables, self._timing(is_backlog=True).at_the_end(), is_batch=True)
 
-    def run_backlog(self, tables: Sequence[pa.Table]) -> None:
+    def run_backlog(self, tables: LocalInput) -> None:
         """Run the first epoch of mixed mode, at the end of which the job flips."""
         self._run(tables, self._timing(is_backlog=True))
 
-    def run_live(self, tables: Sequence[pa.Table]) -> None:
+    def run_live(self, tables: LocalInput) -> None:
         """Run a live epoch."""
         self._run(tables, self._timing(is_backlog=False))
 
@@ -65,7 +65,7 @@ class LocalRun:
         """Delete the replicas of the state, which are outside of the folder."""
         remove_replicas(self._checkpoints)
 
-    def _run(self, tables: Sequence[pa.Table] | None, timing: Timing, *, is_batch: bool = False) -> None:
+    def _run(self, tables: LocalInput | None, timing: Timing, *, is_batch: bool = False) -> None:
         path: PathTaken = "sorted" if timing.is_backlog else "streaming"
         epoch = Epoch(0 if self._latest is None else self._latest.epoch + 1)
         settings = self._settings(timing, is_batch=is_batch)
@@ -125,6 +125,7 @@ class LocalRun:
             rows_out=result.rows_out,
             pairs=result.pairs,
             watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
+            step_watermarks=timing.steps_after(result.progress, self._plan.sources_of_steps),
             clock_ms=timing.clock_ms,
             output_names=tuple(self._places),
         )

@@ -17,7 +17,8 @@ from mixedmode.checkpoint.types import ListState
 from mixedmode.executor.protocol import EpochTask
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import map_subtasks, map_watch
-from mixedmode.spark.frames import apply_sql, spark_schema
+from mixedmode.plan.stages import MapStage
+from mixedmode.spark.frames import relations_of, spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.state.lists import check_size
 from mixedmode.tasks.map_task import MapTask
@@ -52,7 +53,7 @@ def run_maps(session: SparkSession, frame: DataFrame, task: EpochTask) -> Mapped
     states, held, seen = [], list[DataFrame](), Progress()
     try:
         for number, stage in enumerate(task.plan.maps):
-            rows = frame if number == 0 else apply_sql(session, frame, stage.sql)
+            rows = frame if number == 0 else _rows(session, frame, task.plan.maps[number - 1], stage)
             subtask = map_subtasks(task, stage, tells_attempt=may_compute_twice(session))
             output = _mapped(rows, subtask, map_watch(task) if number == 0 else None).persist()
             held.append(output)
@@ -74,6 +75,12 @@ def release(held: Sequence[DataFrame]) -> None:
     """Unpersist the rows of map stages."""
     for frame in held:
         frame.unpersist()
+
+
+def _rows(session: SparkSession, frame: DataFrame, before: MapStage, stage: MapStage) -> DataFrame:
+    """Return the rows that a map stage reads of the one before it."""
+    (rows,) = relations_of(session, {before.operator_id: frame}, stage.reads)
+    return rows
 
 
 def _mapped(rows: DataFrame, task: MapTask, watch: Watch | None) -> DataFrame:

@@ -19,17 +19,19 @@ from mixedmode.checkpoint.types import (
     RunFile,
     StagedFile,
 )
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.sinks.files import SinkTask
 from mixedmode.state import merging
 from mixedmode.tasks.notes import SILENT, Notes
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 
-__all__ = ["WRITES_ROWS", "EpochResult", "EpochTask", "Executor", "StageSettings"]
+__all__ = ["EpochResult", "EpochTask", "Executor", "StageSettings", "rows_action"]
 
-#: the action that writes rows to the main output, if no keyed stage does
-WRITES_ROWS = "write rows"
+
+def rows_action(result: str) -> str:
+    """Return the action that writes the rows of a result which no keyed stage writes."""
+    return f"write rows {result}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,10 @@ class EpochTask:
             lists=() if latest is None else latest.list_states,
             files=files,
         )
+
+    def timing_of(self, stage: KeyedStage) -> Timing:
+        """Return the timing of a stage, whose watermark only the sources upstream move."""
+        return self.timing.of(stage.operator_id, stage.reads.upstream)
 
     def description(self, action: str) -> str:
         """Return the description of a Spark job of this epoch, such as "orders, epoch 12, backlog: aggregate-1"."""

@@ -1,28 +1,34 @@
-"""Runs the stages of an epoch on Spark, one after the other.
+"""Runs the stages of an epoch on Spark, one after the other, in topological order.
 
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
-Map stages come first, and have their own module (map_stages.py). Up to the columns of the first stage, the frame is
-part of the streaming query (input_frames.py). If the first stage needs nothing from Spark SQL, the query returns files
-instead of rows, and the map side reads the files (direct.py). All later frames are built in `foreachBatch`, once per
-epoch.
+Map stages come first, and have their own module (map_stages.py). Up to the columns of the stages that read sources, the
+frame is part of the streaming query (input_frames.py). If the only such stage needs nothing from Spark SQL, the query
+returns files instead of rows, and the map side reads the files (direct.py). All later frames are built in
+`foreachBatch`, once per epoch.
 """
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from typing_extensions import override
 
-from mixedmode.executor.input_frames import stage_columns
-from mixedmode.executor.map_stages import Mapped, release, run_maps
-from mixedmode.executor.protocol import WRITES_ROWS, EpochResult, EpochTask
+from mixedmode.checkpoint.types import ListState
+from mixedmode.executor.input_frames import entry_rows, rows_read
+from mixedmode.executor.map_stages import release, run_maps
+from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
-from mixedmode.operators.interface import WEIGHT_COLUMN
-from mixedmode.plan.stages import KeyedStage
+from mixedmode.plan.reads import Reads
+from mixedmode.plan.stages import JobPlan, KeyedStage, entry_of
 from mixedmode.sources.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
-from mixedmode.spark.frames import apply_sql, spark_schema
+from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores
 from mixedmode.tasks.direct import DirectMapSide
@@ -63,75 +69,77 @@ class _EpochRun:
     def result(self, frame: DataFrame | None) -> EpochResult:
         """Run all stages.  frame: None for an epoch without input."""
         plan = self.task.plan
-        if not plan.maps or frame is None:
-            return epoch_result(self.task, self.keyed_stages(frame))
-        mapped = run_maps(self.session, frame, self.task)
-        try:
-            run = replace(self, task=replace(self.task, seen=mapped.seen))
-            return epoch_result(run.task, run.keyed_stages(run.after_maps(mapped)), mapped.list_states)
-        finally:
-            release(mapped.held)
+        with _held() as hold:
+            if plan.maps and frame is not None:
+                mapped = run_maps(self.session, frame, self.task)
+                try:
+                    run = replace(self, task=replace(self.task, seen=mapped.seen))
+                    return run.run(_OfMaps(run, mapped.rows), hold, mapped.list_states)
+                finally:
+                    release(mapped.held)
+            if plan.has_one_entry or frame is None:
+                return self.run(_OfEntry(frame), hold)
+            # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
+            is_batch = self.task.settings.checkpoint_url is None
+            return self.run(_OfEntries(plan, frame if is_batch else hold(frame)), hold)
 
-    def after_maps(self, mapped: Mapped) -> DataFrame:
-        """Return the columns of the first keyed stage; without one, the rows for the sink."""
-        plan = self.task.plan
-        if not plan.stages:
-            return apply_sql(self.session, mapped.rows, plan.sql)
-        return stage_columns(apply_sql(self.session, mapped.rows, plan.stages[0].sql), plan.stages[0])
-
-    def keyed_stages(self, frame: DataFrame | None) -> list[list[SubtaskReport]]:
-        """Run the keyed stages over the columns of the first one. A job without keyed stages writes rows to the sink.
-
-        Return the reports of each stage that ran.
-        """
+    def run(self, given: "_Input", hold: "_Hold", list_states: tuple[ListState, ...] | None = None) -> EpochResult:
+        """Run the keyed stages in order, and then write the results that no stage writes."""
         task, plan = self.task, self.task.plan
-        if not plan.stages:
-            return [self._write_rows(frame)]
-        blocks = self._first_blocks(frame)
-        all_reports = []
-        held: list[DataFrame] = []
-        try:
-            for stage, following in zip(plan.stages, [*plan.stages[1:], None], strict=True):
-                subtask = subtasks(task, stage, tells_attempt=may_compute_twice(self.session))
-                output = self._run_subtasks(blocks, subtask)
-                is_inner = following is not None or bool(plan.sql)
-                if is_inner:
-                    # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
-                    output = output.persist()
-                    held.append(output)
-                with described(self.session, self.task.description(stage.operator_id)):
-                    all_reports.append(_reports(output))
-                task = after(task, all_reports[-1])
-                if subtask.waits_for_end:
-                    break  # later stages get no rows, so they do not run and keep their state
-                if following is not None:
-                    given = rows_of(output, all_reports[-1])
-                    rows = stage_columns(self._input_of(following, given), following)
-                    blocks = rows.mapInArrow(map_side(task, following), BLOCK_DDL)
-            if plan.sql and not subtask.waits_for_end:
-                rows = rows_of(output, all_reports[-1])
-                all_reports.append(self._write_rows(apply_sql(self.session, rows, plan.sql)))
-        finally:
-            for output in held:
-                output.unpersist()
-        return all_reports
+        reports: dict[str, list[SubtaskReport]] = {}
+        rows: dict[str, DataFrame] = {}  # of inner stages, by operator id
+        for stage in plan.stages:
+            if not _has_input(stage.reads, rows):
+                continue  # it gets no rows, so it does not run and keeps its state
+            subtask = subtasks(task, stage, tells_attempt=may_compute_twice(self.session))
+            output = self._run_subtasks(self._blocks(task, stage, given, rows), subtask)
+            if subtask.is_inner:
+                # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
+                output = hold(output)
+            with described(self.session, self.task.description(stage.operator_id)):
+                reports[stage.operator_id] = _reports(output)
+            task = after(task, reports[stage.operator_id])
+            if subtask.is_inner and not subtask.waits_for_end:
+                rows[stage.operator_id] = rows_of(output, reports[stage.operator_id])
+        written = {
+            name: self._write_rows(task, name, self._rows_for(entry_of(name), given, rows))
+            for name, result in plan.rows_results.items()
+            if _has_input(result.reads, rows)
+        }
+        return epoch_result(task, reports, written, list_states)
 
-    def _write_rows(self, frame: DataFrame | None) -> list[SubtaskReport]:
+    def _rows_for(self, entry: str, given: "_Input", rows: Mapping[str, DataFrame]) -> DataFrame | None:
+        """Return the rows that a stage or a result reads: of sources, and of the stages in `rows`; None if of none."""
+        reads, stage = self.task.plan.reader(entry)
+        parts = []
+        if reads.sources:
+            part = given.rows(entry)
+            parts += [] if part is None else [part]
+        there = {name: rows[name] for name in reads.stages if name in rows}
+        if there:
+            parts.append(rows_read(self.session, reads, there, self.task.plan, stage))
+        return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts) if parts else None
+
+    def _write_rows(self, task: EpochTask, name: str, frame: DataFrame | None) -> list[SubtaskReport]:
         if frame is None:
             return []
-        with described(self.session, self.task.description(WRITES_ROWS)):
-            return _reports(frame.mapInArrow(rows_task(self.task), spark_schema([REPORT_FIELD])))
+        with described(self.session, self.task.description(rows_action(name))):
+            return _reports(frame.mapInArrow(rows_task(task, name), spark_schema([REPORT_FIELD])))
 
-    def _first_blocks(self, frame: DataFrame | None) -> DataFrame | DirectMapSide:
-        """Return the blocks of the first keyed stage as a frame; for small input, a map side that its subtasks run."""
-        plan = self.task.plan
-        stage = plan.stages[0]
-        fold = map_side(self.task, stage)
-        if frame is not None and not plan.reads:
+    def _blocks(
+        self, task: EpochTask, stage: KeyedStage, given: "_Input", rows: Mapping[str, DataFrame]
+    ) -> DataFrame | DirectMapSide:
+        """Return the blocks of a stage as a frame; for small input, a map side that its subtasks run."""
+        plan, fold = task.plan, map_side(task, stage)
+        if not plan.reads or stage is not plan.stages[0]:
+            frame = self._rows_for(stage.operator_id, given, rows)
+            if frame is None:
+                return DirectMapSide(fold, (), whole_input([]))
             return frame.mapInArrow(fold, BLOCK_DDL)
-        files = [] if frame is None else _files(frame, self.task)
+        frame = given.rows(stage.operator_id)
+        files = [] if frame is None else _files(frame, task)
         input_bytes = sum(length for _, length in files)
-        if is_single_stage(input_bytes, parallelism=self.task.settings.parallelism_of(stage.operator_id)):
+        if is_single_stage(input_bytes, parallelism=task.settings.parallelism_of(stage.operator_id)):
             return DirectMapSide(fold, plan.reads, whole_input(files))
         tasks = assign_slices(files, cores(self.session))
         numbers = self.session.range(0, len(tasks), 1, max(1, len(tasks)))
@@ -145,23 +153,73 @@ class _EpochRun:
             return numbers.mapInArrow(SingleStage(blocks, subtask), schema)
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
 
-    def _input_of(self, following: KeyedStage, rows: DataFrame) -> DataFrame:
-        """Return the rows of a stage as the next stage reads them, after the sql between them.
 
-        The sql runs on rows of each weight (-1 retracts, +1 adds) separately. For example, when count 4 of a key
-        becomes 5, `SELECT k, n * 2` turns (k, 4, -1), (k, 5, +1) into (k, 8, -1), (k, 10, +1).
-        """
-        if not following.is_changelog:
-            return apply_sql(self.session, rows, following.sql)
-        if not following.sql:
-            return rows
-        retracted, added = (
-            apply_sql(
-                self.session, rows.where(F.col(WEIGHT_COLUMN) == weight).drop(WEIGHT_COLUMN), following.sql
-            ).withColumn(WEIGHT_COLUMN, F.lit(weight).cast("long"))
-            for weight in (-1, 1)
-        )
-        return retracted.unionByName(added)
+def _has_input(reads: Reads, rows: Mapping[str, DataFrame]) -> bool:
+    """Return whether a reader may get rows in this epoch: not if all that it reads are stages that wait for the end."""
+    return bool(reads.sources) or any(name in rows for name in reads.stages)
+
+
+class _Input(Protocol):
+    """The input of an epoch, for each reader of sources (JobPlan.entries)."""
+
+    def rows(self, entry: str) -> DataFrame | None:
+        """Return the rows of sources for an entry; None if the epoch has no input."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfEntry(_Input):
+    """The frame of a job with one entry."""
+
+    frame: DataFrame | None
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        return self.frame
+
+
+@dataclass(frozen=True, slots=True)
+class _OfEntries(_Input):
+    """The frame of a job with several entries, each with rows of its own."""
+
+    plan: JobPlan
+    frame: DataFrame | None
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        return None if self.frame is None else entry_rows(self.frame, self.plan.entries.index(entry))
+
+
+@dataclass(frozen=True, slots=True)
+class _OfMaps(_Input):
+    """The rows of the last map stage, which one stage or one result reads."""
+
+    run: _EpochRun
+    mapped: DataFrame
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        plan = self.run.task.plan
+        reads, stage = plan.reader(entry)
+        return rows_read(self.run.session, reads, {plan.maps[-1].operator_id: self.mapped}, plan, stage)
+
+
+_Hold = Callable[[DataFrame], DataFrame]
+
+
+@contextmanager
+def _held() -> Iterator[_Hold]:
+    """Return a function that persists a frame until the end of the block."""
+    frames: list[DataFrame] = []
+
+    def hold(frame: DataFrame) -> DataFrame:
+        frames.append(frame.persist())
+        return frames[-1]
+
+    try:
+        yield hold
+    finally:
+        for frame in frames:
+            frame.unpersist()
 
 
 def _files(frame: DataFrame, task: EpochTask) -> list[tuple[str, int]]:

@@ -1,9 +1,8 @@
 """The tasks of an epoch's stages, and the result that their reports add up to. Pure: for every executor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import zip_longest
 
 import pyarrow as pa
 
@@ -11,7 +10,7 @@ from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import ListState, OperatorState
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import EpochResult, EpochTask
-from mixedmode.plan.stages import MAIN, JobPlan, KeyedStage, MapStage
+from mixedmode.plan.stages import JobPlan, KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
 from mixedmode.tasks.exchange import MapSide
@@ -58,16 +57,15 @@ def map_subtasks(task: EpochTask, stage: MapStage, *, tells_attempt: bool) -> Ma
 
 def map_side(task: EpochTask, stage: KeyedStage) -> MapSide:
     """Return the map side of a keyed stage."""
-    settings = task.settings
+    settings, plan = task.settings, task.plan
     return MapSide(
         stage=_in_this_epoch(task, stage),
-        sources=task.plan.progress_names,
         parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
         slice_bytes=slice_bytes(settings.sort_memory_bytes, stage.operator.attributes),
-        timing=task.timing,
-        watched=_watched(task.plan, stage),
-        counts_records=stage is task.plan.stages[0],
+        timing=task.timing_of(stage),
+        watch=_watch(task, _watched(plan, stage)),
+        counts_records=plan.has_one_entry and stage is plan.stages[0],
         notes=task.notes,
     )
 
@@ -75,25 +73,28 @@ def map_side(task: EpochTask, stage: KeyedStage) -> MapSide:
 def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False) -> SubtaskTask:
     """Return the subtasks of a keyed stage.
 
-    tells_attempt: the rows for the next stage carry the id of their attempt (tasks/inner_rows.py).
+    tells_attempt: the rows for other stages carry the id of their attempt (tasks/inner_rows.py).
     """
     attributes, settings, state = stage.operator.attributes, task.settings, None
-    is_inner = stage is not task.plan.stages[-1] or bool(task.plan.sql)
+    is_inner = task.plan.is_inner(stage.operator_id)
     if settings.checkpoint_url is not None:
         state = StateTask(settings.checkpoint_url, task.runs_of(stage.operator_id), settings.fan_in)
     rows = stage.emitted_fields if is_inner else ()
-    names = {*stage.side_outputs, *([] if is_inner else [MAIN])}
+    results = task.plan.results_of(stage.operator_id)
+    names = {*stage.side_outputs, *results}
     return SubtaskTask(
         stage=_in_this_epoch(task, stage),
         epoch=task.epoch,
         generation=settings.generation,
         path=path_for(attributes, task.path),
-        timing=task.timing,
+        timing=task.timing_of(stage),
         parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
         memory=share_memory(settings.sort_memory_bytes, attributes, task.path),
         state=state,
         sinks={name: sink for name, sink in settings.sinks.items() if name in names},
+        results=results,
+        is_inner=is_inner,
         waits_for_end=attributes.output_only_after_end_of_stream and not task.timing.is_final,
         output_schema=pa.schema([*rows, *([ATTEMPT_FIELD] * (is_inner and tells_attempt)), REPORT_FIELD]),
         seen=task.seen,
@@ -101,10 +102,20 @@ def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False)
     )
 
 
-def rows_task(task: EpochTask) -> RowsTask:
-    """Return the tasks that write rows to the main output, if no keyed stage does."""
+def rows_task(task: EpochTask, name: str) -> RowsTask:
+    """Return the tasks that write the rows of a result which no keyed stage writes.  name: of the result."""
     plan, settings = task.plan, task.settings
-    return RowsTask(settings.sinks[MAIN], task.epoch, settings.generation, plan.output_fields, plan.progress_names[0])
+    is_first = not plan.stages and name == next(iter(plan.rows_results))
+    counts, watches = is_first and plan.has_one_entry, is_first and not plan.has_one_entry
+    return RowsTask(
+        settings.sinks[name],
+        task.epoch,
+        settings.generation,
+        plan.results[name].fields,
+        name,
+        counted_as=plan.progress_names[0] if counts else None,
+        watch=_watch(task, Watched.APART) if watches else None,
+    )
 
 
 def after(task: EpochTask, reports: Sequence[SubtaskReport]) -> EpochTask:
@@ -113,33 +124,37 @@ def after(task: EpochTask, reports: Sequence[SubtaskReport]) -> EpochTask:
 
 
 def epoch_result(
-    task: EpochTask, reports: Sequence[Sequence[SubtaskReport]], list_states: Sequence[ListState] | None = None
+    task: EpochTask,
+    stages: Mapping[str, Sequence[SubtaskReport]],
+    rows: Mapping[str, Sequence[SubtaskReport]],
+    list_states: Sequence[ListState] | None = None,
 ) -> EpochResult:
     """Return the result of an epoch.
 
-    reports: of each keyed stage that ran, in order; then, if no keyed stage writes the main output, of the tasks that
-    do. list_states: of map stages; None if they did not run, so that the lists are unchanged.
+    stages: {operator id: reports} of the keyed stages that ran. rows: {name: reports} of the results that other tasks
+    wrote. list_states: of map stages; None if they did not run, so that the lists are unchanged.
     """
-    every = [report for stage_reports in reports for report in stage_reports]
+    every = [report for reports in (*stages.values(), *rows.values()) for report in reports]
     return EpochResult(
-        progress=_progress(task.plan, reports[: len(task.plan.stages) or 1]),
-        rows_out=sum(report.rows_out for report in reports[-1]),
+        progress=_progress(task.plan, stages, rows),
+        rows_out=_rows_out(task.plan, stages, rows),
         skipped=sum(report.skipped for report in every),
         pairs=sum(report.pairs for report in every),
         spilled_runs=sum(report.spilled_runs for report in every),
         migration_seconds=max((report.migration_seconds for report in every), default=0.0),
-        operators=tuple(_operator_states(task, reports)),
+        operators=tuple(_operator_states(task, stages)),
         outputs=tuple(output for report in sorted(every, key=lambda r: r.subtask) for output in report.outputs),
         list_states=tuple(task.lists if list_states is None else list_states),
         profile=add_seconds(*(report.profile for report in every)),
     )
 
 
-def _operator_states(task: EpochTask, reports: Sequence[Sequence[SubtaskReport]]) -> list[OperatorState]:
-    stages, found = task.plan.stages, list[OperatorState]()
-    for stage, stage_reports in zip_longest(stages, reports[: len(stages)]):
+def _operator_states(task: EpochTask, reports: Mapping[str, Sequence[SubtaskReport]]) -> list[OperatorState]:
+    found = list[OperatorState]()
+    for stage in task.plan.stages:
         if not stage.operator.states:
             continue
+        stage_reports = reports.get(stage.operator_id)
         if stage_reports is None:  # the stage did not run, so its state is unchanged
             found += [operator for operator in task.state if operator.operator_id == stage.operator_id]
             continue
@@ -152,14 +167,29 @@ def _operator_states(task: EpochTask, reports: Sequence[Sequence[SubtaskReport]]
     return found
 
 
-def _progress(plan: JobPlan, reports: Sequence[Sequence[SubtaskReport]]) -> Progress:
+def _progress(
+    plan: JobPlan, stages: Mapping[str, Sequence[SubtaskReport]], rows: Mapping[str, Sequence[SubtaskReport]]
+) -> Progress:
     """Return the progress of the epoch.
 
-    Every subtask reports all of it, with that of the stages before; tasks that only write rows report a part.
+    Every subtask reports that of the sources, with the late records of its own stage and of the stages that ran before;
+    tasks that only write rows report a part.
     """
     if plan.stages:
-        return reports[-1][0].progress
-    return reduce(Progress.merged, (report.progress for report in reports[0]), Progress())
+        return list(stages.values())[-1][0].progress
+    return reduce(Progress.merged, (report.progress for one in rows.values() for report in one), Progress())
+
+
+def _rows_out(
+    plan: JobPlan, stages: Mapping[str, Sequence[SubtaskReport]], rows: Mapping[str, Sequence[SubtaskReport]]
+) -> int:
+    written = [reports for name, reports in stages.items() for _ in plan.results_of(name)]
+    return sum(report.rows_out for reports in (*written, *rows.values()) for report in reports)
+
+
+def _watch(task: EpochTask, watched: Watched) -> Watch:
+    plan = task.plan
+    return Watch(watched, plan.progress_names, task.timing, counts_records=not plan.has_one_entry)
 
 
 def _watched(plan: JobPlan, stage: KeyedStage) -> Watched:

@@ -28,10 +28,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.fields import key_of
+from mixedmode.config.graph import MAIN
 from mixedmode.config.load import LoadedJob, check_places, checked_section, load_job, resolve_paths, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, SqlStep, Step
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import (
@@ -47,6 +49,7 @@ from mixedmode.job.arguments import (
     nested,
 )
 from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, class_reference, functions_settings
+from mixedmode.job.streams import Stream, placed_stream
 
 if TYPE_CHECKING:
     from mixedmode.driver.events import Observer
@@ -87,7 +90,10 @@ class Job:
 
     settings: JobSettings
     steps: tuple[Step, ...]
-    sink: SinkSpec | None
+    #: {name: sink} of the outputs of whole steps; that of `write` is ""
+    results: Mapping[str, SinkSpec]
+    #: the streams whose steps the job has, with the names of their last steps
+    streams: tuple[tuple[Stream, str], ...] = field(compare=False, repr=False)
     #: the places of the settings in their file, for a job from a file
     origin: LoadedJob | None = field(compare=False, repr=False)
 
@@ -140,7 +146,7 @@ class Job:
             ("spark",): spark,
         }
         settings = checked_section(JobSettings, nested(values), place="Job", name=argument)
-        self._fill(resolve_paths(settings, FilePath()), (), None, None)
+        self._fill(resolve_paths(settings, FilePath()), (), {}, (), None)
 
     @classmethod
     def from_yaml(cls, path: FileName, overrides: Sequence[str] = ()) -> Self:
@@ -149,7 +155,7 @@ class Job:
         Raises InvalidJobError with every mistake that can be found without Spark.
         """
         loaded = load_job(path, overrides)
-        return cls._of(_settings_of(loaded.spec), loaded.spec.steps, loaded.spec.sink, loaded)
+        return cls._of(_settings_of(loaded.spec), loaded.spec.steps, loaded.spec.results, (), loaded)
 
     @property
     def spec(self) -> JobSpec:
@@ -160,10 +166,11 @@ class Job:
         if not self.steps:
             msg = f"the job has no step yet. Call .sql(...) or .key_by(...).aggregate(...). name={self.settings.name}"
             raise InvalidJobError(msg)
-        if self.sink is None:
+        if not self.results:
             msg = f"the job has no sink yet. Call .write(Sink.parquet(path)), for example. name={self.settings.name}"
             raise InvalidJobError(msg)
-        values = {**_fields(self.settings), "steps": self.steps, "sink": self.sink}
+        sinks = {"sink": self.results[MAIN]} if MAIN in self.results else {"outputs": self.results}
+        values = {**_fields(self.settings), "steps": self.steps, **sinks}
         spec = checked_section(JobSpec, values, place="Job", name=argument)
         check_places(spec, place="Job", name=argument)
         return spec
@@ -230,11 +237,56 @@ class Job:
 
     def with_step(self, step: Step) -> Self:
         """Return the same job with one more step."""
-        return self._of(self.settings, (*self.steps, step), self.sink, self.origin)
+        if self.streams:
+            msg = (
+                "the job has outputs of streams, so its steps belong to streams. Call the method on the stream whose "
+                f"rows the step reads. name={self.settings.name}"
+            )
+            raise InvalidJobError(msg)
+        return self._of(self.settings, (*self.steps, step), self.results, (), self.origin)
 
     def write(self, sink: SinkSpec) -> Self:
-        """Return the same job with this sink, which replaces an earlier one."""
-        return self._of(self.settings, self.steps, sink, self.origin)
+        """Return the same job with this sink for the rows of the last step. It replaces an earlier one."""
+        return self._of(self.settings, self.steps, {MAIN: sink}, (), self.origin)
+
+    def source(self, name: str) -> Stream:
+        """Return the rows of a source, to which steps are added; see `output`. A stream may be read several times."""
+        known = list(self.settings.sources)
+        if name not in known:
+            near = did_you_mean(name, known)
+            msg = f"Job.source: there is no source {name}.{near} Sources here: {', '.join(known)}."
+            raise InvalidJobError(msg)
+        return Stream.of_source(name)
+
+    def output(self, name: str, stream: Stream, sink: SinkSpec) -> Self:
+        """Return the same job with one more output, which gets the rows of a stream.
+
+            orders = job.source("orders")
+            paid = orders.sql("SELECT * FROM orders WHERE paid", name="paid")
+            totals = paid.key_by("customer").aggregate(total="sum(amount)")
+            job = job.output("paid", paid, Sink.parquet("run/paid"))
+            job = job.output("totals", totals, Sink.parquet("run/totals"))
+
+        name: letters, digits and _; it replaces an output of the same name. A job has either such outputs, or the steps
+        of its own methods and `write`.
+        """
+        if self.steps and not self.streams:
+            msg = (
+                "Job.output: the steps of this job are a chain, whose rows `write` sends to a sink. Begin streams with "
+                f"job.source(...) on a job without steps. name={self.settings.name}"
+            )
+            raise InvalidJobError(msg)
+        placed = placed_stream(stream, self.steps, self.streams)
+        sinks = {**self.results, name: sink.model_copy(update={"from_": placed.name})}
+        return self._of(self.settings, placed.steps, sinks, placed.streams, self.origin)
+
+    def placed(self, settings: JobSettings, steps: tuple[Step, ...], sinks: Mapping[str, SinkSpec]) -> Self:
+        """Return the same job with other settings, and with its steps and outputs in other places."""
+        results = {
+            name: sink if name == MAIN else sink.model_copy(update={"from_": self.results[name].from_})
+            for name, sink in sinks.items()
+        }
+        return self._of(settings, steps, results, self.streams, None)
 
     def run(
         self,
@@ -310,10 +362,11 @@ class Job:
         self,
         settings: JobSettings,
         steps: tuple[Step, ...],
-        sink: SinkSpec | None,
+        results: Mapping[str, SinkSpec],
+        streams: tuple[tuple[Stream, str], ...],
         origin: LoadedJob | None,
     ) -> None:
-        values = {"settings": settings, "steps": steps, "sink": sink, "origin": origin}
+        values = {"settings": settings, "steps": steps, "results": results, "streams": streams, "origin": origin}
         for name, value in values.items():
             object.__setattr__(self, name, value)  # frozen from here on
 
@@ -322,11 +375,12 @@ class Job:
         cls,
         settings: JobSettings,
         steps: tuple[Step, ...],
-        sink: SinkSpec | None,
+        results: Mapping[str, SinkSpec],
+        streams: tuple[tuple[Stream, str], ...],
         origin: LoadedJob | None,
     ) -> Self:
         job = cls.__new__(cls)
-        job._fill(settings, steps, sink, origin)  # noqa: SLF001  # a class's own
+        job._fill(settings, steps, results, streams, origin)  # noqa: SLF001  # a class's own
         return job
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mixedmode.config import JobSpec, ModePolicy, SourceSpec, format_duration_ms, resolve_mode
+from mixedmode.config import JobSpec, ModePolicy, SinkSpec, SourceSpec, format_duration_ms, resolve_mode
 from mixedmode.keys import group_range
 from mixedmode.plan.explain_steps import (
     combined,
@@ -13,7 +13,8 @@ from mixedmode.plan.explain_steps import (
     state_text,
     step_lines,
 )
-from mixedmode.plan.stages import JobPlan, KeyedStage, SqlText
+from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.stages import JobPlan, KeyedStage
 
 _SUBTASKS_SHOWN = 8
 
@@ -26,18 +27,23 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
     for number, step in enumerate(plan.maps, 1):
         own = spec.step_parallelism.get(step.operator_id) or live
         in_backlog = spec.execution.backlog.parallelism or own
-        lines += [f"map {number}: {step.operator_id}", *_sql(step.sql)]
+        lines += [f"map {number}: {step.operator_id}", *_sql(step.reads.sql)]
         lines += map_lines(step, in_backlog if policy.mode == "batch" else own, in_backlog)
-    if not plan.stages:
-        lines += [f"  sql  {_one_line(step.text)}" for step in plan.sql]
+    is_chain = spec.graph.is_chain
+    if not plan.stages and is_chain:
+        lines += [f"  sql  {_one_line(step.text)}" for result in plan.results.values() for step in result.reads.sql]
         none = "no keyed step" if plan.maps else "no keyed step, no exchange, no state"
         lines.append(f"  rows go straight to the sink: {none}")
     for number, stage in enumerate(plan.stages, 1):
-        lines += [f"stage {number}: {stage.operator_id}", *_exchange(spec, stage, policy, live)]
+        lines += [f"stage {number}: {stage.operator_id}", *([] if is_chain else _reads(stage.reads))]
+        lines += [*_exchange(spec, stage, policy, live)]
         lines += [*step_lines(stage, plan.side_sinks), *_result(stage, spec, policy)]
-        if number < len(plan.stages):
+        if any(stage.operator_id in reader.reads.stages for reader in plan.stages):
             lines.append(f"  emits       {emitted_text(stage.emitted)}")
-    lines += _sink(spec, plan)
+    for name, sink in spec.results.items():
+        lines += _output(name, sink, plan, is_chain=is_chain)
+    for name, sink in plan.side_sinks.items():
+        lines += [f"sink {name}: {sink.place}", f"  rows        {side_rows(plan.stages, name)}; each with _epoch"]
     lines += ["committed", *_commits(policy, plan)]
     return "\n".join(lines)
 
@@ -88,7 +94,7 @@ def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int)
     max_parallelism, own = spec.pipeline.max_parallelism, spec.step_parallelism.get(stage.operator_id)
     live = own or of_job
     backlog = spec.execution.backlog.parallelism or live
-    yield from _sql(stage.sql)
+    yield from _sql(stage.reads.sql)
     keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_fields)
     to = f"by key ({keys})" if keys else "without a key, so all to one subtask"
     yield f"  exchange    {to}, Arrow blocks{combined(stage)}, {max_parallelism} key groups"
@@ -143,18 +149,25 @@ def _key_groups(parallelism: int, max_parallelism: int) -> str:
     return ", ".join(shown) + more
 
 
-def _sink(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
-    if plan.stages and plan.sql:
+def _output(name: str, sink: SinkSpec, plan: JobPlan, *, is_chain: bool) -> Iterator[str]:
+    """Yield the lines on an output of whole rows."""
+    result = plan.results[name]
+    if plan.stages and result.reads.sql and is_chain:
         yield "after the last stage"
-        yield from _sql(plan.sql)
-    yield f"sink: {spec.sink.place}"
-    if plan.key_columns:
-        yield f"  upserts     one row per changed key ({', '.join(plan.key_columns)}) and epoch, with _op and _epoch"
+        yield from _sql(result.reads.sql)
+    yield f"sink{f' {name}' if name else ''}: {sink.place}"
+    if not is_chain:
+        yield from _reads(result.reads)
+        yield from _sql(result.reads.sql)
+    if result.key_columns:
+        keys = ", ".join(result.key_columns)
+        yield f"  upserts     one row per changed key ({keys}) and epoch, with _op and _epoch"
     else:
         yield "  rows        each with _op and _epoch"
-    for name, sink in plan.side_sinks.items():
-        yield f"sink {name}: {sink.place}"
-        yield f"  rows        {side_rows(plan.stages, name)}; each with _epoch"
+
+
+def _reads(reads: Reads) -> Iterator[str]:
+    yield f"  reads       {', '.join((*reads.sources, *reads.stages))}"
 
 
 def _commits(policy: ModePolicy, plan: JobPlan) -> Iterator[str]:

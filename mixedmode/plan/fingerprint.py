@@ -124,9 +124,12 @@ def of_list() -> Fingerprint:
     return step_fingerprint("map")
 
 
-def of_sources(names: Sequence[str], *, has_clock: bool) -> Fingerprint:
-    """Return the fingerprint of the sources. Spark stores its progress by the number of a source, so order matters."""
-    return _given({"version": VERSION, "sources": list(names), "clock": has_clock})
+def of_sources(names: Sequence[str], entries: Sequence[str], *, has_clock: bool) -> Fingerprint:
+    """Return the fingerprint of the sources. Spark stores its progress by the number of a source, so order matters.
+
+    entries: the steps and outputs that read sources, if there are several.
+    """
+    return _given({"version": VERSION, "sources": list(names), "read-by": list(entries), "clock": has_clock})
 
 
 def _window(window: WindowSpec) -> Fingerprint:

@@ -4,7 +4,7 @@ In a job, Spark supplies the types of columns and expressions (analysis/keyed_st
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import pyarrow as pa
@@ -26,21 +26,22 @@ from mixedmode.plan.ranked_operators import (
     ranked_identity,
     top_operator,
 )
-from mixedmode.plan.stages import EmittedRows, KeyedStage, SqlText
+from mixedmode.plan.reads import Reads
+from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage
 
 __all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "with_changelogs"]
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The position of a keyed step in its job: the sql steps that make its input, and what precedes them.
+    """The position of a keyed step in its job: what it reads, and what the rows of its input are.
 
-    `keyed_before`: the number of keyed steps upstream. `event_time`: the event-time column of the input, if any.
+    `keyed_before`: the number of earlier keyed steps. `event_time`: the event-time column of the input, if any.
     `changelog`: what the upstream keyed step emits. `delay_us`: see KeyedStage. `final_windows`: the columns of the
     input that hold the bounds of windows of which no more rows come, if it has them.
     """
 
-    sql: tuple[SqlText, ...]
+    reads: Reads
     keyed_before: int
     event_time: str | None
     changelog: Changelog = Changelog.APPEND
@@ -48,27 +49,29 @@ class Upstream:
     final_windows: tuple[str, ...] = ()
 
     @classmethod
-    def downstream_of(
+    def of(
         cls,
-        emitted: EmittedRows,
-        sql: tuple[SqlText, ...],
+        reads: Reads,
+        emitted: Sequence[EmittedRows],
         keyed_before: int,
         *,
         event_time: str | None,
         keeps_bounds: bool = True,
     ) -> Self:
-        """Return the position downstream of a keyed step that emits these rows.
+        """Return the position of a step that reads `reads`.
 
-        event_time: the event-time column, if `sql` has kept it. keeps_bounds: `sql` has kept the bounds of windows.
+        emitted: what the stages among the roots emit. event_time: the event-time column of the input, if every row has
+        one. keeps_bounds: the rows are those of one stage, and sql has left the bounds of windows as they were.
         """
         bounds = tuple(field.name for field in WINDOW_BOUNDS)
+        has_bounds = len(emitted) == 1 and not reads.sources and emitted[0].has_final_windows and keeps_bounds
         return cls(
-            sql,
+            reads,
             keyed_before,
             event_time,
-            emitted.changelog,
-            emitted.delay_us,
-            bounds if emitted.has_final_windows and keeps_bounds else (),
+            Changelog.RETRACT if reads.changelogs else Changelog.APPEND,
+            max((one.delay_us for one in emitted), default=0),
+            bounds if has_bounds else (),
         )
 
     @property
@@ -88,7 +91,7 @@ def aggregate_stage(
     """Return the stage of a keyed aggregate.  columns: what its operator reads; late_fields: see KeyedStage."""
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
-        sql=upstream.sql,
+        reads=upstream.reads,
         key_fields=columns.keys,
         arguments=tuple(columns.arguments),
         argument_types=tuple(columns.arguments.values()),
@@ -128,7 +131,7 @@ def process_stage(
     )
     return KeyedStage(
         operator_id=own_id,
-        sql=upstream.sql,
+        reads=upstream.reads,
         key_fields=keys,
         arguments=tuple(arguments),
         argument_types=tuple(field.type for field in arguments.values()),
@@ -155,7 +158,7 @@ def ranked_stage(
     orders = orders_of(step, event_time)
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
-        sql=upstream.sql,
+        reads=upstream.reads,
         key_fields=columns.keys,
         arguments=tuple(columns.arguments),
         argument_types=tuple(columns.arguments.values()),
@@ -167,6 +170,7 @@ def ranked_stage(
     )
 
 
-def with_changelogs(stages: Sequence[KeyedStage]) -> tuple[KeyedStage, ...]:
-    """Return the stages of a job. All but the last also retract the rows that they replace."""
-    return tuple(stage if stage is stages[-1] else stage.with_retractions() for stage in stages)
+def with_changelogs(plan: JobPlan) -> JobPlan:
+    """Return the same plan. Stages whose rows other stages read also retract the rows that they replace."""
+    stages = [stage.with_retractions() if plan.is_inner(stage.operator_id) else stage for stage in plan.stages]
+    return replace(plan, stages=tuple(stages))

@@ -1,8 +1,9 @@
 """The executable plan of a job: types are resolved, operators are built. Pure values that are sent to tasks.
 
-A job is a chain: source rows -> sql -> map stage -> ... -> sql -> keyed stage -> sql -> keyed stage -> ... -> sink.
+A job is a graph. Its relations have names: a source, the rows of a step. Keyed stages and outputs read relations. A
+relation of a source or of a stage is a root; sql makes all others of roots (`Reads`). Stages are in topological order.
 What a keyed stage emits decides about the rows downstream (`EmittedRows`): a changelog or rows that are only added,
-with or without event time.
+with or without event time. Map stages are only in jobs that are a chain, and precede all keyed stages.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,17 +11,20 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from mixedmode.checkpoint.decide_restore import OUTPUT_ENTRY
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
+from mixedmode.config.graph import MAIN
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog, KeyedOperator
 from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
-from mixedmode.plan.fingerprint import Fingerprint, of_list, of_sources
+from mixedmode.plan.fingerprint import Fingerprint, of_list, of_sources, step_fingerprint
+from mixedmode.plan.reads import Reads, inputs_fingerprint
 from mixedmode.time import Strategy
 
-#: names of outputs: the main one; late records; records on which a function raised. Others are named by their tags
-MAIN, LATE, DEAD_LETTER = "", "late", "dead-letter"
+#: names of outputs: late records; records on which a function raised. Others are named by their tags, or by the job
+LATE, DEAD_LETTER = "late", "dead-letter"
 
 
 def dead_letter_output(source: str) -> str:
@@ -35,13 +39,13 @@ def side_output(operator_id: str, tag: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MapStage:
-    """One step with map, with the sql steps between it and the previous step. Map stages come before keyed stages.
+    """One step with map, and what it reads. Map stages come before keyed stages.
 
     `keeps_list` and `redistribution` are declared by the function's class.
     """
 
     operator_id: str
-    sql: tuple["SqlText", ...]
+    reads: Reads
     operator: MapOperator
     keeps_list: bool
     redistribution: Redistribution
@@ -72,7 +76,7 @@ class EmittedRows:
 
 @dataclass(frozen=True, slots=True)
 class KeyedStage:
-    """One keyed step, with the sql steps between it and the previous step.
+    """One keyed step, and what it reads.
 
     `key_fields`: its key columns, () for un-keyed input. `arguments`: SQL expressions over the input, which Spark
     evaluates before the exchange. `event_time`: the event-time column of the input, if any. `delay_us`: how far the
@@ -81,7 +85,7 @@ class KeyedStage:
     """
 
     operator_id: str
-    sql: tuple["SqlText", ...]
+    reads: Reads
     key_fields: tuple[pa.Field, ...]
     arguments: tuple[str, ...]
     argument_types: tuple[pa.DataType, ...]
@@ -171,27 +175,20 @@ class KeyedStage:
     def fingerprint(self) -> Fingerprint:
         """Return what must stay the same for a stored job to go on: keys, arguments, registers, and their input.
 
-        The input is described by the event-time column, which orders first, last and lists, and by the sql after an
-        upstream keyed step: the sql must turn a retraction into the same row as the insert before.
+        The input is described by the stages that it comes from, by the event-time column, which orders first, last and
+        lists, and by the sql after an upstream keyed step: the sql must turn a retraction into the same row as the
+        insert before.
         """
         order = {"event-time": self.event_time} if self._goes_by_time else {}
-        texts = [" ".join(step.text.split()) for step in self.sql]
+        texts = [" ".join(step.text.split()) for step in self.reads.sql]
         source = {"sql": texts} if self.is_changelog and texts else {}
-        return {**self.identity, **order, **source}
+        return {**self.identity, **order, **source, **inputs_fingerprint(self.reads)}
 
     @property
     def _goes_by_time(self) -> bool:
         """Return whether state depends on event time: of windows and functions; of an aggregate if a register does."""
         uses_time = self.operator.traits.state_uses_time
         return self.event_time is not None if uses_time is None else uses_time
-
-
-@dataclass(frozen=True, slots=True)
-class SqlText:
-    """A sql step: its text, and the names by which it may read its input."""
-
-    text: str
-    input_names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,29 +217,94 @@ class SourceRows:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPlan:
-    """The plan of a whole job.
+class ResultPlan:
+    """An output of whole rows: what it reads, its columns, and its key, () for rows that are never updated.
 
-    `sql`: the steps that make the rows of the sink. Without a keyed step, they read the sources or the last map stage.
-    Otherwise they read a last keyed stage that only inserts rows, which need no upserts by key.
+    If it reads the rows of one stage as they are, this stage writes them (`stage`). All other rows are only added.
     """
 
-    sql: tuple[SqlText, ...]
-    stages: tuple[KeyedStage, ...]
-    output_fields: tuple[pa.Field, ...]
+    reads: Reads
+    fields: tuple[pa.Field, ...]
     key_columns: tuple[str, ...]
-    reads: tuple[ReadColumn, ...]  # columns that map tasks read from Parquet themselves; (): Spark reads
-    event_times: Mapping[str, str]  # {source: its event-time column}, for the sources that declare one
-    sources_read: tuple[str, ...]  # in the order in which Spark numbers them
-    strategies: Mapping[str, Strategy]  # {source: its watermark strategy}; {} if no step uses event time
-    side_sinks: Mapping[str, SinkSpec]  # {name of an output other than the main one: its sink}
-    maps: tuple[MapStage, ...] = ()  # before `stages`, whose input is then the output of the last map stage
-    #: {source: columns of the output for its records that cannot be decoded}, for sources with such an output
+
+    @property
+    def stage(self) -> str | None:
+        """Return the stage whose subtasks write the rows; None if other tasks do."""
+        return self.reads.stages[0] if self.reads.relations == self.reads.stages else None
+
+
+def entry_of(result: str) -> str:
+    """Return the name of a result among the entries of a plan. It is no operator id, as these have no colon."""
+    return f"{OUTPUT_ENTRY}{result}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """The plan of a whole job. `results`: the outputs of whole steps, by name; the only one of a job with `sink` is "".
+
+    `reads`: columns that map tasks read from Parquet themselves; (): Spark reads.
+    `event_times`: {source: its event-time column}, for the sources that declare one.
+    `sources_read`: in the order in which Spark numbers them.
+    `strategies`: {source: its watermark strategy}; {} if no step uses event time.
+    `side_sinks`: {name of an output other than results: its sink}.
+    `maps`: before `stages`, whose input is then the output of the last map stage.
+    `dead_letters`: {source: columns of the output for its records that cannot be decoded}, for sources with such an
+    output.
+    `source_rows`: columns of the first stage's input, if its rows are the source's records; None: the sources are read
+    once more for their event times.
+    `partitions`: {source in `strategies`: its partition column}.
+    `source_schemas`: {source: its schema as Spark's JSON}, of sources that sql reads together with rows of stages.
+    """
+
+    stages: tuple[KeyedStage, ...]
+    results: Mapping[str, ResultPlan]
+    reads: tuple[ReadColumn, ...]
+    event_times: Mapping[str, str]
+    sources_read: tuple[str, ...]
+    strategies: Mapping[str, Strategy]
+    side_sinks: Mapping[str, SinkSpec]
+    maps: tuple[MapStage, ...] = ()
     dead_letters: Mapping[str, tuple[pa.Field, ...]] = field(default_factory=dict)
-    #: columns of the first stage's input, if its rows are the source's records; None: the sources are read once more
-    #: for their event times
     source_rows: SourceRows | None = SourceRows()
-    partitions: Mapping[str, str] = field(default_factory=dict)  # {source in `strategies`: its partition column}
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    source_schemas: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rows_results(self) -> Mapping[str, ResultPlan]:
+        """Return the results that no stage writes."""
+        return {name: result for name, result in self.results.items() if result.stage is None}
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Return the readers of sources: operator ids of stages, then those of results (`entry_of`). There is one."""
+        stages = [stage.operator_id for stage in self.stages if stage.reads.sources]
+        return (*stages, *(entry_of(name) for name, result in self.rows_results.items() if result.reads.sources))
+
+    def reader(self, entry: str) -> tuple[Reads, KeyedStage | None]:
+        """Return what an entry reads, and its stage; None for a result."""
+        stage = next((stage for stage in self.stages if stage.operator_id == entry), None)
+        if stage is not None:
+            return stage.reads, stage
+        return next(result.reads for name, result in self.results.items() if entry_of(name) == entry), None
+
+    @property
+    def has_one_entry(self) -> bool:
+        """Return whether one reader gets all records of the job, so that its frame is the input of an epoch."""
+        return bool(self.maps) or len(self.entries) == 1
+
+    def results_of(self, operator_id: str) -> tuple[str, ...]:
+        """Return the names of the results that a stage writes."""
+        return tuple(name for name, result in self.results.items() if result.stage == operator_id)
+
+    def is_inner(self, operator_id: str) -> bool:
+        """Return whether another stage, or a result after sql, reads the rows of a stage."""
+        readers = [stage.reads for stage in self.stages] + [result.reads for result in self.rows_results.values()]
+        return any(operator_id in reads.stages for reads in readers)
+
+    @property
+    def sources_of_steps(self) -> Mapping[str, frozenset[str]]:
+        """Return {operator id of a keyed stage: the sources whose records can reach it}."""
+        return {stage.operator_id: stage.reads.upstream for stage in self.stages}
 
     @property
     def progress_names(self) -> tuple[str, ...]:
@@ -259,26 +321,47 @@ class JobPlan:
         return has_timeout or any(stage.operator.attributes.uses_clock for stage in self.stages)
 
     def with_full_snapshot(self, with_state: Collection[str], outputs: Collection[str]) -> frozenset[str]:
-        """Return the steps that emit their whole stored table in the next epoch, for a new downstream step or output.
+        """Return the steps that emit their whole stored table in the next epoch, because all their readers are new.
 
         `with_state`: the steps with state in the latest checkpoint. `outputs`: the names of its outputs. The next
-        checkpoint has the new step or output too, so each table is emitted only once.
+        checkpoint has the new readers too, so each table is emitted only once. A step with a new reader and one that
+        has had its rows does not emit its table; decide_restore refuses such a reader.
         """
-        found = set()
-        for number, stage in enumerate(self.stages):
-            behind = next((later for later in self.stages[number + 1 :] if later.operator.states), None)
-            is_new = MAIN not in outputs if behind is None else behind.operator_id not in with_state
-            if is_new and stage.can_emit_full_snapshot and stage.operator_id in with_state:
-                found.add(stage.operator_id)
-        return frozenset(found)
+        news = {stage.operator_id: self._readers_are_new(stage, with_state, outputs) for stage in self.stages}
+        return frozenset(
+            stage.operator_id
+            for stage in self.stages
+            if stage.operator_id in with_state and stage.can_emit_full_snapshot and news[stage.operator_id] == {True}
+        )
+
+    def _readers_are_new(self, stage: KeyedStage, with_state: Collection[str], outputs: Collection[str]) -> set[bool]:
+        """Return whether the readers of a stage are new. A stage without state passes rows on to its own readers."""
+        found = {
+            name not in outputs for name, result in self.results.items() if stage.operator_id in result.reads.stages
+        }
+        for reader in self.stages:
+            if stage.operator_id not in reader.reads.stages:
+                continue
+            if reader.operator.states:
+                found.add(reader.operator_id not in with_state)
+            else:
+                found |= self._readers_are_new(reader, with_state, outputs)
+        return found
 
     @property
     def fingerprints(self) -> dict[str, Fingerprint]:
         """Return {step: fingerprint}, which decides if this job may go on from a checkpoint of another job.
 
-        Spark stores its progress by the number of a source, so several sources must keep their order.
+        Spark stores its progress by the number of a source, so several sources must keep their order, and several
+        readers of sources must stay.
         """
-        has_order = len(self.sources_read) + self.uses_clock > 1
-        order = {"sources": of_sources(self.sources_read, has_clock=self.uses_clock)} if has_order else {}
+        has_order = len(self.sources_read) + self.uses_clock > 1 or not self.has_one_entry
+        entries = () if self.has_one_entry else self.entries
+        order = {"sources": of_sources(self.sources_read, entries, has_clock=self.uses_clock)} if has_order else {}
         maps = {stage.operator_id: stage.fingerprint for stage in self.maps if stage.keeps_list}
-        return order | maps | {stage.operator_id: stage.fingerprint for stage in self.stages}
+        outputs = {
+            entry_of(name): {**step_fingerprint("output"), **inputs_fingerprint(result.reads)}
+            for name, result in self.results.items()
+            if name != MAIN
+        }
+        return order | maps | {stage.operator_id: stage.fingerprint for stage in self.stages} | outputs

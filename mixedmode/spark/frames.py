@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
 from mixedmode.config.calls import quoted
-from mixedmode.plan.stages import SqlText
+from mixedmode.plan.reads import Reads
 
 # Spark 4.1 has only timestamps in UTC, and no such parameter
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
@@ -29,12 +29,13 @@ def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[No
             session.catalog.dropTempView(name)
 
 
-def apply_sql(session: SparkSession, frame: DataFrame, steps: Sequence[SqlText]) -> DataFrame:
-    """Return the result of the sql steps over a frame."""
-    for step in steps:
-        with views(session, dict.fromkeys(step.input_names, frame)):
-            frame = session.sql(step.text)
-    return frame
+def relations_of(session: SparkSession, roots: Mapping[str, DataFrame], reads: Reads) -> list[DataFrame]:
+    """Return the relations that a stage or an output reads.  roots: {name: frame} of all roots that sql reads."""
+    made = dict(roots)
+    for step in reads.sql:
+        with views(session, {name: made[relation] for name, relation in step.inputs.items()}):
+            made[step.makes] = session.sql(step.text)
+    return [made[name] for name in reads.relations]
 
 
 def spark_schema(fields: Sequence[pa.Field]) -> StructType:

@@ -28,7 +28,7 @@ from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide
 from mixedmode.tasks.notes import SILENT, Note, Notes
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
-from mixedmode.tasks.watching import Watch, Watched
+from mixedmode.tasks.watching import Watch
 
 KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
 ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
@@ -54,17 +54,16 @@ class BlockKind(StrEnum):
 class MapSide:
     """Everything that a map task needs. Spark calls it with the task's record batches.
 
-    `sources`: names, in the order of their numbers. `watched`: where the task finds their event times.
-    `counts_records`: the input of this stage counts as the records of the epoch.
+    `timing`: that of the stage. `watch`: measures the progress of the sources. `counts_records`: the input of this
+    stage counts as the records of the epoch.
     """
 
     stage: KeyedStage
-    sources: tuple[str, ...]
     parallelism: int
     max_parallelism: int
     slice_bytes: int
     timing: Timing
-    watched: Watched = Watched.ROWS
+    watch: Watch
     counts_records: bool = True
     notes: Notes = SILENT
 
@@ -82,11 +81,10 @@ class MapSide:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
         progress, profile, has_input = Progress(), Profile(), False
-        watch = Watch(self.watched, self.sources, self.timing)
         tables = gathered(note.counted(batches), self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
         for table in profile.each("read input", tables):
             with profile.stage("fold"):
-                rows, seen = watch.split(table)
+                rows, seen = self.watch.split(table)
             folded = yield from self._fold_in_pieces(rows, profile, note)
             progress = progress.merged(seen).merged(folded)
             del table, rows  # a table is as large as memory allows, so free it before the next one

@@ -1,4 +1,4 @@
-"""Writes the rows of a job without keyed steps to the sink's staging folder: one file per epoch and partition."""
+"""Writes rows that no keyed step writes to the staging folder of their sink: one file per epoch and partition."""
 
 import shutil
 import tempfile
@@ -20,6 +20,7 @@ from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
+from mixedmode.tasks.watching import Watch
 from mixedmode.time import Seen
 
 #: how much is written at once, as one row group of a Parquet file; Spark's batches are smaller
@@ -30,16 +31,18 @@ WRITE_BYTES = 32 * 2**20
 class RowsTask:
     """Writes the rows of one partition. Called by Spark.
 
-    `source`: the name under which its records are counted. `output`: the name of the output, "" for the main one, which
-    alone has the column `_op`.
+    `output`: the name of the output. `has_op`: its rows have the column `_op`. `counted_as`: the name under which the
+    rows count as records; None: they do not. `watch`: measures the progress of the sources in rows that only show it.
     """
 
     sink: SinkTask
     epoch: Epoch
     generation: Generation
     fields: tuple[pa.Field, ...]
-    source: str
-    output: str = ""
+    output: str
+    has_op: bool = True
+    counted_as: str | None = None
+    watch: Watch | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows, and yield one report."""
@@ -54,15 +57,18 @@ class RowsTask:
             folder = Path(tempfile.mkdtemp(prefix="mixedmode-rows-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             writer = OutputWriter(self.sink, self.epoch, numbers.partition, folder, self.output)
-            records = 0
-            for rows in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):
-                records += rows.num_rows
-                typed = rows.cast(pa.schema(list(self.fields)))
-                writer.write(typed if self.output else AppendedRows(typed).upserts())
+            count, progress = 0, Progress()
+            for table in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):
+                rows, seen = (table, Progress()) if self.watch is None else self.watch.split(table)
+                progress = progress.merged(seen)
+                count += rows.num_rows
+                typed = rows.select([field.name for field in self.fields]).cast(pa.schema(list(self.fields)))
+                writer.write(AppendedRows(typed).upserts() if self.has_op else typed)
             outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
             reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", numbers.partition, numbers.attempt))
-            progress = Progress(records, splits={(self.source, ""): Seen(records, None)})
-            report = SubtaskReport(numbers.partition, progress, rows_out=records, outputs=outputs)
+            if self.counted_as is not None:
+                progress = progress.merged(Progress(count, splits={(self.counted_as, ""): Seen(count, None)}))
+            report = SubtaskReport(numbers.partition, progress, rows_out=count, outputs=outputs)
             yield _report_batch(report.encode())
 
 

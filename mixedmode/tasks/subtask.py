@@ -25,7 +25,7 @@ from mixedmode.log import FIELDS
 from mixedmode.operators.interface import Changes, SideRows, SubtaskContext
 from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.operators.running import outputs_of, sorter_for
-from mixedmode.plan.stages import LATE, MAIN, KeyedStage
+from mixedmode.plan.stages import LATE, KeyedStage
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.state import ProfiledBackend
@@ -48,11 +48,11 @@ _logger = logging.getLogger(__name__)
 class SubtaskTask:
     """Everything that a subtask needs in one epoch. `state` is None in batch mode.
 
-    `sinks`: by output name, of this stage; an inner stage has no sink for its main output, whose rows go to the next
-    stage.
-    `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the
-    columns of the rows, if the stage is an inner one, and the report in the last column. `seen`: the progress of the
-    sources that earlier stages have measured.
+    `sinks`: by output name, of this stage. `results`: the names of the outputs that get the rows of the stage.
+    `is_inner`: other stages, or sql before an output, read these rows, too.
+    `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the columns of the
+    rows, if the stage is an inner one, and the report in the last column. `seen`: the progress of the sources that
+    earlier stages have measured.
     """
 
     stage: KeyedStage
@@ -65,6 +65,8 @@ class SubtaskTask:
     memory: MemoryShares
     state: StateTask | None
     sinks: Mapping[str, SinkTask]
+    results: tuple[str, ...]
+    is_inner: bool
     waits_for_end: bool
     output_schema: pa.Schema
     seen: Progress = Progress()  # noqa: RUF009 - frozen
@@ -148,18 +150,27 @@ class _SubtaskRun:
                 self._skipped += output.rows.num_rows
             elif isinstance(output, SideRows):
                 self._outputs[self._task.stage.output_of(output.tag)].write(output.rows)
-            elif self._task.waits_for_end:
-                self._check_waits(output)
-            elif MAIN in self._outputs:
-                with self._profile.stage("write output"):
-                    rows = output.upserts()
-                    self._outputs[MAIN].write(rows)
-                self._rows_out += rows.num_rows
             else:
-                rows = rows_emitted(output, self._task.stage)
-                self._rows_out += rows.num_rows
-                yield with_report_column(rows, self._task.output_schema, self._attempt_id)
+                yield from self._emitted(output)
             self._reach("aggregate")
+
+    def _emitted(self, output: Changes) -> Iterator[pa.Table]:
+        """Write the rows of one change to the results of the stage. Yield them if the stage is an inner one."""
+        task, count = self._task, 0
+        if task.waits_for_end:
+            self._check_waits(output)
+            return
+        if task.results:
+            with self._profile.stage("write output"):
+                rows = output.upserts()
+                for name in task.results:
+                    self._outputs[name].write(rows)
+            count = rows.num_rows
+        if task.is_inner:
+            rows = rows_emitted(output, task.stage)
+            yield with_report_column(rows, task.output_schema, self._attempt_id)
+            count = count if task.results else rows.num_rows
+        self._rows_out += count
 
     def _reach(self, name: CrashPoint) -> None:
         reach_in_task(name, self._place)

@@ -6,7 +6,8 @@ manifest.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 from mixedmode.checkpoint.types import Manifest, SourceProgress
 from mixedmode.tasks.progress import Progress
@@ -27,6 +28,8 @@ from mixedmode.time import (
 class Timing:
     """The timing of an epoch at its start. See EpochTime for the clocks; `strategies` are by source.
 
+    `before`: of all sources together. `steps`: the watermarks of steps that read only some of the sources, by operator
+    id; a step that is missing has none yet.
     `fires_all`: all event-time timers and windows fire, whatever the watermark. It is set in batch, after the end of
     the input, and in a backlog with `end-of-key-watermark: max`. `is_final`: no epoch follows; set in the first two.
     """
@@ -39,6 +42,31 @@ class Timing:
     was_backlog: bool | None
     fires_all: bool
     is_final: bool = False
+    steps: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, operator_id: str, sources: AbstractSet[str]) -> "Timing":
+        """Return the timing of a step: only `sources`, whose records can reach it, move or hold back its watermark."""
+        if sources >= self.strategies.keys():
+            return self
+        splits = {split: progress for split, progress in self.before.splits.items() if split[0] in sources}
+        return replace(
+            self,
+            before=WatermarkState(splits, self.steps.get(operator_id, MIN_TIME_US)),
+            strategies={name: strategy for name, strategy in self.strategies.items() if name in sources},
+        )
+
+    def steps_after(self, progress: Progress, sources_of: Mapping[str, AbstractSet[str]]) -> dict[str, int]:
+        """Return the watermarks after the epoch of the steps that read only some of the sources, by operator id.
+
+        sources_of: {operator id: its sources} of all steps. A step without event time has no watermark.
+        """
+        own = {
+            name: self.of(name, sources)
+            for name, sources in sources_of.items()
+            if not sources >= self.strategies.keys()
+        }
+        found = {name: timing.after(progress).watermark_us for name, timing in own.items()}
+        return {name: watermark_us for name, watermark_us in found.items() if watermark_us != MIN_TIME_US}
 
     def after(self, progress: Progress) -> WatermarkState:
         """Return the watermarks after the epoch's own records."""
@@ -89,6 +117,7 @@ def timing_at(
         is_backlog=is_backlog,
         was_backlog=None if latest is None else latest.is_backlog,
         fires_all=fires_all,
+        steps={} if latest is None else latest.step_watermarks,
     )
 
 

@@ -41,14 +41,18 @@ class Watched(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Measures the progress of the sources in a task. `sources`: names, in the order of their numbers."""
+    """Measures the progress of the sources in a task. `sources`: names, in the order of their numbers.
+
+    `counts_records`: the records of the sources count as those of the epoch; else, the input of the first step does.
+    """
 
     kind: Watched
     sources: tuple[str, ...]
     timing: Timing
+    counts_records: bool = False
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, Progress]:
-        """Return (the rows of the step, the progress in `rows`). The progress does not count the rows of the step."""
+        """Return (the rows of the step, the progress in `rows`). The rows of the step are not counted."""
         match self.kind:
             case Watched.BEFORE:
                 return rows, Progress()
@@ -77,7 +81,8 @@ class Watch:
                     reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
                     ahead += len(own) - int(reach.sum())
                     newest[number] = int(own[reach].max()) if reach.any() else None
-        return Progress(ahead=ahead, splits={split: Seen(records[i], newest[i]) for i, split in enumerate(splits)})
+        splits_seen = {split: Seen(records[i], newest[i]) for i, split in enumerate(splits)}
+        return Progress(rows.num_rows if self.counts_records else 0, ahead=ahead, splits=splits_seen)
 
     def _splits(self, rows: pa.Table) -> tuple[Sequence[tuple[str, str]], npt.NDArray[np.int32] | None]:
         """Return the splits in a slice, and each record's split number (n,); None if there is at most one split."""

@@ -15,7 +15,6 @@ from mixedmode.executor.local_run import LocalRun
 from mixedmode.job import Job
 from mixedmode.operators.interface import OP_COLUMN
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import MAIN
 from mixedmode.testing.epoch import EpochOutput
 from mixedmode.testing.local_plan import local_plan
 from mixedmode.testing.outputs import Outputs, Row
@@ -32,11 +31,12 @@ Epochs = Sequence[Mapping[str, pa.Table]]
 class Found:
     """The results of a run.
 
-    `table`: the rows of the main output as a reader sees them, ordered by their columns. `rows`: all
-    rows that were written, by name of the output; the main one is "", and its rows have `_op` if it has a key.
+    `tables`: the rows of the outputs of whole steps as a reader sees them, ordered by their columns; the output of a
+    job with `sink` is "". `rows`: all rows that were written, by name of the output; those of whole steps have `_op` if
+    they have a key.
     """
 
-    table: Sequence[Row]
+    tables: Mapping[str, Sequence[Row]]
     rows: Mapping[str, Sequence[Row]]
     records_late: int
     records_skipped: int
@@ -53,20 +53,24 @@ def run_here(job: Job, where: Where, epochs: Epochs, folder: Path, clock_ms: int
     run = LocalRun(spec, plan, folder, clock_ms)
     try:
         for number, tables in enumerate(epochs):
+            inputs = {name: [table] for name, table in tables.items()}
             if number or mode is RuntimeMode.STREAMING:
-                run.run_live(list(tables.values()))
+                run.run_live(inputs)
             elif mode is RuntimeMode.MIXED:
-                run.run_backlog(list(tables.values()))
+                run.run_backlog(inputs)
             else:
-                run.run_batch(list(tables.values()))
+                run.run_batch(inputs)
         if mode is not RuntimeMode.BATCH:
             run.end()
     finally:
         run.close()
     fires_once = spec.execution.backlog.end_of_key_watermark != "max"  # else late windows fire again as new windows
-    table = _current(run.outputs[MAIN], plan.key_columns, is_strict=fires_once)
+    tables_now = {
+        name: _ordered(_current(run.outputs[name], result.key_columns, is_strict=fires_once))
+        for name, result in plan.results.items()
+    }
     rows = {name: [row for one in tables for row in one.to_pylist()] for name, tables in run.outputs.items()}
-    return Found(_ordered(table), rows, run.records_late, run.records_skipped)
+    return Found(tables_now, rows, run.records_late, run.records_skipped)
 
 
 def run_on_spark(job: Job, epochs: Epochs, folder: Path, outputs: Sequence[str]) -> Found:
@@ -87,7 +91,7 @@ def run_on_spark(job: Job, epochs: Epochs, folder: Path, outputs: Sequence[str])
         job.run(until="drained" if is_last else "idle", observers=[count])
     rows = {name: read_output(output_folder(folder, name), changes=True) for name in outputs}
     return Found(
-        _ordered(read_output(output_folder(folder, MAIN)).to_pylist()),
+        {name: _ordered(read_output(output_folder(folder, name)).to_pylist()) for name in job.results},
         {name: _without_epoch(table) for name, table in rows.items()},
         counts["records_late"],
         counts["records_skipped"],

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from mixedmode.clock import SystemClock
 from mixedmode.config.execution import RuntimeMode
+from mixedmode.config.graph import MAIN
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
-from mixedmode.plan.stages import MAIN
 from mixedmode.testing.outputs import Row
 from mixedmode.testing.places import declared_schemas, job_in_folder, output_names
 from mixedmode.testing.schemas import schema_of
@@ -35,31 +35,43 @@ _WHERE = "run_job"
 
 
 class JobOutputs:
-    """The outputs of a run: `table()` and `changes()` of the main output; the rows of the others by name.
+    """The outputs of a run: `table()` and `changes()` of those of whole steps; the rows of the others by name.
 
-    The names are those of the job: the tag of a side output, and `<step>-late` or `<step>-dead-letter`. `late` and
-    `dead-letter` are enough where only one step has such an output.
+    The names of the others are those of the job: the tag of a side output, and `<step>-late` or `<step>-dead-letter`.
+    `late` and `dead-letter` are enough where only one step has such an output.
     `records_late` is the number of records that were too late for all of their windows, and `records_skipped` that of
     records that `on_error="skip"` left out.
     """
 
     def __init__(self, found: "Found") -> None:
-        self._table = found.table
+        self._tables = found.tables
         self._rows = found.rows
         self.records_late = found.records_late
         self.records_skipped = found.records_skipped
 
-    def table(self) -> list[Row]:
-        """Return the rows of the main output as a reader sees them at the end.
+    def table(self, output: str = MAIN) -> list[Row]:
+        """Return the rows of an output of whole steps as a reader sees them at the end.
 
-        With a key, there is one row per key. Without a key, these are all rows that were written. They are ordered by
-        their columns, the first column first and NULL last, so the order does not depend on the mode.
+        output: its name, for a job with several. With a key, there is one row per key. Without a key, these are all
+        rows that were written. They are ordered by their columns, the first column first and NULL last, so the order
+        does not depend on the mode.
         """
-        return [dict(row) for row in self._table]
+        return [dict(row) for row in self._tables[self._of_steps(output)]]
 
-    def changes(self) -> list[Row]:
-        """Return all rows that were written to the main output. With a key, `_op` is insert, update or delete."""
-        return [dict(row) for row in self._rows[MAIN]]
+    def changes(self, output: str = MAIN) -> list[Row]:
+        """Return all rows that were written to an output of whole steps. With a key, `_op` is insert, update or delete.
+
+        output: its name, for a job with several.
+        """
+        return [dict(row) for row in self._rows[self._of_steps(output)]]
+
+    def _of_steps(self, output: str) -> str:
+        if output not in self._tables:
+            known = [name for name in self._tables if name]
+            names = f"Outputs here: {', '.join(known)}." if known else "The job has one, without a name."
+            msg = f"{_WHERE}: there is no output of this name.{did_you_mean(output, known)} {names} found={output!r}"
+            raise InvalidJobError(msg)
+        return output
 
     def __getitem__(self, name: str) -> list[Row]:
         """Return the rows of an output other than the main one. Raise InvalidJobError for an unknown name."""
@@ -80,7 +92,7 @@ class JobOutputs:
 
     @property
     def _names(self) -> list[str]:
-        return [name for name in self._rows if name != MAIN]
+        return [name for name in self._rows if name not in self._tables]
 
 
 def run_job(
@@ -121,11 +133,11 @@ def run_job(
     with tempfile.TemporaryDirectory(prefix="mixedmode-test-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         placed = job_in_folder(job, declared, folder, mode)
-        if parts_for_spark(job.steps) or len(declared) > 1:
+        if parts_for_spark(job.steps):
             if clock is not None:
                 msg = f"{_WHERE}: this job runs on Spark, whose clock cannot be set. Leave `clock` out."
                 raise InvalidJobError(msg)
-            found = run_on_spark(placed, epochs, folder, output_names(job.steps))
+            found = run_on_spark(placed, epochs, folder, output_names(placed))
         else:
             clock_ms = SystemClock().now_ms() if clock is None else instant_us(clock, where=f"{_WHERE}: clock") // 1000
             found = run_here(placed, job.where, epochs, folder, clock_ms)

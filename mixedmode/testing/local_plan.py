@@ -5,25 +5,28 @@ functions that the analysis of a job calls, and wrong columns are refused in the
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from mixedmode.analysis.event_times import strategy_of
-from mixedmode.analysis.keyed_steps import checked_key, names_taken, rank_taken, rows_change
+from mixedmode.analysis.keyed_steps import check_alike, checked_key, names_taken, rank_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.config import DeduplicateStep, FileSourceSpec, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.calls import column_in, quoted
+from mixedmode.config.graph import Ref
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, Step, TopStep
 from mixedmode.errors import InvalidJobError
-from mixedmode.operators.interface import WEIGHT_COLUMN
+from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import FunctionReference, state_schema_of
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of, no_event_time
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
-from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
+from mixedmode.plan.reads import Reads
+from mixedmode.plan.stages import JobPlan, KeyedStage, ResultPlan, SourceRows
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
@@ -55,45 +58,103 @@ def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def local_plan(spec: JobSpec, where: Where) -> JobPlan:
-    """Return the plan of a job of keyed steps over one source of files, which declares its schema.
+    """Return the plan of a job of keyed steps over sources of files, which declare their schemas.
 
     where: names a place in the job. Raise InvalidJobError for a wrong column, type or function, with its place.
     """
-    ((name, source),) = spec.sources.items()
-    assert isinstance(source, FileSourceSpec), name
-    assert source.schema_ddl is not None, name
-    columns = _Columns(schema_of(source.schema_ddl, where=where("sources", name, "schema")))
-    event_time = None
-    if source.event_time is not None:
-        place = where("sources", name, "event-time")
-        event_time = columns.field(source.event_time, place).name
-        check_event_time(pa.schema(columns.fields), event_time, where=place)
-    partition = source.watermark.partition_column
-    if partition is not None:
-        partition = columns.field(partition, where("sources", name, "watermark", "partition-column")).name
-    found: list[KeyedStage] = []
+    walk = _Walk(spec, where)
     for index, step in enumerate(spec.steps):
         assert isinstance(step, KeyedStep), step
-        upstream = Upstream((), 0, event_time)
-        if found:
-            emitted = found[-1].emitted
-            upstream = Upstream.downstream_of(emitted, (), len(found), event_time=emitted.event_time)
-        found.append(_stage(step, columns, upstream, partial(where, "steps", index)))
-        columns = _Columns([field for field in found[-1].emitted_fields if field.name != WEIGHT_COLUMN])
-    last = found[-1].operator
-    return JobPlan(
-        sql=(),
-        stages=with_changelogs(found),
-        output_fields=tuple(last.output_fields),
-        key_columns=tuple(field.name for field in last.output_key),
-        reads=(),
-        event_times={} if event_time is None else {name: event_time},
-        sources_read=(name,),
-        strategies={} if event_time is None else {name: strategy_of(source)},
-        side_sinks=side_sinks(spec, found),
-        source_rows=SourceRows(),
-        partitions={} if partition is None else {name: partition},
-    )
+        walk.add(index, step)
+    return walk.plan()
+
+
+class _Walk:
+    """Walks the steps of a job. `_columns`: of each source and each step so far."""
+
+    def __init__(self, spec: JobSpec, where: Where) -> None:
+        self._spec = spec
+        self._where = where
+        self._columns: dict[Ref, _Columns] = {}
+        self._names: dict[Ref, str] = {}
+        self._event_times: dict[str, str] = {}
+        self._partitions: dict[str, str] = {}
+        self._stages: dict[int, KeyedStage] = {}
+        self._upstream: dict[str, frozenset[str]] = {}
+        for name, source in spec.sources.items():
+            assert isinstance(source, FileSourceSpec), name
+            self._add_source(name, source)
+
+    def _add_source(self, name: str, source: FileSourceSpec) -> None:
+        assert source.schema_ddl is not None, name
+        where = partial(self._where, "sources", name)
+        columns = _Columns(schema_of(source.schema_ddl, where=where("schema")))
+        self._columns["sources", name], self._names["sources", name] = columns, name
+        self._upstream[name] = frozenset({name})
+        if source.event_time is not None:
+            self._event_times[name] = columns.field(source.event_time, where("event-time")).name
+            check_event_time(pa.schema(columns.fields), self._event_times[name], where=where("event-time"))
+        partition = source.watermark.partition_column
+        if partition is not None:
+            self._partitions[name] = columns.field(partition, where("watermark", "partition-column")).name
+
+    def add(self, index: int, step: KeyedStep) -> None:
+        """Add the stage of a step. Raise InvalidJobError for its mistakes."""
+        refs = self._spec.graph.inputs[index]
+        where = partial(self._where, "steps", index)
+        columns = self._columns[refs[0]]
+        for ref in refs[1:]:
+            check_alike(
+                columns.types, self._columns[ref].types, (self._names[refs[0]], self._names[ref]), where("from")
+            )
+        reads = self._reads(refs)
+        emitted = [self._stage_of(name).emitted for name in reads.stages]
+        times = {self._event_times.get(name) for name in reads.sources} | {one.event_time for one in emitted}
+        lowered = {time.lower() for time in times if time is not None}
+        event_time = None
+        if None not in times and len(lowered) == 1:
+            event_time = columns.field(min(lowered), where("from")).name
+        stage = _stage(step, columns, Upstream.of(reads, emitted, len(self._stages), event_time=event_time), where)
+        self._stages[index] = stage
+        self._names["steps", index], self._upstream[stage.operator_id] = stage.operator_id, reads.upstream
+        self._columns["steps", index] = _Columns([one for one in stage.emitted_fields if one.name != WEIGHT_COLUMN])
+
+    def _stage_of(self, name: str) -> KeyedStage:
+        return next(stage for stage in self._stages.values() if stage.operator_id == name)
+
+    def _reads(self, refs: Sequence[Ref]) -> Reads:
+        names = [self._names[ref] for ref in refs]
+        stages = tuple(name for ref, name in zip(refs, names, strict=True) if ref[0] == "steps")
+        return Reads(
+            relations=tuple(names),
+            sources=tuple(name for name in names if name not in stages),
+            stages=stages,
+            changelogs=frozenset(
+                name for name in stages if self._stage_of(name).emitted.changelog is Changelog.RETRACT
+            ),
+            upstream=frozenset(source for name in names for source in self._upstream[name]),
+        )
+
+    def plan(self) -> JobPlan:
+        """Return the plan of all steps."""
+        results = {}
+        for name, ref in self._spec.graph.outputs.items():
+            operator = self._stage_of(self._names[ref]).operator
+            key = tuple(field.name for field in operator.output_key)
+            results[name] = ResultPlan(self._reads([ref]), tuple(operator.output_fields), key)
+        read = {name for stage in self._stages.values() for name in stage.reads.upstream}
+        plan = JobPlan(
+            stages=tuple(self._stages.values()),
+            results=results,
+            reads=(),
+            event_times=self._event_times,
+            sources_read=tuple(name for name in self._spec.sources if name in read),
+            strategies={name: strategy_of(self._spec.sources[name]) for name in self._event_times if name in read},
+            side_sinks=side_sinks(self._spec, self._stages),
+            partitions={name: column for name, column in self._partitions.items() if name in read},
+        )
+        is_plain = plan.has_one_entry and len(plan.sources_read) == 1
+        return with_changelogs(replace(plan, source_rows=SourceRows() if is_plain else None))
 
 
 class _Columns:
@@ -102,6 +163,11 @@ class _Columns:
     def __init__(self, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
         self._by_name = {field.name.lower(): field for field in self.fields}
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """Return {name in lower case: type}."""
+        return {name: field.type for name, field in self._by_name.items()}
 
     def field(self, name: str, where: str) -> pa.Field:
         """Return a column. Raise InvalidJobError, beginning with `where`, if there is no such column."""

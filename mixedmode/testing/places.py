@@ -1,19 +1,20 @@
 """A job with all of its places replaced: its sources and sinks are folders of Parquet files in one folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 from mixedmode.config import KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
 from mixedmode.config.file_sources import FileSourceSpec
+from mixedmode.config.graph import MAIN
 from mixedmode.config.history import HistoryAndLiveSpec
 from mixedmode.config.kafka import KafkaSourceSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
-from mixedmode.plan.stages import DEAD_LETTER, LATE, MAIN, side_output
+from mixedmode.plan.stages import DEAD_LETTER, LATE, side_output
 
 __all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
 
@@ -102,14 +103,20 @@ def job_in_folder(job: Job, schemas: Mapping[str, str], folder: Path, mode: Runt
     for step in job.steps:
         steps.append(_step(step, keyed_before, folder))
         keyed_before += isinstance(step, KeyedStep)
-    sink = Sink.parquet(output_folder(folder, MAIN))
-    return job._of(job.settings.model_copy(update=update), tuple(steps), sink, None)  # noqa: SLF001 - another Job
+    return job.placed(
+        job.settings.model_copy(update=update),
+        tuple(steps),
+        {name: Sink.parquet(output_folder(folder, name)) for name in job.results or (MAIN,)},
+    )
 
 
-def output_names(steps: Sequence[Step]) -> list[str]:
-    """Return the names of all outputs of a job with these steps; the main output is ""."""
-    keyed = [step for step in steps if isinstance(step, KeyedStep)]
-    return [MAIN, *(name for before, step in enumerate(keyed) for name in _side_names(step, before))]
+def output_names(job: Job) -> list[str]:
+    """Return the names of all outputs of a job, those of whole steps first; that of a job with a chain is ""."""
+    keyed = [step for step in job.steps if isinstance(step, KeyedStep)]
+    return [
+        *(job.results or (MAIN,)),
+        *(name for before, step in enumerate(keyed) for name in _side_names(step, before)),
+    ]
 
 
 def _side_names(step: Step, keyed_before: int) -> list[str]:

@@ -15,6 +15,7 @@ from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
+from mixedmode.plan.reads import Reads
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
@@ -89,7 +90,9 @@ def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str |
     row = {field.name: field for field in records if field.name not in {*step.key_by, WEIGHT_COLUMN}}
     order = [(by.expression, _order_type(records, by.expression, where)) for by in orders_of(step, event_time)]
     changelog = Changelog.RETRACT if WEIGHT_COLUMN in records.names else Changelog.APPEND
-    stage = ranked_stage(step, Upstream((), 0, event_time, changelog), RankedColumns(keys, row, order), _places(where))
+    stage = ranked_stage(
+        step, Upstream(Reads(("rows",)), 0, event_time, changelog), RankedColumns(keys, row, order), _places(where)
+    )
     return Step.checked(
         stage.operator,
         records,

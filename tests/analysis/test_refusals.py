@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
+from mixedmode.config.graph import MAIN
 from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
@@ -86,7 +87,7 @@ def refusal(spark: SparkSession, steps: Job) -> str:
 
 def is_accepted(spark: SparkSession, steps: Job) -> bool:
     complete = steps.write(Sink.parquet("out"))
-    return bool(analyse(spark, complete.spec, complete.where).plan.output_fields)
+    return bool(analyse(spark, complete.spec, complete.where).plan.results[MAIN].fields)
 
 
 def test_sql_over_many_records_is_refused_with_its_place(spark: SparkSession, folder: Path) -> None:

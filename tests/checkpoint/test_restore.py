@@ -33,8 +33,8 @@ from mixedmode.sinks import Sinks
 from tests.checkpoint.committed import IDENTITY, Checkpoints
 from tests.checkpoint.examples import a_staged
 
-ALL = Restorable(("totals", "top"), (), (), changes_output=False)
-ONE = Restorable(("totals",), (), ("top",), changes_output=True)
+ALL = Restorable(("totals", "top"), (), (), changed_outputs=())
+ONE = Restorable(("totals",), (), ("top",), changed_outputs=("",))
 ONE_STEP = JobIdentity("orders", 128, {"totals": IDENTITY.operators["totals"]})
 
 

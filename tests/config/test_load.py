@@ -45,7 +45,7 @@ sink: {format: parquet, path: ./run/out}                 # parquet | json | cons
 """
 KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
 KINDS_OF_STEP = "sql, or map, or key-by and one of aggregate, process, top, deduplicate"
-KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, functions, sources, steps, sink"
+KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, functions, sources, steps, sink, outputs"
 SOURCE_FORMATS = "parquet, json, csv, kafka, delta, iceberg, custom"
 WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
 KNOWN_IN_SOURCE = (
@@ -159,7 +159,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
             "path: x\n",
             (
                 "job.yaml:6: path is not a known key. Did you mean sources.<name>.path or "
-                "sources.<name>.dead-letter.path or sink.path? Known keys here: "
+                "sources.<name>.dead-letter.path or sink.path or outputs.<name>.path? Known keys here: "
                 f"{KNOWN_AT_TOP}."
             ),
         ),
@@ -265,7 +265,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "  - sql: SELECT",
             "  - sq: SELECT",
-            "job.yaml:17: steps[0].sq is not a known key. Did you mean sql? Known keys here: name, sql, clock.",
+            "job.yaml:17: steps[0].sq is not a known key. Did you mean sql? Known keys here: name, from, sql, clock.",
         ),
         (
             "key-by: [origin]",
@@ -417,7 +417,7 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             [
                 (
                     "job.yaml:18: steps[0].tumbling is not a known key. Did you mean steps[].window.tumbling? Known "
-                    "keys here: name, key-by, window, allowed-lateness, early-results-every, late, parallelism, "
+                    "keys here: name, from, key-by, window, allowed-lateness, early-results-every, late, parallelism, "
                     "aggregate."
                 )
             ],
@@ -460,7 +460,8 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             [
                 (
                     "job.yaml:19: steps[0].proces is not a known key. Did you mean process? Known keys here: name, "
-                    "key-by, process, folder, args, output, event-time, outputs, on-error, dead-letter, parallelism."
+                    "from, key-by, process, folder, args, output, event-time, outputs, on-error, dead-letter, "
+                    "parallelism."
                 )
             ],
         ),

@@ -9,6 +9,10 @@ from mixedmode.config import JobSpec, MapStep, load_job_spec
 from mixedmode.errors import InvalidJobError
 from tests.config.refusals import SMALLEST_JOB, messages
 
+SEVERAL_SOURCES = (
+    "steps[0]: this step reads one input, and the job has several sources. Add `from` with one source, or with several "
+    "to read their rows together. sources=a, b"
+)
 MAP = {"map": "a.b:C", "output": "id long"}
 KEYED = {"key-by": "id", "aggregate": {"n": "count(*)"}}
 PROCESS = {"key-by": "id", "process": "a.b:C", "output": "id long"}
@@ -17,7 +21,8 @@ ANOTHER_KIND = (
     "top, deduplicate. Make it a step of its own."
 )
 MISSPELT = (
-    "steps[0].mapp is not a known key. Did you mean map? Known keys here: name, map, folder, args, output, parallelism."
+    "steps[0].mapp is not a known key. Did you mean map? Known keys here: "
+    "name, from, map, folder, args, output, parallelism."
 )
 TAKEN = "steps[0].name: a source has this name already (case does not count). Choose another. found=Flights"
 AFTER_A_KEYED_ONE = "steps[1].map must come before the first keyed step. Move it, or use sql."
@@ -62,7 +67,7 @@ def test_what_a_map_step_cannot_be_is_refused(values: dict[str, Any], expected: 
         (job({**MAP, "name": "Flights"}), [TAKEN]),
         (
             job(MAP, sources={name: {"format": "parquet", "path": f"/{name}"} for name in ("a", "b")}),
-            ["steps[0]: a step with map reads one input. Put a sql step before it to say which source. sources=a, b"],
+            [SEVERAL_SOURCES],
         ),
     ],
 )

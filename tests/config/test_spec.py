@@ -19,6 +19,10 @@ from mixedmode.config.spec import JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, SqlStep
 from tests.config.refusals import SMALLEST_JOB, messages
 
+SEVERAL_SOURCES = (
+    "steps[0]: this step reads one input, and the job has several sources. Add `from` with one source, or with several "
+    "to read their rows together. sources=a, b"
+)
 WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
 
 
@@ -325,7 +329,7 @@ def test_what_does_not_belong_together_in_a_section_is_refused(
                 ],
             },
             [
-                "steps[0]: a keyed step reads one input. Put a sql step before it to say which source. sources=a, b",
+                SEVERAL_SOURCES,
                 "steps[0].name: a source has this name already (case does not count). Choose another. found=B",
                 "steps[2].name: another step has this name already (case does not count). Choose another. found=C",
             ],

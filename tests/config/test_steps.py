@@ -11,6 +11,10 @@ from mixedmode.config import ConsoleSideOutputSpec, DeduplicateStep, JobSpec, Ke
 from mixedmode.config.fields import Section
 from tests.config.refusals import SMALLEST_JOB, messages
 
+SEVERAL_SOURCES = (
+    "steps[0]: this step reads one input, and the job has several sources. Add `from` with one source, or with several "
+    "to read their rows together. sources=a, b"
+)
 COUNT = {"n": "count(*)"}
 TIMED = {"flights": {"format": "parquet", "path": "/flights", "event-time": "at"}}
 PROCESS = {"key-by": "k", "process": "a.b:C", "output": "k string"}
@@ -280,7 +284,7 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
                 "sources": dict.fromkeys(("a", "b"), TIMED["flights"]),
                 "steps": [{"aggregate": COUNT, "window": {"tumbling": "1h"}}],
             },
-            ["steps[0]: a keyed step reads one input. Put a sql step before it to say which source. sources=a, b"],
+            [SEVERAL_SOURCES],
         ),
         (
             {

@@ -12,11 +12,12 @@ import pytest
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.config.graph import MAIN
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.protocol import EpochResult, EpochTask, StageSettings
 from mixedmode.job import Job, Sink, Source
-from mixedmode.plan.stages import MAIN, SqlText
+from mixedmode.plan.reads import Reads, SqlText
 from mixedmode.sinks.files import SinkTask
 from mixedmode.tasks.timing import Timing
 from mixedmode.testing.local_plan import local_plan
@@ -58,8 +59,8 @@ def counts(result: EpochResult) -> dict[str, Any]:
 
 
 def test_an_attempt_that_is_lost_leaves_files_and_changes_no_result(tmp_path: Path) -> None:
-    whole = LocalExecutor().run_epoch(task(tmp_path / "whole"), ROWS)
-    lossy = LocalExecutor(lost={0, 1}).run_epoch(task(tmp_path / "lossy"), ROWS)
+    whole = LocalExecutor().run_epoch(task(tmp_path / "whole"), {"t": ROWS})
+    lossy = LocalExecutor(lost={0, 1}).run_epoch(task(tmp_path / "lossy"), {"t": ROWS})
     assert counts(whole) == counts(lossy)
     assert whole.rows_out == 2, "the sums are 4, 7 and 4"
     named = {run.path for operator in lossy.operators for run in operator.runs}
@@ -74,15 +75,17 @@ def runs_in(base: Path) -> list[Path]:
 
 def test_an_epoch_without_input_keeps_the_state(tmp_path: Path) -> None:
     first = task(tmp_path)
-    result = LocalExecutor().run_epoch(first, ROWS)
+    result = LocalExecutor().run_epoch(first, {"t": ROWS})
     later = LocalExecutor().run_epoch(replace(first, epoch=Epoch(1), state=result.operators), None)
     assert (later.operators, later.rows_out, later.outputs) == (result.operators, 0, ())
 
 
 def test_what_needs_spark_is_refused(tmp_path: Path) -> None:
     given = task(tmp_path)
+    first, *others = given.plan.stages
+    selecting = replace(first, reads=Reads(("s",), (SqlText("SELECT * FROM t", {"t": "t"}, "s"),), ("t",)))
     with pytest.raises(InvalidJobError, match=r"needs Spark\. it_has=sql"):
-        LocalExecutor().run_epoch(replace(given, plan=replace(given.plan, sql=(SqlText("SELECT 1", ()),))), ROWS)
-    stage = replace(given.plan.stages[0], arguments=("v + 1",))
+        LocalExecutor().run_epoch(replace(given, plan=replace(given.plan, stages=(selecting, *others))), {"t": ROWS})
+    stage = replace(first, arguments=("v + 1",))
     with pytest.raises(InvalidJobError, match=r"only Spark computes expressions.* expression=v \+ 1"):
-        LocalExecutor().run_epoch(replace(given, plan=replace(given.plan, stages=(stage,))), ROWS)
+        LocalExecutor().run_epoch(replace(given, plan=replace(given.plan, stages=(stage, *others))), {"t": ROWS})

@@ -12,7 +12,8 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.operators.map import MapOperator, MapReference
 from mixedmode.plan.explain import explain_plan
-from mixedmode.plan.stages import JobPlan, MapStage, SqlText
+from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.stages import JobPlan, MapStage, ResultPlan
 from mixedmode.process import MapFunction, Record
 
 FIELDS = (pa.field("k", pa.string()), pa.field("v", pa.int64()))
@@ -37,17 +38,15 @@ def lines(**settings: Any) -> Job:
 
 
 def stage(name: str, redistribution: Redistribution = None, *, keeps_list: bool = True, sql: str = "") -> MapStage:
-    texts = (SqlText(sql, ("previous",)),) if sql else ()
+    reads = Reads(("sql-1",), (SqlText(sql, {"s": "s"}, "sql-1"),), ("s",)) if sql else Reads(("s",), sources=("s",))
     operator = MapOperator(name, MapReference("a.b", "C"), FIELDS, FIELDS)
-    return MapStage(name, texts, operator, keeps_list, redistribution)
+    return MapStage(name, reads, operator, keeps_list, redistribution)
 
 
 def plan(*stages: MapStage) -> JobPlan:
     return JobPlan(
-        sql=(),
         stages=(),
-        output_fields=FIELDS,
-        key_columns=(),
+        results={"": ResultPlan(Reads(("m",), sources=("m",)), FIELDS, ())},
         reads=(),
         event_times={"s": "at"},
         sources_read=("s",),

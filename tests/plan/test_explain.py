@@ -9,15 +9,18 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.config import KeyedAggregateStep, ProcessStep
+from mixedmode.config.graph import MAIN
 from mixedmode.job import Job, SideOutput, Sink, Source
 from mixedmode.keys import KeySchema
 from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
-from mixedmode.plan.stages import DEAD_LETTER, LATE, JobPlan, KeyedStage, SourceRows, SqlText
+from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.stages import DEAD_LETTER, LATE, JobPlan, KeyedStage, ResultPlan, SourceRows
 from mixedmode.process import Context, KeyedProcessFunction, ListState, MapState, Record, ReducingState, Ttl, ValueState
 from mixedmode.time import Strategy
 
+READS = Reads(("clicks",), sources=("clicks",), upstream=frozenset({"clicks"}))
 COLUMNS: Mapping[str, pa.DataType] = {"k": pa.string(), "v": pa.int64(), "at": pa.timestamp("us", "UTC")}
 FIELDS = tuple(pa.field(name, data_type) for name, data_type in COLUMNS.items())
 NOT_BELIEVED = "times more than 1d ahead of the clock do not move it"
@@ -63,7 +66,7 @@ def stage_of(step: KeyedAggregateStep | ProcessStep) -> KeyedStage:
     late = FIELDS if isinstance(step, KeyedAggregateStep) and step.late is not None else ()
     return KeyedStage(
         operator_id="process-1" if isinstance(step, ProcessStep) else "aggregate-1",
-        sql=(),
+        reads=READS,
         key_fields=keys,
         arguments=tuple(arguments),
         argument_types=tuple(arguments.values()),
@@ -90,10 +93,18 @@ def explained(job: Job, *, sql: str = "", source_rows: SourceRows | None = Sourc
     watermark = spec.sources["clicks"].watermark
     strategy = Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
     plan = JobPlan(
-        sql=(SqlText(sql, ("previous",)),) if sql else (),
         stages=(stage,),
-        output_fields=stage.operator.output_fields,
-        key_columns=tuple(field.name for field in stage.operator.output_key),
+        results={
+            MAIN: ResultPlan(
+                Reads(
+                    ("sql-2",), (SqlText(sql, {"previous": stage.operator_id}, "sql-2"),), stages=(stage.operator_id,)
+                )
+                if sql
+                else Reads((stage.operator_id,), stages=(stage.operator_id,)),
+                stage.operator.output_fields,
+                tuple(field.name for field in stage.operator.output_key),
+            )
+        },
         reads=(),
         event_times={"clicks": "at"},
         sources_read=("clicks",),

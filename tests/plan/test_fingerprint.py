@@ -21,7 +21,8 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.fingerprint import Fingerprint, aggregate_fingerprint, of_list, of_sources, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of, ranked_identity
-from mixedmode.plan.stages import KeyedStage, SqlText
+from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.stages import KeyedStage
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "fingerprints.json"
 COLUMNS = {
@@ -125,8 +126,8 @@ def fingerprints() -> Iterator[tuple[str, Fingerprint]]:
     yield "upsert", step_fingerprint("upsert")
     yield from ranked_fingerprints()
     yield "map that keeps a list", of_list()
-    yield "sources", of_sources(["b", "a"], has_clock=False)
-    yield "a source and the clock", of_sources(["a"], has_clock=True)
+    yield "sources", of_sources(["b", "a"], [], has_clock=False)
+    yield "a source and the clock", of_sources(["a"], [], has_clock=True)
 
 
 def ranked_fingerprints() -> Iterator[tuple[str, Fingerprint]]:
@@ -223,7 +224,7 @@ def test_a_stage_adds_its_event_time_and_the_sql_before_it() -> None:
     columns = StepColumns(keys, {"n": pa.int64()}, has_event_time=True, is_changelog=True)
     stage = KeyedStage(
         operator_id="aggregate-2",
-        sql=(SqlText("SELECT *\n FROM previous", ("previous",)),),
+        reads=Reads(("sql-2",), (SqlText("SELECT *\n FROM previous", {"previous": "a"}, "sql-2"),), stages=("a",)),
         key_fields=keys,
         arguments=("n",),
         argument_types=(pa.int64(),),
@@ -232,8 +233,10 @@ def test_a_stage_adds_its_event_time_and_the_sql_before_it() -> None:
         operator=aggregate_operator(step, columns, lambda *path: str(path)),
         identity={"version": 1},
     )
-    assert stage.fingerprint == {"version": 1, "sql": ["SELECT * FROM previous"]}, "no register goes by time"
-    assert replace(stage, is_changelog=False).fingerprint == {"version": 1}
+    assert stage.fingerprint == {"version": 1, "sql": ["SELECT * FROM previous"], "from": ["a"]}, (
+        "no register goes by time"
+    )
+    assert replace(stage, is_changelog=False).fingerprint == {"version": 1, "from": ["a"]}
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 import pyarrow as pa
 import pytest
 
+from mixedmode.config.graph import MAIN
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.window import TimeWindowAggregateOperator
-from mixedmode.plan.stages import MAIN, JobPlan, KeyedStage
+from mixedmode.plan.reads import Reads
+from mixedmode.plan.stages import JobPlan, KeyedStage, ResultPlan
 from mixedmode.time import Tumbling
 from tests.operators.partials import aggregator_of
 
@@ -22,17 +24,24 @@ WINDOW = TimeWindowAggregateOperator(
 UPSERT = UpsertOperator(KEYS, ())
 
 
-def stage(name: str, operator: KeyedOperator) -> KeyedStage:
-    return KeyedStage(name, (), KEYS.fields, (), (), None, is_changelog=False, operator=operator, identity={})
+def stage(name: str, operator: KeyedOperator, *reads: str) -> KeyedStage:
+    found = Reads(reads or ("t",), sources=() if reads else ("t",), stages=reads, upstream=frozenset({"t"}))
+    return KeyedStage(name, found, KEYS.fields, (), (), None, is_changelog=False, operator=operator, identity={})
 
 
-def plan(**operators: KeyedOperator) -> JobPlan:
-    stages = tuple(stage(name, operator) for name, operator in operators.items())
-    return JobPlan((), stages, (), ("k",), (), {}, ("t",), {}, {})
+def chain(**operators: KeyedOperator) -> JobPlan:
+    names = list(operators)
+    stages = [stage(name, operators[name], *names[i : i + 1]) for i, name in zip(range(-1, 9), names, strict=False)]
+    return plan(*stages, **{MAIN: names[-1]})
+
+
+def plan(*stages: KeyedStage, **outputs: str) -> JobPlan:
+    results = {name: ResultPlan(Reads((step,), stages=(step,)), (), ("k",)) for name, step in outputs.items()}
+    return JobPlan(stages, results, (), {}, ("t",), {}, {})
 
 
 @pytest.mark.parametrize(
-    ("chain", "with_state", "outputs", "giving"),
+    ("steps", "with_state", "outputs", "giving"),
     [
         ({"a": AGGREGATE, "b": ROWS}, "ab", [MAIN], ""),  # goes on as it was
         ({"a": AGGREGATE, "b": ROWS}, "", [], ""),  # a fresh job has nothing to give
@@ -50,9 +59,24 @@ def plan(**operators: KeyedOperator) -> JobPlan:
     ],
 )
 def test_what_is_new_is_given_all_that_it_has_missed(
-    chain: dict[str, KeyedOperator], with_state: str, outputs: list[str], giving: str
+    steps: dict[str, KeyedOperator], with_state: str, outputs: list[str], giving: str
 ) -> None:
-    assert plan(**chain).with_full_snapshot(list(with_state), outputs) == set(giving)
+    assert chain(**steps).with_full_snapshot(list(with_state), outputs) == set(giving)
+
+
+@pytest.mark.parametrize(
+    ("with_state", "outputs", "giving"),
+    [
+        ("abc", ["x", "y"], ""),
+        ("a", [], "a"),  # both branches are new
+        ("ab", ["x"], ""),  # b has had the rows of a already, so a cannot emit its table to c
+        ("ab", ["x", "y"], ""),
+        ("abc", ["x"], "c"),  # only the output of one branch is new
+    ],
+)
+def test_a_table_is_emitted_only_if_all_its_readers_are_new(with_state: str, outputs: list[str], giving: str) -> None:
+    steps = stage("a", AGGREGATE), stage("b", AGGREGATE, "a"), stage("c", AGGREGATE, "a")
+    assert plan(*steps, x="b", y="c").with_full_snapshot(list(with_state), outputs) == set(giving)
 
 
 def test_only_what_keeps_all_that_it_has_given_can_give_it_again() -> None:

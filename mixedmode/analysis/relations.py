@@ -1,0 +1,103 @@
+"""The relations of a job while it is analysed: the rows of sources and steps, and what is known of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from mixedmode.analysis.catalyst import column_ids, read_frame
+from mixedmode.analysis.event_times import find_event_time
+from mixedmode.analysis.plan import nodes_of
+from mixedmode.operators.interface import Changelog
+from mixedmode.operators.window import WINDOW_BOUNDS
+from mixedmode.plan.keyed_stages import Upstream
+from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.stages import EmittedRows
+
+__all__ = ["Relation", "Roots"]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The rows of a source or of a step: a streaming stand-in for them, and how sql makes them of roots (see Reads).
+
+    `root`: the stand-in of the only stage among the roots, to see what sql does with its columns; None for several.
+    """
+
+    name: str
+    frame: DataFrame
+    sql: tuple[SqlText, ...] = ()
+    sources: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    root: DataFrame | None = None
+
+    @property
+    def types(self) -> dict[str, object]:
+        """Return {column in lower case: Spark's type}."""
+        return {field.name.lower(): field.dataType for field in self.frame.schema}
+
+
+class Roots:
+    """The sources and stages of a job so far.
+
+    emitted: {operator id: the rows that the stage emits}. upstream: {root: the sources whose records can reach it}.
+    """
+
+    def __init__(self, sources: Sequence[str], event_times: Mapping[str, str]) -> None:
+        """event_times: {source: its event-time column}."""
+        self._sources = tuple(sources)
+        self._event_times = event_times
+        self.emitted: dict[str, EmittedRows] = {}
+        self.upstream: dict[str, frozenset[str]] = {name: frozenset({name}) for name in sources}
+
+    def reads(self, relations: Sequence[Relation]) -> Reads:
+        """Return what a reader of these relations reads."""
+        sources = tuple(dict.fromkeys(root for one in relations for root in one.sources))
+        stages = tuple(dict.fromkeys(root for one in relations for root in one.stages))
+        return Reads(
+            relations=tuple(one.name for one in relations),
+            sql=tuple({text.makes: text for one in relations for text in one.sql}.values()),
+            sources=sources,
+            stages=stages,
+            changelogs=frozenset(root for root in stages if self.emitted[root].changelog is Changelog.RETRACT),
+            upstream=frozenset(name for root in (*sources, *stages) for name in self.upstream[root]),
+        )
+
+    def upstream_of(self, relations: Sequence[Relation], keyed_before: int, *, is_time_in_doubt: bool) -> Upstream:
+        """Return the position of a keyed step that reads these relations.
+
+        keyed_before: the number of earlier keyed steps. is_time_in_doubt: the event time of a source is wrong, so no
+        mistake may follow from it.
+        """
+        reads = self.reads(relations)
+        emitted = [self.emitted[root] for root in reads.stages]
+        frame = relations[0].frame
+        event_time = find_event_time(frame, self._times(reads))
+        if event_time is None and not reads.stages and is_time_in_doubt:
+            event_time = frame.columns[0]
+        keeps_bounds = len(relations) == len(emitted) == 1 and emitted[0].has_final_windows
+        return Upstream.of(
+            reads,
+            emitted,
+            keyed_before,
+            event_time=event_time,
+            keeps_bounds=keeps_bounds and _keeps_bounds(relations[0]),
+        )
+
+    def _times(self, reads: Reads) -> Mapping[str, str]:
+        """Return {root: the name of its event-time column}; {} if the rows of a stage among the roots have none."""
+        of_stages = {root: self.emitted[root].event_time for root in reads.stages}
+        if None in of_stages.values():
+            return {}
+        of_maps = any(name not in self._sources for name in reads.sources)  # they may pass on a column of any source
+        of_sources = {name: time for name, time in self._event_times.items() if of_maps or name in reads.sources}
+        return {**of_sources, **{root: time for root, time in of_stages.items() if time is not None}}
+
+
+def _keeps_bounds(given: Relation) -> bool:
+    """Return whether the sql after a keyed step has left the bounds of its windows as they were."""
+    if given.root is None:
+        return False
+    before, after = column_ids(given.root), column_ids(given.frame)
+    is_union = any(node.kind == "Union" for node in nodes_of(read_frame(given.frame, until=given.root)))
+    return not is_union and all(after.get(field.name) == before[field.name] for field in WINDOW_BOUNDS)

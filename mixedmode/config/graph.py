@@ -1,0 +1,134 @@
+"""The graph of a job: which sources and steps each step and each output reads. Pure.
+
+A step reads what its `from` names; without it, it reads the step before it, and the first step reads the sources. An
+output reads its `from`; without it, it reads the last step.
+
+A `Ref` is the path of what is read: ("sources", name) or ("steps", index). A step refers to earlier steps only, so a
+graph has no cycle.
+
+Invariants (tests/config/test_graph.py):
+  I1  a step refers only to sources and to steps before it
+  I2  a job without `from` and `outputs` is a chain
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from mixedmode.config.document import Path
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.steps import KeyedStep, SqlStep, Step
+
+__all__ = ["MAIN", "Graph", "Ref", "input_findings"]
+
+#: the name of the only output of a job with `sink`
+MAIN = ""
+
+#: ("sources", name) or ("steps", index)
+Ref = Path
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What each step and each output reads. `inputs`: of each step, in order; `outputs`: of each output, by name.
+
+    The first step of a job may be sql over all sources; only Spark knows which of them the text reads.
+    """
+
+    inputs: tuple[tuple[Ref, ...], ...]
+    outputs: Mapping[str, Ref]
+
+    @classmethod
+    def of(cls, sources: Iterable[str], steps: Sequence[Step | None], outputs: Mapping[str, str | None]) -> Self:
+        """Return the graph of a job.
+
+        outputs: {name: its `from`}; None: the last step. Names that are unknown are left out. A step that is wrong is
+        None.
+        """
+        known: dict[str, Ref] = {name.lower(): ("sources", name) for name in sources}
+        every = tuple(known.values())
+        inputs = list[tuple[Ref, ...]]()
+        for index, step in enumerate(steps):
+            names = () if step is None else step.from_
+            default = (("steps", index - 1),) if index else every
+            inputs.append(tuple(known[name.lower()] for name in names if name.lower() in known) if names else default)
+            if step is not None and step.name is not None:
+                known.setdefault(step.name.lower(), ("steps", index))
+        last: Ref = ("steps", len(steps) - 1)
+        return cls(
+            tuple(inputs),
+            {output: last if name is None else known.get(name.lower(), last) for output, name in outputs.items()},
+        )
+
+    @property
+    def is_chain(self) -> bool:
+        """True if each step reads the one before it, and the only output reads the last step."""
+        chained = all(refs == (("steps", index),) for index, refs in enumerate(self.inputs[1:]))
+        return chained and list(self.outputs.values()) == [("steps", len(self.inputs) - 1)]
+
+    def readers(self, ref: Ref) -> int:
+        """Return how many steps and outputs read a source or a step."""
+        return sum(ref in refs for refs in self.inputs) + sum(ref == one for one in self.outputs.values())
+
+    def keyed_upstream(self, index: int, steps: Sequence[Step | None]) -> tuple[list[int], list[str]]:
+        """Return (the nearest keyed steps, the sources) whose rows a step reads, also through sql and map steps."""
+        keyed, sources = dict[int, None](), dict[str, None]()
+        refs = list(self.inputs[index])
+        while refs:
+            match refs.pop(0):
+                case ("sources", str(name)):
+                    sources[name] = None
+                case (_, int(number)) if isinstance(steps[number], KeyedStep):
+                    keyed[number] = None
+                case (_, int(number)):
+                    refs += self.inputs[number]
+        return list(keyed), list(sources)
+
+
+def input_findings(
+    sources: Iterable[str], steps: Sequence[Step], outputs: Mapping[str, str | None]
+) -> Iterator[tuple[Path, str]]:
+    """Yield the mistakes in what steps and outputs read. Arguments are as for Graph.of."""
+    earlier = {name.lower(): name for name in sources}
+    later = {step.name.lower() for step in steps if step.name is not None}
+    for index, step in enumerate(steps):
+        seen = set[str]()
+        for name in step.from_:
+            if name.lower() in seen:
+                yield ("steps", index, "from"), f" names an input twice. Remove one. found={name}"
+            seen.add(name.lower())
+            yield from _unknown(("steps", index, "from"), name, earlier, later)
+        if step.name is not None:
+            earlier[step.name.lower()] = step.name
+    for output, wanted in outputs.items():
+        if wanted is not None:
+            yield from _unknown(("outputs", output, "from"), wanted, earlier, later)
+    graph = Graph.of(sources, steps, outputs)
+    for index, step in enumerate(steps):
+        if not graph.readers(("steps", index)):
+            name = "" if step.name is None else f" ({step.name})"
+            text = (
+                f": nothing reads the rows of this step{name}. Name it in the `from` of a later step or of an output, "
+                "or remove it."
+            )
+            yield ("steps", index), text
+        elif not isinstance(step, SqlStep) and len(graph.inputs[index]) > 1 and not step.from_:
+            text = (
+                ": this step reads one input, and the job has several sources. Add `from` with one source, or with "
+                f"several to read their rows together. sources={', '.join(sources)}"
+            )
+            yield ("steps", index), text
+
+
+def _unknown(path: Path, name: str, earlier: Mapping[str, str], later: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    if name.lower() in earlier:
+        return
+    if path[0] == "steps" and name.lower() in later:
+        text = f" names a step that comes later, or this one. Put the step that is read first. found={name}"
+    else:
+        known = list(earlier.values())
+        text = (
+            f": there is no source or step of this name.{did_you_mean(name, known)} Known here: {', '.join(known)}. "
+            f"found={name}"
+        )
+    yield path, text

@@ -1,0 +1,128 @@
+"""Streams: the rows of a source or of a step of a job in Python, from which any number of steps may read.
+
+    orders = job.source("orders")
+    totals = orders.key_by("customer").aggregate(total="sum(amount)")
+    large = orders.sql("SELECT * FROM orders WHERE amount > 100", name="large")
+    both = large.union(job.source("refunds").sql("SELECT customer, -amount AS amount FROM refunds"))
+
+A stream is immutable, and knows only what it reads. A job has the steps of the streams that its outputs need; steps
+without a name get one from their kind and position.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Literal, Self, Unpack
+
+from mixedmode.config.load import checked_section, resolve_step
+from mixedmode.config.steps import STEP_KINDS, SqlStep, Step
+from mixedmode.errors import InvalidJobError
+from mixedmode.job.arguments import argument
+from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob
+
+__all__ = ["PlacedStream", "Stream", "placed_stream"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """The rows of a source, of a step over other streams, or of several streams together."""
+
+    source: str | None
+    step: Step | None
+    inputs: tuple["Stream", ...]
+
+    @classmethod
+    def of_source(cls, name: str) -> Self:
+        """Return the rows of a source."""
+        return cls(name, None, ())
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        others: Sequence["Stream"] = (),
+        name: str | None = None,
+        clock: Literal["refused", "allowed"] = "refused",
+    ) -> "Stream":
+        """Return the rows of stateless Spark SQL over this stream.
+
+        sql: a SELECT. It reads the stream by its name, that of the source or step; a stream alone also is `previous`.
+        others: further streams with names that the SQL reads, such as for UNION ALL.
+        name: the name of the step.
+        clock: with `allowed`, the SQL may ask for the current time; the execution modes may then emit different rows.
+        """
+        step = checked_section(SqlStep, {"sql": sql, "name": name, "clock": clock}, place="Stream.sql", name=argument)
+        return Stream(None, step, (self, *others))
+
+    def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob["Stream"]:
+        """Group the rows by key columns, as Job.key_by does. The completed step is a stream."""
+        return KeyedJob(self, columns, name, parallelism)
+
+    def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob["Stream"]:
+        """Group all rows, without a key, by window, as Job.window does. The completed step is a stream."""
+        return WindowedJob.checked(self, {"name": name}, window)
+
+    def union(self, *others: "Stream") -> "Stream":
+        """Return the rows of several streams together, for a keyed step. All need the same columns."""
+        return Stream(None, None, (self, *others))
+
+    def with_step(self, step: Step) -> "Stream":
+        """Return the rows of a step over this stream."""
+        return Stream(None, resolve_step(step, FilePath()), (self,))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStream:
+    """A stream in a job: the name of its last step or source, the steps of the job, and the streams of these steps."""
+
+    name: str
+    steps: tuple[Step, ...]
+    streams: tuple[tuple[Stream, str], ...]
+
+
+def placed_stream(stream: Stream, steps: tuple[Step, ...], streams: tuple[tuple[Stream, str], ...]) -> PlacedStream:
+    """Return a stream as a part of a job that has `steps`, of `streams`. Steps that the job has are not added again.
+
+    Raise InvalidJobError for rows of several streams without a step over them, and for two steps of one name.
+    """
+    placing = _Placing(list(steps), list(streams))
+    (name,) = placing.names([stream])
+    if stream.step is None and stream.source is None:
+        msg = "Job.output: rows of several streams need a step, such as a keyed one. Add it to the union."
+        raise InvalidJobError(msg)
+    return PlacedStream(name, tuple(placing.steps), tuple(placing.streams))
+
+
+class _Placing:
+    """The steps of a job, to which those of a stream are added."""
+
+    def __init__(self, steps: list[Step], streams: list[tuple[Stream, str]]) -> None:
+        self.steps = steps
+        self.streams = streams
+
+    def names(self, streams: Iterable[Stream]) -> list[str]:
+        """Add the steps of streams. Return the names under which their rows are read."""
+        found = list[str]()
+        for stream in streams:
+            known = next((name for one, name in self.streams if one is stream), None)
+            if known is not None:
+                found.append(known)
+            elif stream.source is not None:
+                found.append(stream.source)
+            elif stream.step is None:
+                found += self.names(stream.inputs)
+            else:
+                found.append(self._add(stream, stream.step))
+        return found
+
+    def _add(self, stream: Stream, step: Step) -> str:
+        inputs = tuple(self.names(stream.inputs))
+        name = step.name or self._free_name(step)
+        self.steps.append(step.model_copy(update={"name": name, "from_": inputs}))
+        self.streams.append((stream, name))
+        return name
+
+    def _free_name(self, step: Step) -> str:
+        kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model)
+        taken = {one.name for one in self.steps}
+        return next(name for number in range(1, len(taken) + 2) if (name := f"{kind}_{number}") not in taken)
