@@ -110,7 +110,7 @@ class LocalInputs(Inputs):
 
     @override
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
-        (source,) = self._spec.sources.values()
+        source = next(iter(self._spec.sources.values()))
         return LocalFrame(self._local, files_max=admission(source).max_files).as_frame()
 
     @override
@@ -157,8 +157,17 @@ class _OfFrames:
 
     def run_epoch(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
         frame: Any = rows
-        tables = None if frame is None else [self.world.files[name] for name in frame.names]
+        tables = None if frame is None else self._by_source(task.plan.sources_read, frame.names)
         return LocalExecutor(self.world.lost).run_epoch(task, tables)
+
+    def _by_source(self, sources: Sequence[str], names: Sequence[str]) -> dict[str, list[pa.Table]]:
+        """Return {source: its files}. In a job with several sources, a file `<source>/<name>` is of this source."""
+        found: dict[str, list[pa.Table]] = {source: [] for source in sources}
+        for name in names:
+            source = name.partition("/")[0] if "/" in name else sources[0]
+            if source in found:
+                found[source].append(self.world.files[name])
+        return found
 
 
 class LocalWriter:

@@ -3,5 +3,6 @@
 from mixedmode.job.api import Job
 from mixedmode.job.connectors import SideOutput, Sink, Source
 from mixedmode.job.keyed import KeyedJob, WindowedJob
+from mixedmode.job.streams import Stream
 
-__all__ = ["Job", "KeyedJob", "SideOutput", "Sink", "Source", "WindowedJob"]
+__all__ = ["Job", "KeyedJob", "SideOutput", "Sink", "Source", "Stream", "WindowedJob"]

@@ -1,0 +1,265 @@
+"""Jobs that are graphs: branches, unions, several sources and several outputs.
+
+Whatever the mode, the flip, the epochs, the parallelism and the restarts are, each output has the answer of the records
+alone. The oracle is plain Python: each step is a function from a list of rows to a list of rows.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mixedmode.driver.engine import Engine
+from mixedmode.driver.phases import Until
+from mixedmode.job import Job, Sink, Source, Stream
+from tests.differential.stories import local_cases
+from tests.differential.test_time_in_chains import (
+    ON_SPARK,
+    SCHEMA,
+    Row,
+    Step,
+    best,
+    by_key,
+    earliest,
+    final,
+    function,
+    session,
+    told,
+    tumbling,
+)
+from tests.differential.timelines import MODES, Case, Event, Mode, cases
+from tests.harness import SPARK, output_rows, run, write_parquet
+from tests.local_engine import LocalEngine, World, local_session
+
+SOURCES = ("t", "u")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A source, or a step over earlier nodes. `columns`: nodes with the same ones can be read together."""
+
+    step: Step | None
+    inputs: tuple[int, ...] = ()
+    columns: str = "records"
+    is_changelog: bool = False
+
+    @property
+    def has_key(self) -> bool:
+        return self.step is None or self.step.has_key
+
+    @property
+    def emits_windows(self) -> bool:
+        return self.step is not None and self.step.emits_windows
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes, of which the first are the sources; and the nodes whose rows are outputs."""
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def sources(self) -> int:
+        return sum(node.step is None for node in self.nodes)
+
+
+def by_n() -> Step:
+    """An aggregate by a result of another aggregate, which is retracted when the result changes."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        found = Counter(row["n"] for row in rows)
+        return [{"k": None, "v": count, "n": n, "t": None} for n, count in found.items()]
+
+    return Step(lambda job: job.key_by("n").aggregate(v="count(*)"), apply, emits_windows=False, has_key=False)
+
+
+def next_steps(inputs: Sequence[Node], draw: st.DrawFn) -> list[tuple[Callable[[], Step], str, bool]]:
+    """(a step, its columns, whether its rows change) of all steps that can read these nodes together."""
+    if any(node.is_changelog for node in inputs):
+        return [(by_n, "by n", True)]
+    has_key = all(node.has_key for node in inputs)
+    size = draw(st.sampled_from([5, 20, 60]))
+    found: list[tuple[Callable[[], Step], str, bool]] = [
+        (partial(tumbling, size, is_keyed=has_key), f"windows {has_key}", False),
+        (partial(tumbling, 30, is_keyed=False), "windows False", False),
+    ]
+    if has_key:
+        found += [
+            (partial(session, draw(st.sampled_from([3, 10, 25]))), "windows True", False),
+            (function, "function", False),
+            (earliest, f"earliest of {inputs[0].columns}", False),
+            (by_key, "by key", True),
+        ]
+    if len(inputs) == 1 and inputs[0].emits_windows:
+        found.append((partial(final, is_keyed=False), "windows False", False))
+        if has_key and not inputs[0].step.has_rank:  # type: ignore[union-attr]
+            found.append((best, f"best of {inputs[0].columns}", False))
+    return found
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """One or two sources, and two to six steps. The rows of every node that nothing reads are an output."""
+    sources = draw(st.integers(1, 2))
+    nodes = [Node(None) for _ in range(sources)]
+    for _ in range(draw(st.integers(2, 6))):
+        first = draw(st.integers(0, len(nodes) - 1))
+        alike = [i for i, node in enumerate(nodes) if node.columns == nodes[first].columns]
+        inputs = {first}
+        if draw(st.booleans()) and not (nodes[first].step and nodes[first].step.has_rank):
+            inputs |= {draw(st.sampled_from(alike))}
+        chosen = tuple(sorted(inputs))
+        step, columns, is_changelog = draw(st.sampled_from(next_steps([nodes[i] for i in chosen], draw)))
+        if columns == "by n" and all(nodes[i].columns == "by n" for i in chosen):
+            continue  # its rows have no value to go on with
+        nodes.append(Node(step(), chosen, columns, is_changelog))
+    read = {i for node in nodes for i in node.inputs}
+    steps = range(sources, len(nodes))
+    outputs = {i for i in steps if i not in read} | set(draw(st.lists(st.sampled_from(steps), max_size=2)))
+    used = _needed(nodes, outputs)
+    assert used, nodes
+    return Graph(tuple(nodes), tuple(sorted(outputs)))
+
+
+def _needed(nodes: Sequence[Node], outputs: set[int]) -> set[int]:
+    found, left = set[int](), list(outputs)
+    while left:
+        found.add(left[-1])
+        left += nodes[left.pop()].inputs
+    return found
+
+
+def source_of(event: Event, sources: int) -> str:
+    return SOURCES[event.time_us // 7 % sources]
+
+
+def records(events: Sequence[Event], sources: int, source: str) -> list[Row]:
+    return [event.row | {"n": 1} for event in events if source_of(event, sources) == source]
+
+
+def streams(graph: Graph, job: Job) -> list[Stream]:
+    found: list[Stream] = []
+    for number, node in enumerate(graph.nodes):
+        if node.step is None:
+            found.append(job.source(SOURCES[number]))
+            continue
+        first, *others = [found[i] for i in node.inputs]
+        given: Any = first.union(*others) if others else first
+        found.append(node.step.add(given))  # type: ignore[arg-type]
+    return found
+
+
+def play(
+    case: Case, mode: Mode, graph: Graph, base: Path, spark: SparkSession | None
+) -> dict[int, Counter[tuple[Any, ...]]]:
+    """Run the case, and stop and start again after the epochs that it names. Return the rows of each output."""
+    names = SOURCES[: graph.sources]
+    before = case.events[: {"mixed": case.flip, "streaming": 0, "batch": len(case.events)}[mode]]
+    epochs = [*([before] if mode != "streaming" else []), *case.epochs(mode)]
+    world, parallelism = World(lost={0} if case.slices > 1 else set()), case.parallelism
+    for name in names:
+        (base / name).mkdir(parents=True)
+
+    def arrive(number: int) -> None:
+        for name in names:
+            table = pa.Table.from_pylist(records(epochs[number], graph.sources, name), SCHEMA)
+            if spark is None:
+                world.files[f"{name}/{number:03}"] = table
+            else:
+                write_parquet(base / name, f"{number:03}.parquet", table)
+
+    def start(until: Until, feed: Sequence[Callable[[], object]] = ()) -> None:
+        sources = {
+            name: Source.parquet(
+                base / name,
+                schema="k string, v bigint, n bigint, t timestamp",
+                event_time="t",
+                out_of_orderness=f"{case.bound_ms}ms",
+                **({"bounded": True} if mode == "batch" else {"max_files_per_epoch": 1}),
+            )
+            for name in names
+        }
+        job = Job(
+            "graph",
+            sources=sources,
+            mode=mode,
+            checkpoint_dir=None if mode == "batch" else base / "checkpoints",
+            parallelism=parallelism,
+            max_parallelism=8,
+            spark=SPARK,
+        )
+        made = streams(graph, job)
+        for number in graph.outputs:
+            job = job.output(f"o{number}", made[number], Sink.parquet(base / "out" / str(number)))
+        session = local_session(world) if spark is None else spark
+        engine = LocalEngine if spark is None else Engine
+        run(job, session, feed=feed, until=until, engine=engine)
+
+    first = 1 if mode != "streaming" else 0
+    for number in range(first):
+        arrive(number)
+    feed: list[Callable[[], object]] = []
+    for number in range(first, len(epochs)):
+        feed.append(partial(arrive, number))
+        if number - first in case.restores:
+            start(Until.IDLE, feed)
+            feed, parallelism = [], case.restores[number - first]
+    start(Until.DRAINED, feed)
+    folders = {number: base / "out" / str(number) for number in graph.outputs}
+    return {
+        number: told(output_rows(folder) if any(folder.glob("part-*")) else []) for number, folder in folders.items()
+    }
+
+
+def expected(case: Case, graph: Graph) -> dict[int, Counter[tuple[Any, ...]]]:
+    rows: list[list[Row]] = []
+    for number, node in enumerate(graph.nodes):
+        if node.step is None:
+            rows.append(records(case.events, graph.sources, SOURCES[number]))
+        else:
+            rows.append(node.step.apply([row for i in node.inputs for row in rows[i]]))
+    return {number: told(rows[number]) for number in graph.outputs}
+
+
+@given(case=cases(), graph=graphs())
+@local_cases(0.2)
+def test_each_output_of_a_graph_is_the_answer_of_the_records(case: Case, graph: Graph) -> None:
+    for mode in MODES:
+        with tempfile.TemporaryDirectory() as base:
+            assert play(case, mode, graph, Path(base), None) == expected(case, graph), mode
+
+
+DIAMOND = Graph(
+    (
+        Node(None),
+        Node(None),
+        Node(tumbling(10), (0, 1)),
+        Node(session(8), (0,)),
+        Node(by_key(), (2,), is_changelog=True),
+        Node(tumbling(30), (2, 3)),
+        Node(by_n(), (4,), is_changelog=True),
+    ),
+    (2, 4, 5, 6),
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_spark_agrees_about_branches_and_unions(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
+    assert play(ON_SPARK, mode, DIAMOND, tmp_path, spark) == expected(ON_SPARK, DIAMOND)
+
+
+def test_the_local_executor_agrees_about_the_same_graph(tmp_path: Path) -> None:
+    for mode in MODES:
+        for case in (ON_SPARK, replace(ON_SPARK, restores={0: 4})):
+            found = play(case, mode, DIAMOND, tmp_path / f"{mode}-{len(case.restores)}", None)
+            assert found == expected(case, DIAMOND), mode
