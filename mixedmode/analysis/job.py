@@ -298,7 +298,7 @@ class _Walk:
 
     def _check_all_read(self, index: int, step: SqlStep, used: Mapping[str, Relation]) -> None:
         read = {relation.name for relation in used.values()}
-        for name, ref in zip(step.from_, self._graph.inputs[index], strict=True):
+        for name, ref in zip(step.from_, self._graph.inputs[index] if step.from_ else (), strict=True):
             if self._relations[ref].name not in read:
                 msg = (
                     f"{self._where('steps', index, 'from')}: the sql does not read this input. Read it, or remove it "

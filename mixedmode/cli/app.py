@@ -119,12 +119,22 @@ def validate(
 
 
 @app.command()
-def explain(job: JobFile, overrides: Overrides = None) -> None:
+def explain(
+    job: JobFile,
+    overrides: Overrides = None,
+    dot: Annotated[bool, typer.Option("--dot", help="Only draw the graph, in the DOT language of Graphviz.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Only draw the graph, as a Mermaid flowchart.")] = False,
+) -> None:
     """Show the plan: watermarks, stages, windows or function, state, paths, outputs, what is committed when."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
 
         loaded = checked_job(job, overrides or ())
+        if dot or mermaid:
+            from mixedmode.plan.drawing import as_dot, as_mermaid
+
+            screen_print("\n".join((as_dot if dot else as_mermaid)(loaded.spec)))
+            return
         require_environment([])
         from mixedmode.driver.planning import plan_job
         from mixedmode.plan.explain import explain_plan

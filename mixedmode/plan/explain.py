@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mixedmode.config import JobSpec, ModePolicy, SinkSpec, SourceSpec, format_duration_ms, resolve_mode
 from mixedmode.keys import group_range
+from mixedmode.plan.drawing import as_tree
 from mixedmode.plan.explain_steps import (
     combined,
     emitted_text,
@@ -23,7 +24,10 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
     """Return several lines, without a newline at the end. `cores` is the parallelism of a job that sets none."""
     policy = resolve_mode(spec)
     live = spec.parallelism or min(cores, spec.pipeline.max_parallelism)
-    lines = [f"{spec.name}: {policy.mode} mode", *_sources(spec, plan)]
+    lines = [f"{spec.name}: {policy.mode} mode"]
+    if not spec.graph.is_chain:
+        lines += [f"  {line}" for line in as_tree(spec)]
+    lines += _sources(spec, plan)
     for number, step in enumerate(plan.maps, 1):
         own = spec.step_parallelism.get(step.operator_id) or live
         in_backlog = spec.execution.backlog.parallelism or own

@@ -9,6 +9,7 @@ from mixedmode.config import (
     AGGREGATE_FUNCTIONS,
     AggregateCall,
     ConsoleSinkSpec,
+    FileSinkSpec,
     FileSourceSpec,
     KeyedAggregateStep,
     ProcessStep,
@@ -106,6 +107,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
     assert second.key_by == ("origin",)
     calls = {"flights": "count(*)", "mean_delay": "avg(delay)", "worst": "max(delay)"}
     assert second.aggregate == {name: AggregateCall.parse(call) for name, call in calls.items()}
+    assert isinstance(spec.sink, FileSinkSpec)
     assert (spec.sink.format, spec.sink.folder) == ("parquet", str(folder / "run/out"))
 
 
@@ -620,10 +622,10 @@ def test_relative_paths_are_taken_from_the_folder_of_the_file_and_others_stay(fo
     overrides = ["sources.flights.path=../data/*/*.json", "sink.path=s3://bucket/out", "execution.checkpointing.dir=/c"]
     spec = load_job_spec("jobs/job.yaml", overrides)
     assert spec.sources["flights"].place == f"json {folder}/data/*/*.json"
-    assert spec.sink.folder == "s3://bucket/out"
+    assert spec.results[""].folder == "s3://bucket/out"
     assert spec.execution.checkpointing.dir == "/c"
-    assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).sink.folder == "/out"
-    assert load_job_spec("jobs/job.yaml").sink.folder == str(folder / "jobs/run/out")
+    assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).results[""].folder == "/out"
+    assert load_job_spec("jobs/job.yaml").results[""].folder == str(folder / "jobs/run/out")
 
 
 def test_overrides_go_over_the_file_and_an_empty_one_asks_for_the_default(folder: Path) -> None:

@@ -90,7 +90,7 @@ def test_an_output_that_the_job_would_read_is_refused_with_both_names(folders: P
 
 @pytest.mark.parametrize(("source", "sink"), APART)
 def test_places_apart_are_accepted(source: str, sink: str) -> None:
-    assert job_spec_from_mapping(job(source, sink)).sink.folder is not None
+    assert job_spec_from_mapping(job(source, sink)).results[""].folder is not None
 
 
 @pytest.mark.parametrize("kind", ["checkpoints", "late", "sqlite", "delta"])

@@ -57,6 +57,10 @@ class Node:
         return self.step is None or self.step.has_key
 
     @property
+    def has_rank(self) -> bool:
+        return self.step is not None and self.step.has_rank
+
+    @property
     def emits_windows(self) -> bool:
         return self.step is not None and self.step.emits_windows
 
@@ -102,7 +106,7 @@ def next_steps(inputs: Sequence[Node], draw: st.DrawFn) -> list[tuple[Callable[[
         ]
     if len(inputs) == 1 and inputs[0].emits_windows:
         found.append((partial(final, is_keyed=False), "windows False", False))
-        if has_key and not inputs[0].step.has_rank:  # type: ignore[union-attr]
+        if has_key and not inputs[0].has_rank:
             found.append((best, f"best of {inputs[0].columns}", False))
     return found
 
@@ -116,7 +120,7 @@ def graphs(draw: st.DrawFn) -> Graph:
         first = draw(st.integers(0, len(nodes) - 1))
         alike = [i for i, node in enumerate(nodes) if node.columns == nodes[first].columns]
         inputs = {first}
-        if draw(st.booleans()) and not (nodes[first].step and nodes[first].step.has_rank):
+        if draw(st.booleans()) and not nodes[first].has_rank:
             inputs |= {draw(st.sampled_from(alike))}
         chosen = tuple(sorted(inputs))
         step, columns, is_changelog = draw(st.sampled_from(next_steps([nodes[i] for i in chosen], draw)))

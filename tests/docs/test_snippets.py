@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-WHOLE_JOB = {"name", "sources", "steps", "sink"}
+WHOLE_JOB = {"name", "sources", "steps"}
 AROUND_A_PART = """\
 name: around-a-part
 execution.checkpointing.dir: ./run/checkpoints
@@ -112,13 +112,17 @@ def job_text(block: Block) -> str:
     """The block, if it is a whole job; else a small whole job with the block in place of the sections that it has."""
     given = yaml.safe_load(block.text)
     assert isinstance(given, dict), f"{block} is not a section of keys"
-    if set(given) >= WHOLE_JOB:
+    if is_whole(given):
         return block.text
     around = yaml.safe_load(AROUND_A_PART)
     kept = {key: value for key, value in around.items() if key not in given}
     if "dir:" in block.text:
         kept.pop("execution.checkpointing.dir", None)
     return yaml.safe_dump(kept) + block.text
+
+
+def is_whole(given: Mapping[str, Any]) -> bool:
+    return set(given) >= WHOLE_JOB and bool(set(given) & {"sink", "outputs"})
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
@@ -136,7 +140,7 @@ def test_a_part_of_a_job_file_with_a_misspelt_key_would_be_found(folder: Path) -
 
 
 def test_there_are_job_files_whole_and_in_part() -> None:
-    whole = [block for block in blocks("yaml") if set(yaml.safe_load(block.text)) >= WHOLE_JOB]
+    whole = [block for block in blocks("yaml") if is_whole(yaml.safe_load(block.text))]
     assert len(whole) >= 2
     assert len(blocks("yaml")) > len(whole)
 
@@ -240,11 +244,14 @@ def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Fiel
             continue
         inner = section_of(field.annotation)
         if (
-            (prefix.startswith("steps[].") or prefix.endswith("dead-letter."))
+            (prefix.startswith(("steps[].", "outputs.")) or prefix.endswith("dead-letter."))
             and issubclass(model, SinkSpec)
             and name not in {"format", "path", "schema_ddl"}
+            and not (prefix.startswith("outputs.") and name == "from_")
         ):
             continue  # the reference says of them: a sink as that of the job
+        if prefix == "sink." and name == "from_":
+            continue  # it is for entries of `outputs`
         if inner is None:
             yield path, field
         else:

@@ -179,7 +179,7 @@ def test_all_queries_share_data_of_which_the_size_is_known() -> None:
 def test_a_job_is_told_where_to_read_and_write_and_in_which_mode(tmp_path: Path) -> None:
     job = WORKLOADS["nexmark-q5"].job(tmp_path / "data", tmp_path / "work", "streaming")
     assert job.spec.sources["bid"].place == f"parquet {tmp_path / 'data' / 'bid'}"
-    assert job.spec.sink.folder == str(answers_in(tmp_path / "work"))
+    assert job.spec.results[""].folder == str(answers_in(tmp_path / "work"))
     assert job.spec.execution.checkpointing.dir == str(tmp_path / "work" / "checkpoints")
     assert job.spec.execution.runtime_mode == "streaming"
 
