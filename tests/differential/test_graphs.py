@@ -36,8 +36,8 @@ from tests.differential.test_time_in_chains import (
     told,
     tumbling,
 )
-from tests.differential.timelines import MODES, Case, Event, Mode, cases
-from tests.harness import SPARK, output_rows, run, write_parquet
+from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
+from tests.harness import SPARK, manifests, output_rows, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
 
 SOURCES = ("t", "u")
@@ -164,9 +164,12 @@ def streams(graph: Graph, job: Job) -> list[Stream]:
 
 
 def play(
-    case: Case, mode: Mode, graph: Graph, base: Path, spark: SparkSession | None
+    case: Case, mode: Mode, graph: Graph, base: Path, spark: SparkSession | None, run_job: Callable[..., object] = run
 ) -> dict[int, Counter[tuple[Any, ...]]]:
-    """Run the case, and stop and start again after the epochs that it names. Return the rows of each output."""
+    """Run the case, and stop and start again after the epochs that it names. Return the rows of each output.
+
+    run_job: called in the place of `run`.
+    """
     names = SOURCES[: graph.sources]
     before = case.events[: {"mixed": case.flip, "streaming": 0, "batch": len(case.events)}[mode]]
     epochs = [*([before] if mode != "streaming" else []), *case.epochs(mode)]
@@ -207,7 +210,7 @@ def play(
             job = job.output(f"o{number}", made[number], Sink.parquet(base / "out" / str(number)))
         session = local_session(world) if spark is None else spark
         engine = LocalEngine if spark is None else Engine
-        run(job, session, feed=feed, until=until, engine=engine)
+        run_job(job, session, feed=feed, until=until, engine=engine)
 
     first = 1 if mode != "streaming" else 0
     for number in range(first):
@@ -267,3 +270,24 @@ def test_the_local_executor_agrees_about_the_same_graph(tmp_path: Path) -> None:
         for case in (ON_SPARK, replace(ON_SPARK, restores={0: 4})):
             found = play(case, mode, DIAMOND, tmp_path / f"{mode}-{len(case.restores)}", None)
             assert found == expected(case, DIAMOND), mode
+
+
+def test_a_source_without_records_holds_back_only_the_steps_that_it_can_reach(tmp_path: Path) -> None:
+    graph = Graph((Node(None), Node(None), Node(tumbling(10), (0,)), Node(tumbling(10), (0, 1))), (2, 3))
+    events = tuple(Event("both", ms * MS // 14 * 14, 1) for ms in (3, 14, 31, 47))
+    assert {source_of(event, 2) for event in events} == {"t"}
+    case = replace(ON_SPARK, events=events, bound_ms=0, flip=2, cuts=(3,), restores={})
+    found: list[dict[int, int]] = []
+
+    def look(job: Job, session: SparkSession, until: Until, **given: Any) -> None:
+        assert until is Until.DRAINED
+        run(job, session, until=Until.IDLE, **given)
+        folders = {number: tmp_path / "case" / "out" / str(number) for number in graph.outputs}
+        found.append({number: len(list(folder.glob("part-*"))) for number, folder in folders.items()})
+
+    play(case, "mixed", graph, tmp_path / "case", None, look)
+    assert found[0][2] > 0, "windows over the one source have fired"
+    assert found[0][3] == 0, "windows over both have not"
+    newest = manifests(tmp_path / "case" / "checkpoints")[-1]
+    assert newest.watermark_us is None
+    assert newest.step_watermarks == {"aggregate_1": max(event.time_us for event in events)}

@@ -1,0 +1,145 @@
+"""Jobs that are graphs, on Spark: SQL over several inputs, changing rows beside added ones, and savepoints."""
+
+import shutil
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.driver.phases import Until
+from mixedmode.driver.restoring import restore_savepoint
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+from tests.harness import SPARK, output_rows, run, write_json
+
+Record = dict[str, Any]
+ORDERS: list[list[Record]] = [
+    [{"customer": f"c{i % 3}", "amount": 10 * i, "at": f"2024-01-01T0{i % 10}:00:00Z"} for i in range(12)],
+    [{"customer": f"c{i % 4}", "amount": 7 * i, "at": f"2024-01-02T0{i % 10}:00:00Z"} for i in range(9)],
+]
+REFUNDS: list[list[Record]] = [
+    [{"customer": "c1", "amount": 5, "at": "2024-01-01T05:00:00Z"}],
+    [{"customer": "c9", "amount": 6, "at": "2024-01-02T05:00:00Z"}, {"customer": "c0", "amount": 1, "at": None}],
+]
+
+
+def job(base: Path, mode: Any, **settings: Any) -> Job:
+    """Sums by customer, over both sources; sums of these sums and of the orders once more; large orders as they are."""
+    columns = {"schema": "customer string, amount long, at timestamp", "event_time": "at"}
+    bounded = {"bounded": True} if mode == "batch" else {}
+    made = Job(
+        "shop",
+        sources={name: Source.json(base / name, **columns, **bounded) for name in ("orders", "refunds")},  # type: ignore[arg-type]
+        mode=mode,
+        checkpoint_dir=None if mode == "batch" else base / "checkpoints",
+        spark=SPARK,
+        **settings,
+    )
+    orders, refunds = made.source("orders"), made.source("refunds")
+    both = orders.sql(
+        "SELECT customer, -amount AS amount FROM refunds UNION ALL SELECT customer, amount FROM orders",
+        others=[refunds],
+        name="both",
+    )
+    totals = both.key_by("customer", name="totals").aggregate(total="sum(amount)", n="count(*)")
+    again = totals.sql(
+        "SELECT customer, total AS amount FROM totals UNION ALL SELECT upper(customer), amount FROM orders",
+        others=[orders],
+        name="again",
+    )
+    sums = again.key_by("customer", name="sums").aggregate(s="sum(amount)", n="count(*)")
+    large = orders.sql("SELECT customer, amount FROM orders WHERE amount >= 50", name="large")
+    named = totals.sql("SELECT upper(customer) AS name, customer, total FROM totals WHERE total > 0", name="named")
+    for name, stream in {"totals": totals, "sums": sums, "large": large, "named": named}.items():
+        made = made.output(name, stream, Sink.parquet(base / "out" / name))
+    return made
+
+
+def expected(epochs: int) -> dict[str, Counter[tuple[Any, ...]]]:
+    orders = [record for epoch in ORDERS[:epochs] for record in epoch]
+    refunds = [record for epoch in REFUNDS[:epochs] for record in epoch]
+    totals, sums = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    for record in orders:
+        totals[record["customer"]].append(record["amount"])
+        sums[record["customer"].upper()].append(record["amount"])
+    for record in refunds:
+        totals[record["customer"]].append(-record["amount"])
+    for customer, amounts in totals.items():
+        sums[customer].append(sum(amounts))
+    return {
+        "totals": Counter((customer, sum(amounts), len(amounts)) for customer, amounts in totals.items()),
+        "sums": Counter((customer, sum(amounts), len(amounts)) for customer, amounts in sums.items()),
+        "large": Counter((record["customer"], record["amount"]) for record in orders if record["amount"] >= 50),
+        "named": Counter((c.upper(), c, sum(amounts)) for c, amounts in totals.items() if sum(amounts) > 0),
+    }
+
+
+def found(base: Path) -> dict[str, Counter[tuple[Any, ...]]]:
+    columns = {"totals": "customer total n", "sums": "customer s n", "large": "customer amount"}
+    columns["named"] = "name customer total"
+    return {
+        name: Counter(tuple(row[one] for one in names.split()) for row in output_rows(base / "out" / name))
+        for name, names in columns.items()
+    }
+
+
+def write(base: Path, number: int) -> None:
+    write_json(base / "orders", f"{number}.json", ORDERS[number])
+    write_json(base / "refunds", f"{number}.json", REFUNDS[number])
+
+
+@pytest.mark.parametrize("mode", ["batch", "mixed", "streaming"])
+def test_sql_over_several_inputs_and_changing_rows_beside_added_ones(
+    tmp_path: Path, spark: SparkSession, mode: Any
+) -> None:
+    write(tmp_path, 0)
+    if mode == "batch":
+        write(tmp_path, 1)
+        run(job(tmp_path, mode), spark)
+    else:
+        run(job(tmp_path, mode), spark, until=Until.IDLE)
+        assert found(tmp_path) == expected(1)
+        write(tmp_path, 1)
+        run(job(tmp_path, mode, parallelism=3), spark, until=Until.DRAINED)
+    assert found(tmp_path) == expected(2)
+
+
+def test_rows_that_change_together_with_others_need_a_key_before_an_output(tmp_path: Path, spark: SparkSession) -> None:
+    made = job(tmp_path, "batch")
+    write(tmp_path, 0)
+    totals = made.source("orders").key_by("customer", name="t").aggregate(total="sum(amount)")
+    both = totals.sql(
+        "SELECT customer, total FROM t UNION ALL SELECT customer, amount FROM orders",
+        others=[made.source("orders")],
+        name="mixture",
+    )
+    with pytest.raises(InvalidJobError, match=r"the output has rows of several steps or sources, and some of them ch"):
+        run(made.output("mixture", both, Sink.parquet(tmp_path / "mixture")), spark)
+
+
+def test_an_output_may_be_dropped_and_the_others_go_on(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, 0)
+    whole = job(tmp_path, "mixed")
+    run(whole, spark, until=Until.IDLE)
+    whole.create_savepoint(tmp_path / "savepoint")
+    results = {name: sink for name, sink in whole.results.items() if name != "named"}
+    smaller = whole.placed(whole.settings, tuple(step for step in whole.steps if step.name != "named"), results)
+    shutil.rmtree(tmp_path / "checkpoints")
+    place = str(tmp_path / "savepoint")
+    restored = restore_savepoint(place, smaller.spec, smaller.where, session=spark)
+    assert (restored.outputs, restored.dropped_outputs) == (("totals", "sums", "large"), ("named",))
+    write(tmp_path, 1)
+    run(smaller, spark, until=Until.DRAINED)
+    wanted = expected(2)
+    assert {name: found(tmp_path)[name] for name in results} == {name: wanted[name] for name in results}
+
+
+def test_a_new_reader_of_a_source_needs_a_new_start(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, 0)
+    whole = job(tmp_path, "mixed")
+    run(whole, spark, until=Until.IDLE)
+    small = whole.source("orders").sql("SELECT * FROM orders WHERE amount < 50", name="small")
+    with pytest.raises(InvalidJobError, match=r"read-by"):
+        run(whole.output("small", small, Sink.parquet(tmp_path / "out" / "small")), spark)
