@@ -184,6 +184,23 @@ def _by_activity(postings: Sequence[Posting]) -> list[Row]:
     return [{"n": n, "accounts": len(totals), "held": sum(totals)} for n, totals in groups.items()]
 
 
+def _both_ways(postings: Sequence[Posting]) -> list[Row]:
+    return [{"n": row["n"], "accounts": 2 * row["accounts"], "held": 2 * row["held"]} for row in _by_activity(postings)]
+
+
+def _branches(job: Job) -> Job:
+    """Two steps over the postings, and one over the changing rows of both."""
+    job = job.key_by("account", name="one").aggregate(n="count(*)", total="sum(amount)")
+    job = _reading(job.key_by("account", name="other").aggregate(n="count(*)", total="sum(amount)"), "postings")
+    return _reading(job.key_by("n").aggregate(accounts="count(*)", held="sum(total)"), "one", "other")
+
+
+def _reading(job: Job, *names: str) -> Job:
+    """The same job, whose last step reads these."""
+    *before, last = job.steps
+    return job.placed(job.settings, (*before, last.model_copy(update={"from_": names})), {})
+
+
 def _closed_sums(postings: Sequence[Posting]) -> dict[tuple[str, int], int]:
     """{(account, end of its ten seconds): sum} of those that the watermark has passed."""
     watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
@@ -248,6 +265,7 @@ BOOKS = {
         "held",
         _by_activity,
     ),
+    "both ways": Book(_branches, ("n",), "held", _both_ways),
     "ranks": Book(
         lambda job: job.key_by("account").top(10_000, order_by="at desc"), ("account", "rank"), "amount", _ranks
     ),
