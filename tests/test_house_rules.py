@@ -20,7 +20,10 @@ Files = Mapping[str, str]  # path relative to the root, with forward slashes -> 
 # Who may import what. A package not named here may be imported anywhere.
 ONLY_FROM = {
     "pyspark": (
-        *(f"mixedmode/{name}/" for name in ("spark", "sources", "sinks", "tasks", "analysis", "executor", "driver")),
+        *(
+            f"mixedmode/{name}/"
+            for name in ("spark", "sources", "sinks", "connectors", "tasks", "analysis", "executor", "driver")
+        ),
         *("tests/", "bench/"),
     ),
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
@@ -42,12 +45,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("checkpoint",),
     ("state",),
     ("operators",),
-    ("connectors", "process"),  # what a user's own classes import
-    ("custom_classes",),
+    ("process",),  # what a user's own classes import
     ("config",),
     ("plan",),
     ("spark",),
     ("sources", "sinks"),
+    ("connectors",),
     ("tasks",),
     ("analysis", "executor"),
     ("driver",),

@@ -6,11 +6,11 @@ from typing import Literal
 from pydantic import Field
 from typing_extensions import override
 
+from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.drift import Drift
 from mixedmode.config.fields import Count, Lines, Options, PositiveBytes, Section, Text
 from mixedmode.config.reader_options import option_findings
-from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
 

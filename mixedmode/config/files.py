@@ -9,7 +9,7 @@ from typing_extensions import override
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Flag, PositiveBytes, Text
 from mixedmode.config.partitions import Partition, parse_partition
-from mixedmode.config.sinks import SinkSpec, WithSchema
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.errors import InvalidJobError
 
 Compression = Literal["snappy", "zstd", "gzip", "none"]
@@ -81,7 +81,3 @@ class FileSinkSpec(SinkSpec):
             if name in names:
                 yield ("partition-by", index), f" gives a second level of folders of one name. Remove one. name={name}"
             names.add(name)
-
-
-class FileSideOutputSpec(WithSchema, FileSinkSpec):
-    """A sink that writes the rows of one tag to a folder of files."""

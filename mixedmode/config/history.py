@@ -8,40 +8,14 @@ Example: with the seam at 10:00, the record of 10:00 comes from the live side.
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import override
 
-from mixedmode.config.custom import CustomSourceSpec
+from mixedmode.config.connectors import AnyHistory, AnyLive
 from mixedmode.config.document import Path
-from mixedmode.config.fields import CountOrZero, Section, Text, key_of, refusal
-from mixedmode.config.file_sources import FileSourceSpec
-from mixedmode.config.kafka import Instant, KafkaSourceSpec, StartingSpec
-from mixedmode.config.kinds import Kinds, kind_among
-from mixedmode.config.lakehouse import TableSourceSpec
+from mixedmode.config.fields import CountOrZero, Instant, Section, Text, key_of, refusal
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
-
-HISTORIES: Kinds = {"files": FileSourceSpec, "lakehouse": TableSourceSpec, "custom": CustomSourceSpec}
-LIVES: Kinds = {
-    "files": FileSourceSpec,
-    "kafka": KafkaSourceSpec,
-    "lakehouse": TableSourceSpec,
-    "custom": CustomSourceSpec,
-}
-
-AnyHistory = Annotated[
-    Annotated[FileSourceSpec, Tag("files")]
-    | Annotated[TableSourceSpec, Tag("lakehouse")]
-    | Annotated[CustomSourceSpec, Tag("custom")],
-    Discriminator(kind_among(HISTORIES)),
-]
-AnyLive = Annotated[
-    Annotated[FileSourceSpec, Tag("files")]
-    | Annotated[KafkaSourceSpec, Tag("kafka")]
-    | Annotated[TableSourceSpec, Tag("lakehouse")]
-    | Annotated[CustomSourceSpec, Tag("custom")],
-    Discriminator(kind_among(LIVES)),
-]
 
 Side = Literal["history", "live"]
 _OF_THE_WHOLE = tuple(SourceSpec.model_fields)
@@ -83,6 +57,7 @@ class SeamSpec(Section):
 class HistoryAndLiveSpec(SourceSpec):
     """A history and its live continuation, as one source."""
 
+    may_be = frozenset()
     history: AnyHistory = Field(description="where the records before the seam are, a source of its own kind")
     live: AnyLive = Field(description="where those from the seam on come from, a source of a kind that grows")
     seam: SeamSpec = Field(description="where the one ends and the other begins")
@@ -104,9 +79,7 @@ class HistoryAndLiveSpec(SourceSpec):
     @property
     def sides(self) -> Mapping[Side, SourceSpec]:
         """The two sources as they are read. A seam of offsets is where the live side begins."""
-        live: SourceSpec = self.live
-        if self.seam.offsets is not None:
-            live = live.model_copy(update={"starting": StartingSpec(offsets=self.seam.offsets)})
+        live = self.live if self.seam.offsets is None else self.live.beginning_at(self.seam.offsets)
         return {"history": self.history, "live": live}
 
     @property
@@ -134,22 +107,7 @@ class HistoryAndLiveSpec(SourceSpec):
             text = " is missing: without event-time, the seam does not say what its timestamp is compared with. Add it."
             yield ("seam", "column"), text
         if self.seam.offsets is not None:
-            yield from self._offset_findings()
-
-    def _offset_findings(self) -> Iterator[tuple[Path, str]]:
-        assert self.seam.offsets is not None
-        if not isinstance(self.live, KafkaSourceSpec):
-            text = f" are offsets of Kafka, and the live side has none. Give a timestamp. live={self.live.place}"
-            yield ("seam", "offsets"), text
-        elif "starting" in self.live.model_fields_set:
-            text = " is given by the seam's offsets, where the live side begins. Remove it."
-            yield ("live", "starting"), text
-        elif self.live.topics and self.seam.offsets.keys() != set(self.live.topics):
-            text = (
-                " must name the topics that the live side reads, and no other, each with all of its partitions. "
-                f"Correct it. topics={', '.join(sorted(self.seam.offsets.keys() ^ set(self.live.topics)))}"
-            )
-            yield ("seam", "offsets"), text
+            yield from self.live.seam_findings(self.seam.offsets)
 
 
 def _said_of_a_side(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:

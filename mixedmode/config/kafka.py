@@ -4,16 +4,15 @@ Secrets remain names here: text with `${env:NAME}` is resolved when it is passed
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_serializer
 from typing_extensions import override
 
+from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Columns, Count, Flag, Lines, Options, Section, Text, refusal
+from mixedmode.config.fields import Columns, Count, Flag, Instant, Lines, Options, Section, Text, refusal
 from mixedmode.config.kafka_sink import option_findings
-from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
 
@@ -40,22 +39,6 @@ _OURS_IN_SOURCES = {
 _ENDS = {"earliest": -2, "latest": -1}  # as Spark writes them
 
 
-def _instant(value: Any) -> Any:
-    """Return a point in time in UTC.
-
-    A text without an offset is refused: it would mean another time in another time zone.
-    """
-    try:
-        given = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        found = None if given.tzinfo is None else given.astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):  # the last one: in UTC it is before the year 1, or after 9999
-        found = None
-    if found is None:
-        text = f" must be a point in time with its offset from UTC, such as 2024-06-01T00:00:00Z. found={value}"
-        raise refusal(((), text))
-    return found
-
-
 def _offset(value: Any) -> Any:
     """Return an offset as Spark writes it: -2 for earliest, -1 for latest."""
     if isinstance(value, str) and value in _ENDS:
@@ -73,7 +56,6 @@ def _starting(value: Any) -> Any:
     return {"at": value} if isinstance(value, str) else value
 
 
-Instant = Annotated[datetime, BeforeValidator(_instant), PlainSerializer(lambda at: at.isoformat())]
 Offset = Annotated[int, BeforeValidator(_offset), PlainSerializer(_offset_text)]
 Offsets = Mapping[Text, Mapping[Annotated[int, Field(ge=0)], Offset]]
 
@@ -171,6 +153,7 @@ class KafkaColumnsSpec(Section):
 class KafkaSourceSpec(SourceSpec):
     """A source of Kafka topics."""
 
+    may_be = frozenset({"live"})  # a history ends
     format: Literal["kafka"] = Field(description="kafka")
     bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")
     topics: Columns = Field(default=(), description="one topic or several")
@@ -236,6 +219,22 @@ class KafkaSourceSpec(SourceSpec):
             yield ("key-format",), " has no effect: the key is no column. Name it in metadata.key, or remove this."
         yield from self._starting_findings()
         yield from option_findings(self.options, _OURS_IN_SOURCES)
+
+    @override
+    def seam_findings(self, offsets: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[Path, str]]:
+        if "starting" in self.model_fields_set:
+            text = " is given by the seam's offsets, where the live side begins. Remove it."
+            yield ("live", "starting"), text
+        elif self.topics and offsets.keys() != set(self.topics):
+            text = (
+                " must name the topics that the live side reads, and no other, each with all of its partitions. "
+                f"Correct it. topics={', '.join(sorted(offsets.keys() ^ set(self.topics)))}"
+            )
+            yield ("seam", "offsets"), text
+
+    @override
+    def beginning_at(self, offsets: Mapping[str, Mapping[int, int]]) -> Self:
+        return self.model_copy(update={"starting": StartingSpec(offsets=offsets)})
 
     def _starting_findings(self) -> Iterator[tuple[Path, str]]:
         if self.starting.offsets is None or not self.topics:

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Options, Text
-from mixedmode.config.sinks import SinkSpec, WithSchema
+from mixedmode.config.sinks import SinkSpec
 
 _OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topic", "includeheaders": "topic"}
 
@@ -30,10 +30,6 @@ class KafkaSinkSpec(SinkSpec):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from option_findings(self.options, _OURS_IN_SINKS)
-
-
-class KafkaSideOutputSpec(WithSchema, KafkaSinkSpec):
-    """A sink that writes the rows of one tag to a topic."""
 
 
 def option_findings(options: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

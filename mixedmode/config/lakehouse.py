@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, CountOrZero, Options, PositiveBytes, Section, Text
-from mixedmode.config.sinks import SinkSpec, WithSchema
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 
 TableFormat = Literal["delta", "iceberg"]
@@ -137,10 +137,6 @@ class TableSinkSpec(SinkSpec):
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _place_findings(self.path, self.table)
         yield from super()._findings()
-
-
-class TableSideOutputSpec(WithSchema, TableSinkSpec):
-    """A sink that writes the rows of one tag to a table."""
 
 
 def _place_findings(path: str | None, table: str | None) -> Iterator[tuple[Path, str]]:

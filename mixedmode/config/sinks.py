@@ -26,8 +26,8 @@ class SinkSpec(Section):
         return None
 
 
-class WithSchema(Section):
-    """The settings of a side output in addition to those of its kind of sink."""
+class SideOutputSpec(SinkSpec):
+    """A sink for the rows of one tag. The registry adds these settings to those of each kind of sink."""
 
     schema_ddl: Lines = Field(description="columns as Spark DDL, such as customer string, at timestamp")
 
@@ -41,7 +41,3 @@ class ConsoleSinkSpec(SinkSpec):
     @override
     def place(self) -> str:
         return "console standard output"
-
-
-class ConsoleSideOutputSpec(WithSchema, ConsoleSinkSpec):
-    """A sink that writes the rows of one tag to the terminal."""

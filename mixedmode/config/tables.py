@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Flag, Text
-from mixedmode.config.sinks import SinkSpec, WithSchema
+from mixedmode.config.sinks import SinkSpec
 
 _ONLY_A_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 _SCHEMES = ("postgresql://", "postgres://")
@@ -45,10 +45,6 @@ class PostgresSinkSpec(SinkSpec):
             yield ("url",), text
 
 
-class PostgresSideOutputSpec(WithSchema, PostgresSinkSpec):
-    """A sink that writes the rows of one tag to a table in a PostgreSQL database."""
-
-
 class SqliteSinkSpec(SinkSpec):
     """A sink that writes a table in a SQLite file on this machine."""
 
@@ -66,10 +62,6 @@ class SqliteSinkSpec(SinkSpec):
         if "://" in self.path and not self.path.startswith("file:"):
             text = f" is a URL, and SQLite writes to a local disk only. Name a file on this machine. found={self.path}"
             yield ("path",), text
-
-
-class SqliteSideOutputSpec(WithSchema, SqliteSinkSpec):
-    """A sink that writes the rows of one tag to a table in a SQLite file."""
 
 
 def _server_of(url: str) -> str:

@@ -14,11 +14,11 @@ from mixedmode.analysis.problems import collecting
 from mixedmode.config import JobSpec, KafkaSinkSpec, KafkaSourceSpec, PostgresSinkSpec
 from mixedmode.config.document import Path
 from mixedmode.config.history import HistoryAndLiveSpec
+from mixedmode.connectors.postgres.sink import postgres_table
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.secrets import hidden, resolve, resolve_all
 from mixedmode.sinks.kafka import TOPIC_PATIENCE
-from mixedmode.sinks.open import postgres_table
 from mixedmode.sinks.tables.database import Database, LostConnectionError
 from mixedmode.spark.kafka_errors import kafka_problem, without_connector
 

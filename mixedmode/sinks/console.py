@@ -10,11 +10,17 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
+from mixedmode.config.sinks import ConsoleSinkSpec
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.shown import shown_rows
-from mixedmode.sinks.sink import Show, Sink
+from mixedmode.sinks.sink import Show, Sink, SinkContext
 
 CONSOLE_ROWS = 20  # per epoch; more would not be read
+
+
+def open_console(_sink: ConsoleSinkSpec, context: SinkContext) -> "ConsoleSink":
+    """Return the sink."""
+    return ConsoleSink(context.screen, context.show, context.name)
 
 
 class ConsoleSink(Sink):

@@ -26,7 +26,19 @@ from mixedmode.sinks.publish import (
     published_of,
     read_output_description,
 )
-from mixedmode.sinks.sink import Sink
+from mixedmode.sinks.sink import Sink, SinkContext
+
+
+def open_file_sink(spec: FileSinkSpec, context: SinkContext) -> "FileSink":
+    """Return the sink."""
+    return FileSink(
+        context.job,
+        spec.path,
+        spec.format,
+        replaces=context.replaces,
+        layout=file_layout(spec),
+        marks_epochs=spec.success_marker,
+    )
 
 
 def file_layout(spec: FileSinkSpec) -> FileLayout:

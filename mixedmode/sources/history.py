@@ -12,7 +12,7 @@ Invariants (tests/history/test_seam.py):
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
 from typing_extensions import override
@@ -23,7 +23,14 @@ from mixedmode.config.history import Side
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
+from mixedmode.sources.open import open_source
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
+
+
+def open_history_and_live(session: SparkSession, source: HistoryAndLiveSpec, *, where: str) -> "HistoryAndLive":
+    """Return the source with both of its sides open. Raises InvalidJobError, beginning with `where` or a side of it."""
+    sides = {side: open_source(session, one, where=f"{where}.{side}") for side, one in source.sides.items()}
+    return HistoryAndLive(source, sides, where=where)
 
 
 class HistoryAndLive(OpenSource, ChecksBeginning, NotesBeginning, HasDeadLetters):

@@ -19,7 +19,7 @@ from mixedmode.config.spec import JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, SqlStep
 from tests.config.refusals import SMALLEST_JOB, messages
 
-WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
+WITH_PATH = "csv, delta, iceberg, json, parquet, sqlite"  # formats of sinks
 
 
 def job(**changes: Any) -> JobSpec:

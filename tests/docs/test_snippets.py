@@ -20,6 +20,7 @@ from pydantic_core import PydanticUndefined
 from mixedmode import Job, errors
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config import AGGREGATE_FUNCTIONS, JobSpec, format_bytes, format_duration_ms, load_job, resolve_mode
+from mixedmode.config.connectors import role_of
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import STEP_KINDS
@@ -256,6 +257,9 @@ def section_of(annotation: Any) -> type[Section] | None:
     """The section of a setting that is one; of a source or sink, that for files: others have pages of their own."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
+    role = role_of(annotation)
+    if role is not None:
+        return role.kinds["files"]
     return next((found for inner in get_args(annotation) if (found := section_of(inner)) is not None), None)
 
 

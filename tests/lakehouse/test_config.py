@@ -52,7 +52,7 @@ def test_a_job_file_and_python_give_the_same() -> None:
     assert (spec.sink.place, spec.sink.folder) == (f"delta {Path.cwd() / 'out'}", str(Path.cwd() / "out"))
     assert isinstance(spec.sources["t"], TableSourceSpec)
     assert (spec.sources["t"].place, spec.sources["t"].limits_per_epoch) == ("iceberg lake.db.in", {"max_records": 5})
-    side = SideOutput.delta("late", schema="a string")
+    side: Any = SideOutput.delta("late", schema="a string")
     assert (side.schema_ddl, side.partition_by) == ("a string", ())
 
 

@@ -22,9 +22,9 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.config import CustomSinkSpec
-from mixedmode.connectors import CustomSink
-from mixedmode.custom_classes import CustomSinkClass, call_user_method, instantiate
+from mixedmode.connectors.custom.classes import CustomSink
+from mixedmode.connectors.custom.instances import CustomSinkClass, call_user_method, instantiate
+from mixedmode.connectors.custom.spec import CustomSinkSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.sink import Sink, SinkContext

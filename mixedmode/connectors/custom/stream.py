@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from mixedmode.connectors import CustomSource, Offset
-from mixedmode.custom_classes import CustomSourceClass, call_user_method, calling, instantiate
+from mixedmode.connectors.custom.classes import CustomSource, Offset
+from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method, calling, instantiate
 from mixedmode.errors import InvalidJobError
 
 FORMAT = "mixedmode-custom"

@@ -1,4 +1,4 @@
-"""Custom sources and sinks; mixedmode/connectors.py describes the methods of such a class."""
+"""Custom sources and sinks; mixedmode/connectors/custom/classes.py describes the methods of such a class."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -7,7 +7,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from mixedmode.config.fields import Arguments, ClassReference, Text
-from mixedmode.config.sinks import SinkSpec, WithSchema
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 
 _CLASS = "the class, such as package.module:Class"
@@ -42,10 +42,6 @@ class CustomSinkSpec(SinkSpec):
     def place(self) -> str:
         """Return class and arguments: two outputs may have one class with different arguments."""
         return _place(self.class_, self.args)
-
-
-class CustomSideOutputSpec(WithSchema, CustomSinkSpec):
-    """A sink that writes the rows of one tag through a custom class."""
 
 
 def _place(class_name: str, args: Mapping[str, Any]) -> str:

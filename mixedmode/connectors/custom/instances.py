@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from mixedmode.connectors import CustomSink, CustomSource
+from mixedmode.connectors.custom.classes import CustomSink, CustomSource
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.operators.classes import ClassKind, NamedClass, file_of
 from mixedmode.secrets import hidden, resolve

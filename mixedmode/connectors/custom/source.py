@@ -1,7 +1,7 @@
 """A custom class as a source, through Spark's Python data source.
 
 The driver calls the class for its schema, and for the end of a batch. All other methods are called in processes of
-Spark (sources/custom_stream.py).
+Spark (custom/stream.py).
 
 Spark has no limit per epoch for such a source that works in all its versions. So an availableNow query reads the
 source through Spark's own wrapper: `latest` is called once when the query begins, and its answer is the end of the
@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
-from mixedmode.config import CustomSourceSpec
-from mixedmode.connectors import Offset
-from mixedmode.custom_classes import CustomSourceClass, call_user_method, instantiate
+from mixedmode.connectors.custom.classes import Offset
+from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method, instantiate
+from mixedmode.connectors.custom.spec import CustomSourceSpec
+from mixedmode.connectors.custom.stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.sources.custom_stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
 from mixedmode.sources.source import Admission, OpenSource, parse_ddl
 from mixedmode.spark.frames import arrow_fields
 

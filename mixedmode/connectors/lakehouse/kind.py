@@ -1,0 +1,32 @@
+"""What the registry knows about Delta Lake and Iceberg."""
+
+from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec
+from mixedmode.config.registry import ConnectorKind, SparkPackage
+
+_EXTENSIONS = "spark.sql.extensions"
+
+KIND = ConnectorKind(
+    "lakehouse",
+    source=TableSourceSpec,
+    sink=TableSinkSpec,
+    open_source="mixedmode.sources.lakehouse:LakehouseSource",
+    open_sink="mixedmode.sinks.lakehouse:LakehouseSink",
+    packages={
+        "delta": SparkPackage(
+            "Delta Lake",
+            {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
+            {
+                _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
+                "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+                # by default, Delta reads each table's log with 50 tasks, and an epoch has to wait for them
+                "spark.databricks.delta.snapshotPartitions": "2",
+            },
+        ),
+        "iceberg": SparkPackage(
+            "Apache Iceberg",
+            {"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"},
+            {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+        ),
+    },
+    errors="mixedmode.spark.lakehouse_errors:lakehouse_problem",
+)
