@@ -13,6 +13,7 @@ from mixedmode.config.fields import Count, Lines, Options, PositiveBytes, Sectio
 from mixedmode.config.reader_options import option_findings
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
+from mixedmode.config.used_places import UsedPlace
 
 #: options of Spark's readers with which a line of a file is no record, or a wrong record does not fail
 _NO_DEAD_LETTERS = ("mode", "columnnameofcorruptrecord", "multiline", "encoding", "charset", "linesep")
@@ -63,6 +64,11 @@ class FileSourceSpec(SourceSpec):
     @override
     def place(self) -> str:
         return f"{self.format} {self.path}"
+
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        return (UsedPlace(("path",), self.path, self.path, is_pattern=True),)
 
     @property
     @override

@@ -6,6 +6,7 @@ Example: with the seam at 10:00, the record of 10:00 comes from the live side.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -16,6 +17,7 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import CountOrZero, Instant, Section, Text, key_of, refusal
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
+from mixedmode.config.used_places import UsedPlace
 
 Side = Literal["history", "live"]
 _OF_THE_WHOLE = tuple(SourceSpec.model_fields)
@@ -70,6 +72,12 @@ class HistoryAndLiveSpec(SourceSpec):
     @override
     def place(self) -> str:
         return f"history {self.history.place}, live {self.live.place}"
+
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        sides = {"history": self.history, "live": self.live}
+        return tuple(replace(used, key=(name, *used.key)) for name, side in sides.items() for used in side.used_places)
 
     @property
     @override

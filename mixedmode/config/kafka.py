@@ -12,9 +12,10 @@ from typing_extensions import override
 from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Flag, Instant, Lines, Options, Section, Text, refusal
-from mixedmode.config.kafka_sink import option_findings
+from mixedmode.config.kafka_sink import on_each_server, option_findings
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
+from mixedmode.config.used_places import UsedPlace
 
 #: {option of Spark's connector, in lower case: the setting of ours that sets it}
 _OURS_IN_SOURCES = {
@@ -199,6 +200,15 @@ class KafkaSourceSpec(SourceSpec):
     @override
     def place(self) -> str:
         return f"kafka {self.topic_pattern or ', '.join(self.topics)} at {self.bootstrap_servers}"
+
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        if self.topic_pattern is not None:
+            names = on_each_server(self.bootstrap_servers, [f"~{self.topic_pattern}"])
+            return (UsedPlace(("topic-pattern",), self.topic_pattern, names=names),)
+        names = on_each_server(self.bootstrap_servers, self.topics)
+        return (UsedPlace(("topics",), ", ".join(self.topics), names=names),)
 
     @property
     @override

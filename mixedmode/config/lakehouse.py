@@ -13,9 +13,11 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, CountOrZero, Options, PositiveBytes, Section, Text
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
+from mixedmode.config.used_places import UsedPlace
 
 TableFormat = Literal["delta", "iceberg"]
 
+_DEFAULT_CATALOG = ("spark_catalog", "default")
 _NAMES = {"delta": "Delta", "iceberg": "Iceberg"}
 #: {setting of a source, or of its start: the only format that has it}
 _OF_ONE_FORMAT = {"max_bytes_per_epoch": "delta", "max_records_per_epoch": "iceberg"}
@@ -80,6 +82,11 @@ class TableSourceSpec(SourceSpec):
 
     @property
     @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        return _used_places(self.path, self.table)
+
+    @property
+    @override
     def limits_per_epoch(self) -> Mapping[str, int]:
         limits = {
             "max_files": self.max_files_per_epoch,
@@ -134,9 +141,30 @@ class TableSinkSpec(SinkSpec):
     def folder(self) -> str | None:
         return self.path
 
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        return _used_places(self.path, self.table)
+
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _place_findings(self.path, self.table)
         yield from super()._findings()
+
+
+def _used_places(path: str | None, table: str | None) -> tuple[UsedPlace, ...]:
+    if table is not None:
+        return (UsedPlace(("table",), table, names=frozenset({_full_name(table)})),)
+    assert path is not None, "a table has a folder or a name"
+    return (UsedPlace(("path",), path, path),)
+
+
+def _full_name(table: str) -> str:
+    """Return a table's name without the catalog and the database that Spark adds by itself."""
+    parts = table.lower().split(".")
+    for usual in _DEFAULT_CATALOG:
+        if len(parts) > 1 and parts[0] == usual:
+            del parts[0]
+    return ".".join(parts)
 
 
 def _place_findings(path: str | None, table: str | None) -> Iterator[tuple[Path, str]]:

@@ -7,6 +7,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from mixedmode.config.fields import Lines, Section
+from mixedmode.config.used_places import UsedPlace
 
 
 class SinkSpec(Section):
@@ -25,6 +26,13 @@ class SinkSpec(Section):
         """The folder that belongs to this sink alone; None if the sink is not a folder."""
         return None
 
+    @property
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        """The places that it writes. By default its folder, or what `place` names."""
+        if self.folder is not None:
+            return (UsedPlace(("path",), self.folder, self.folder),)
+        return (UsedPlace((), self.place, names=frozenset({self.place})),)
+
 
 class SideOutputSpec(SinkSpec):
     """A sink for the rows of one tag. The registry adds these settings to those of each kind of sink."""
@@ -41,3 +49,9 @@ class ConsoleSinkSpec(SinkSpec):
     @override
     def place(self) -> str:
         return "console standard output"
+
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        """Return no place: several outputs may share a screen."""
+        return ()

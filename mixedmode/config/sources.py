@@ -11,6 +11,7 @@ from typing_extensions import override
 from mixedmode.config.document import Path
 from mixedmode.config.fields import DurationMs, Flag, OptionalDurationMs, PositiveDurationMs, Section, Text, key_of
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.used_places import UsedPlace
 
 _DAY_MS = 86_400_000
 
@@ -69,6 +70,11 @@ class SourceSpec(Section):
     @abstractmethod
     def place(self) -> str:
         """The kind and place of the source, for a person: `parquet data/flights`. Without secrets."""
+
+    @property
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        """The places that it reads, so that no output is among them. By default what `place` names."""
+        return (UsedPlace((), self.place, names=frozenset({self.place})),)
 
     @property
     def limits_per_epoch(self) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Flag, Text
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.used_places import UsedPlace
 
 _ONLY_A_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 _SCHEMES = ("postgresql://", "postgres://")
@@ -57,6 +58,11 @@ class SqliteSinkSpec(SinkSpec):
     @override
     def place(self) -> str:
         return f"sqlite {self.path} {self.table}"
+
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        return (UsedPlace(("path",), self.path, self.path, shared=self.table.lower()),)
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if "://" in self.path and not self.path.startswith("file:"):
