@@ -29,7 +29,7 @@ ONLY_FROM = {
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
     "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
     "moto": ("tests/",),
-    "psycopg": ("mixedmode/sinks/tables/postgres", "tests/", "examples/"),
+    "psycopg": ("mixedmode/connectors/postgres/", "tests/", "examples/"),
     "duckdb": ("tests/", "bench/"),
     "psutil": ("tests/", "bench/"),
     "matplotlib": ("tests/", "bench/"),

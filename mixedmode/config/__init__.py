@@ -34,7 +34,6 @@ from mixedmode.config.steps import (
     SqlStep,
     TopStep,
 )
-from mixedmode.config.tables import PostgresSinkSpec, SqliteSinkSpec
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
 from mixedmode.durations import format_duration_ms, parse_duration_ms
@@ -67,7 +66,6 @@ __all__ = [
     "OrderBy",
     "PipelineBacklogSpec",
     "PipelineSpec",
-    "PostgresSinkSpec",
     "ProcessStep",
     "RuntimeMode",
     "SeamSpec",
@@ -77,7 +75,6 @@ __all__ = [
     "SlidingSpec",
     "SourceSpec",
     "SqlStep",
-    "SqliteSinkSpec",
     "StateBacklogSpec",
     "StateSpec",
     "TableSinkSpec",

@@ -11,10 +11,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.problems import collecting
-from mixedmode.config import JobSpec, KafkaSinkSpec, KafkaSourceSpec, PostgresSinkSpec
+from mixedmode.config import JobSpec, KafkaSinkSpec, KafkaSourceSpec
 from mixedmode.config.document import Path
 from mixedmode.config.history import HistoryAndLiveSpec
 from mixedmode.connectors.postgres.sink import postgres_table
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.secrets import hidden, resolve, resolve_all

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import PostgresSinkSpec, SqliteSinkSpec, load_job_spec
+from mixedmode.config import load_job_spec
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import SideOutput, Sink
 

@@ -3,9 +3,9 @@
 from typing import TypedDict, Unpack
 
 from mixedmode.config.sinks import SideOutputSpec
-from mixedmode.config.tables import PostgresSinkSpec
 from mixedmode.connectors.calls import checked, checked_side_output
 from mixedmode.connectors.postgres.kind import KIND
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
 
 
 class PostgresSinkArguments(TypedDict, total=False):

@@ -1,6 +1,6 @@
 """Opens tables in PostgreSQL databases as sinks."""
 
-from mixedmode.config.tables import PostgresSinkSpec
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.installed import install_command
 from mixedmode.sinks.sink import SinkContext
@@ -16,7 +16,7 @@ def open_postgres_sink(sink: PostgresSinkSpec, context: SinkContext) -> TableSin
 def postgres_table(sink: PostgresSinkSpec) -> Database:
     """Return the table of an output. Raises InvalidJobError if the library for PostgreSQL is not installed."""
     try:
-        from mixedmode.sinks.tables.postgres import PostgresTable  # noqa: PLC0415 - only a job that writes to it needs it
+        from mixedmode.connectors.postgres.table import PostgresTable  # noqa: PLC0415 - only a job that writes to it needs it
     except ModuleNotFoundError as error:
         if error.name != "psycopg":
             raise

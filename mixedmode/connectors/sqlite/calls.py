@@ -3,9 +3,9 @@
 from typing import TypedDict, Unpack
 
 from mixedmode.config.sinks import SideOutputSpec
-from mixedmode.config.tables import SqliteSinkSpec
 from mixedmode.connectors.calls import FileName, checked, checked_side_output
 from mixedmode.connectors.sqlite.kind import KIND
+from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
 
 
 class SqliteSinkArguments(TypedDict, total=False):

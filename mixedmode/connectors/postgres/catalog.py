@@ -6,9 +6,9 @@ from typing import Any
 
 import psycopg
 
+from mixedmode.connectors.postgres.types import ActualType, created_as, holds
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.tables.database import Shape
-from mixedmode.sinks.tables.postgres_types import ActualType, created_as, holds
 
 __all__ = ["ActualColumn", "check_names", "columns_of", "differences", "has_unique_key", "types_of"]
 

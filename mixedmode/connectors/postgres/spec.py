@@ -1,4 +1,4 @@
-"""Settings of sinks that keep a table up to date in a PostgreSQL database or a SQLite file."""
+"""Settings of sinks that keep a table up to date in a PostgreSQL database."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ from typing_extensions import override
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Flag, Text
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.used_places import UsedPlace
 
 _ONLY_A_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 _SCHEMES = ("postgresql://", "postgres://")
@@ -44,30 +43,6 @@ class PostgresSinkSpec(SinkSpec):
         elif _server_of(self.url).endswith("/"):
             text = " names no database. Put it behind the host: postgresql://user:${env:NAME}@host:5432/database."
             yield ("url",), text
-
-
-class SqliteSinkSpec(SinkSpec):
-    """A sink that writes a table in a SQLite file on this machine."""
-
-    format: Literal["sqlite"] = Field(description="sqlite")
-    path: Text = Field(description="the database, a file on a disk of this machine")
-    table: Text = Field(description="the table, which is this output's alone")
-    create: Flag = Field(default=True, description=_CREATE)
-
-    @property
-    @override
-    def place(self) -> str:
-        return f"sqlite {self.path} {self.table}"
-
-    @property
-    @override
-    def used_places(self) -> tuple[UsedPlace, ...]:
-        return (UsedPlace(("path",), self.path, self.path, shared=self.table.lower()),)
-
-    def _findings(self) -> Iterator[tuple[Path, str]]:
-        if "://" in self.path and not self.path.startswith("file:"):
-            text = f" is a URL, and SQLite writes to a local disk only. Name a file on this machine. found={self.path}"
-            yield ("path",), text
 
 
 def _server_of(url: str) -> str:

@@ -22,6 +22,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.postgres.catalog import check_names, columns_of, differences, has_unique_key, types_of
+from mixedmode.connectors.postgres.types import created_as, csv_bytes
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve
 from mixedmode.sinks.files import EPOCH_COLUMN
@@ -36,8 +38,6 @@ from mixedmode.sinks.tables.database import (
 )
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name, quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
-from mixedmode.sinks.tables.postgres_catalog import check_names, columns_of, differences, has_unique_key, types_of
-from mixedmode.sinks.tables.postgres_types import created_as, csv_bytes
 
 __all__ = ["PostgresTable"]
 

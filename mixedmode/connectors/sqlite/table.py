@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.sqlite.types import created_as, holds, values_of
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import (
@@ -34,7 +35,6 @@ from mixedmode.sinks.tables.database import (
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name
 from mixedmode.sinks.tables.history import quoted as _quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
-from mixedmode.sinks.tables.sqlite_types import created_as, holds, values_of
 
 __all__ = ["SqliteTable"]
 
