@@ -15,8 +15,6 @@ from mixedmode.config.execution import (
 from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.files import FileSinkSpec
 from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
-from mixedmode.config.kafka import KafkaSourceSpec, KafkaValueSpec
-from mixedmode.config.kafka_sink import KafkaSinkSpec
 from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec, TableStartSpec
 from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
@@ -55,9 +53,6 @@ __all__ = [
     "JobParts",
     "JobSettings",
     "JobSpec",
-    "KafkaSinkSpec",
-    "KafkaSourceSpec",
-    "KafkaValueSpec",
     "KeyedAggregateStep",
     "KeyedStep",
     "LoadedJob",

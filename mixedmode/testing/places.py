@@ -8,9 +8,9 @@ from mixedmode.config import KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
 from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.history import HistoryAndLiveSpec
-from mixedmode.config.kafka import KafkaSourceSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.steps import Step, operator_id
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
 from mixedmode.plan.stages import DEAD_LETTER, LATE, MAIN, side_output

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Required, TypedDict, Unpack
 
-from mixedmode.config.kafka import KafkaSourceSpec
-from mixedmode.config.kafka_sink import KafkaSinkSpec
 from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.connectors.calls import FileName, SourceArguments, SparkValue, checked, checked_side_output
 from mixedmode.connectors.kafka.kind import KIND
+from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 
 Offset = int | Literal["earliest", "latest"]
 

@@ -1,18 +1,18 @@
 """What the registry knows about Kafka."""
 
-from mixedmode.config.kafka import KafkaSourceSpec
-from mixedmode.config.kafka_sink import KafkaSinkSpec
 from mixedmode.config.registry import ConnectorKind, SparkPackage
+from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 
 KIND = ConnectorKind(
     "kafka",
     source=KafkaSourceSpec,
     sink=KafkaSinkSpec,
-    open_source="mixedmode.sources.kafka:KafkaSource",
-    open_sink="mixedmode.sinks.kafka:KafkaSink",
+    open_source="mixedmode.connectors.kafka.source:KafkaSource",
+    open_sink="mixedmode.connectors.kafka.sink:KafkaSink",
     packages={
-        "kafka": SparkPackage("Spark's Kafka connector", jars="mixedmode.spark.jars:kafka_connector"),
-        "avro": SparkPackage("Spark's Avro module", jars="mixedmode.spark.jars:spark_avro"),
+        "kafka": SparkPackage("Spark's Kafka connector", jars="mixedmode.connectors.kafka.jars:kafka_connector"),
+        "avro": SparkPackage("Spark's Avro module", jars="mixedmode.connectors.kafka.jars:spark_avro"),
     },
     source_arguments={
         ("value", "format"): "value",
@@ -24,5 +24,5 @@ KIND = ConnectorKind(
         ("starting", "timestamp"): "starting_timestamp",
         ("starting", "offsets"): "starting_offsets",
     },
-    errors="mixedmode.spark.kafka_errors:kafka_problem",
+    errors="mixedmode.connectors.kafka.errors:kafka_problem",
 )

@@ -12,10 +12,10 @@ from typing_extensions import override
 from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Flag, Instant, Lines, Options, Section, Text, refusal
-from mixedmode.config.kafka_sink import on_each_server, option_findings
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
 from mixedmode.config.used_places import UsedPlace
+from mixedmode.connectors.kafka.sink_spec import on_each_server, option_findings
 
 #: {option of Spark's connector, in lower case: the setting of ours that sets it}
 _OURS_IN_SOURCES = {

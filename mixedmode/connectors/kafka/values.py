@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
-from mixedmode.config import KafkaSourceSpec
+from mixedmode.connectors.kafka.avro import MARK, AvroSchemas
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.sources.json_records import JsonRecords
-from mixedmode.sources.kafka_avro import MARK, AvroSchemas
 from mixedmode.sources.source import parse_ddl
 
 __all__ = ["REASON", "KafkaValues"]

@@ -24,15 +24,15 @@ from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.config import KafkaSinkSpec
+from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
+from mixedmode.connectors.kafka.rows import RecordShape, records_of
+from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
 from mixedmode.crash_points import reach
 from mixedmode.errors import FencedError
 from mixedmode.operators.interface import OP_COLUMN
 from mixedmode.secrets import resolve, resolve_all
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.sinks.kafka_rows import RecordShape, records_of
 from mixedmode.sinks.sink import Sink, SinkContext
-from mixedmode.spark.kafka_errors import kafka_problem, without_connector
 
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
 _NONE = Epoch(-1)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
-from mixedmode.config import KafkaValueSpec
+from mixedmode.connectors.kafka.source_spec import KafkaValueSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import spark_text
 

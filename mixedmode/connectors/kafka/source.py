@@ -6,6 +6,7 @@ deleted before it was read, stops the job unless its settings say otherwise.
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
-from mixedmode.config import KafkaSourceSpec
+from mixedmode.connectors.kafka.errors import without_connector
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
+from mixedmode.connectors.kafka.values import REASON, KafkaValues
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import resolve, resolve_all
 from mixedmode.sources.dead_letters import KAFKA_DEAD_LETTERS, ReadsOffsetsAgain
@@ -28,12 +31,9 @@ from mixedmode.sources.kafka_offsets import (
     parse_initial_offsets,
     parse_offsets,
     ranges_between,
-    reads_topics,
     records_between,
 )
-from mixedmode.sources.kafka_values import REASON, KafkaValues
 from mixedmode.sources.source import Admission, OpenSource
-from mixedmode.spark.kafka_errors import without_connector
 
 #: columns of records that cannot be decoded, besides `reason`, which is the last one
 _DEAD_LETTER = tuple(field.name for field in KAFKA_DEAD_LETTERS[:-1])
@@ -78,7 +78,7 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain):
 
     @override
     def reads(self, offsets: Offsets) -> bool:
-        return reads_topics(self._source, offsets)
+        return _reads_topics(self._source, offsets)
 
     @override
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:
@@ -185,3 +185,14 @@ def _check_names(schema: StructType, *, where: str) -> None:
             f"schema. columns={', '.join(twice)}"
         )
         raise InvalidJobError(msg)
+
+
+def _reads_topics(source: KafkaSourceSpec, offsets: Offsets) -> bool:
+    """Return whether offsets may belong to a source, judging by their topics."""
+    if source.topic_pattern is None:
+        return bool(offsets) and offsets.keys() <= set(source.topics)
+    try:
+        pattern = re.compile(source.topic_pattern)
+    except re.error:  # a pattern that only Java accepts may match any topic
+        return bool(offsets)
+    return bool(offsets) and all(map(pattern.fullmatch, offsets))
