@@ -15,7 +15,6 @@ from mixedmode.config.execution import (
 from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.files import FileSinkSpec
 from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
-from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec, TableStartSpec
 from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.order import OrderBy
@@ -72,9 +71,6 @@ __all__ = [
     "SqlStep",
     "StateBacklogSpec",
     "StateSpec",
-    "TableSinkSpec",
-    "TableSourceSpec",
-    "TableStartSpec",
     "TopStep",
     "TumblingSpec",
     "WatermarkSpec",

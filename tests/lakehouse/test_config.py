@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import TableSinkSpec, TableSourceSpec, job_spec_from_mapping
+from mixedmode.config import job_spec_from_mapping
+from mixedmode.connectors.lakehouse.errors import lakehouse_problem
+from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import SideOutput, Sink, Source
-from mixedmode.spark.lakehouse_errors import lakehouse_problem
 from mixedmode.spark.packages import connector_settings
 
 

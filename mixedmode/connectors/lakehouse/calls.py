@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
-from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec
 from mixedmode.config.sinks import SideOutputSpec
 from mixedmode.connectors.calls import FileName, Size, SourceArguments, SparkValue, checked, checked_side_output
 from mixedmode.connectors.lakehouse.kind import KIND
+from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
 
 
 class TableSourceArguments(SourceArguments, total=False):

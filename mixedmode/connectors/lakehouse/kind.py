@@ -1,7 +1,7 @@
 """What the registry knows about Delta Lake and Iceberg."""
 
-from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec
 from mixedmode.config.registry import ConnectorKind, SparkPackage
+from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
 
 _EXTENSIONS = "spark.sql.extensions"
 
@@ -9,8 +9,8 @@ KIND = ConnectorKind(
     "lakehouse",
     source=TableSourceSpec,
     sink=TableSinkSpec,
-    open_source="mixedmode.sources.lakehouse:LakehouseSource",
-    open_sink="mixedmode.sinks.lakehouse:LakehouseSink",
+    open_source="mixedmode.connectors.lakehouse.source:LakehouseSource",
+    open_sink="mixedmode.connectors.lakehouse.sink:LakehouseSink",
     packages={
         "delta": SparkPackage(
             "Delta Lake",
@@ -28,5 +28,5 @@ KIND = ConnectorKind(
             {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
         ),
     },
-    errors="mixedmode.spark.lakehouse_errors:lakehouse_problem",
+    errors="mixedmode.connectors.lakehouse.errors:lakehouse_problem",
 )

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from typing_extensions import override
 
-from mixedmode.config import TableSourceSpec
 from mixedmode.config.calls import quoted
+from mixedmode.connectors.lakehouse.spec import TableSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve_all
 from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource

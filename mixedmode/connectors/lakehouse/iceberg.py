@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.config.calls import quoted
-from mixedmode.sinks.lakehouse_table import Commit, LakeTable, Mark, create_sql, parse_mark
+from mixedmode.connectors.lakehouse.table import Commit, LakeTable, Mark, create_sql, parse_mark
 
 _PROPERTY = "mixedmode"
 _SET_PROPERTY = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"

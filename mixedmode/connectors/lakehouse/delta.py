@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.config.calls import quoted
-from mixedmode.sinks.lakehouse_table import Commit, LakeTable, Mark, create_sql, parse_mark
+from mixedmode.connectors.lakehouse.table import Commit, LakeTable, Mark, create_sql, parse_mark
 
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"

@@ -27,14 +27,10 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.config import TableSinkSpec
-from mixedmode.crash_points import reach
-from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
-from mixedmode.secrets import hidden
-from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.sinks.lakehouse_delta import DeltaTable
-from mixedmode.sinks.lakehouse_iceberg import IcebergTable
-from mixedmode.sinks.lakehouse_table import (
+from mixedmode.connectors.lakehouse.delta import DeltaTable
+from mixedmode.connectors.lakehouse.iceberg import IcebergTable
+from mixedmode.connectors.lakehouse.spec import TableSinkSpec
+from mixedmode.connectors.lakehouse.table import (
     OP_COLUMN,
     STAGED_VIEW,
     Columns,
@@ -49,6 +45,10 @@ from mixedmode.sinks.lakehouse_table import (
     merge_sql,
     newest_mark,
 )
+from mixedmode.crash_points import reach
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
+from mixedmode.secrets import hidden
+from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.sink import Sink, SinkContext
 from mixedmode.spark.errors import spark_text
 
