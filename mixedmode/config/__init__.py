@@ -14,7 +14,6 @@ from mixedmode.config.execution import (
 )
 from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.files import FileSinkSpec
-from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
 from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.order import OrderBy
@@ -48,7 +47,6 @@ __all__ = [
     "FileSinkSpec",
     "FileSourceSpec",
     "GlobalSpec",
-    "HistoryAndLiveSpec",
     "JobParts",
     "JobSettings",
     "JobSpec",
@@ -62,7 +60,6 @@ __all__ = [
     "PipelineSpec",
     "ProcessStep",
     "RuntimeMode",
-    "SeamSpec",
     "SessionSpec",
     "SideOutputSpec",
     "SinkSpec",

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.problems import collecting
 from mixedmode.config import JobSpec
 from mixedmode.config.document import Path
-from mixedmode.config.history import HistoryAndLiveSpec
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec
 from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
 from mixedmode.connectors.kafka.sink import TOPIC_PATIENCE
 from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import HistoryAndLiveSpec, JobSpec, load_job
+from mixedmode.config import JobSpec, load_job
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec
 from mixedmode.job import Job, Sink, Source
 from tests.config.refusals import SMALLEST_JOB, messages
 from tests.history.story import SEAM

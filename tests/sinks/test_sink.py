@@ -10,9 +10,9 @@ import pytest
 
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink, print_rows
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.sinks import ConsoleSink, FileSink, Sink, SinkTask, print_rows, staging_folder
-from mixedmode.sinks.console import CONSOLE_ROWS
+from mixedmode.sinks import FileSink, Sink, SinkTask, staging_folder
 from mixedmode.sinks.epoch_markers import EpochMarker, MarkedFile, marked_epochs, read_marker
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.publish import published_files

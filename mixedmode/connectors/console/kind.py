@@ -3,4 +3,4 @@
 from mixedmode.config.registry import ConnectorKind
 from mixedmode.config.sinks import ConsoleSinkSpec
 
-KIND = ConnectorKind("console", sink=ConsoleSinkSpec, open_sink="mixedmode.sinks.console:open_console")
+KIND = ConnectorKind("console", sink=ConsoleSinkSpec, open_sink="mixedmode.connectors.console.sink:open_console")

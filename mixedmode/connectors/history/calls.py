@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, Unpack
 
-from mixedmode.config.history import HistoryAndLiveSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.connectors.calls import SourceArguments, checked
 from mixedmode.connectors.history.kind import KIND
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec
 
 
 class HistoryArguments(SourceArguments, total=False):

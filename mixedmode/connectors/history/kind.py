@@ -1,7 +1,7 @@
 """What the registry knows about sources with a history and a live continuation."""
 
-from mixedmode.config.history import HistoryAndLiveSpec
 from mixedmode.config.registry import ConnectorKind
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec
 
 KIND = ConnectorKind(
     "history-and-live",
@@ -13,5 +13,5 @@ KIND = ConnectorKind(
         ("seam", "column"): "column",
         ("seam", "nulls"): "nulls",
     },
-    open_source="mixedmode.sources.history:open_history_and_live",
+    open_source="mixedmode.connectors.history.source:open_history_and_live",
 )

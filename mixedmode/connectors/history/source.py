@@ -17,10 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
 from typing_extensions import override
 
-from mixedmode.config import HistoryAndLiveSpec
 from mixedmode.config.calls import quoted
-from mixedmode.config.history import Side
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec, Side
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.open import open_source
