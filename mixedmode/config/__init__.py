@@ -12,8 +12,6 @@ from mixedmode.config.execution import (
     StateBacklogSpec,
     StateSpec,
 )
-from mixedmode.config.file_sources import FileSourceSpec
-from mixedmode.config.files import FileSinkSpec
 from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.order import OrderBy
@@ -44,8 +42,6 @@ __all__ = [
     "ExecutionBacklogSpec",
     "ExecutionSpec",
     "FaultyJob",
-    "FileSinkSpec",
-    "FileSourceSpec",
     "GlobalSpec",
     "JobParts",
     "JobSettings",

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
+from mixedmode.connectors.files.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
 from mixedmode.executor.input_frames import stage_columns
 from mixedmode.executor.map_stages import Mapped, release, run_maps
 from mixedmode.executor.protocol import WRITES_ROWS, EpochResult, EpochTask
@@ -21,7 +22,6 @@ from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice
 from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.sources.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
 from mixedmode.spark.frames import apply_sql, spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores

@@ -1,6 +1,5 @@
 """Sinks: tasks stage outputs, and the driver publishes each output once."""
 
-from mixedmode.sinks.file_sink import FileSink
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.open import open_sink
 from mixedmode.sinks.sink import Sink, SinkContext, staging_folder
@@ -8,7 +7,6 @@ from mixedmode.sinks.sinks import OutputSchema, Sinks
 
 __all__ = [
     "EPOCH_COLUMN",
-    "FileSink",
     "OutputSchema",
     "Sink",
     "SinkContext",

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import FileSinkSpec, FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.load import checked_section
 from mixedmode.config.partitions import Partition
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import SideOutput, Sink, Source
 

@@ -9,7 +9,6 @@ from mixedmode.config import (
     AGGREGATE_FUNCTIONS,
     AggregateCall,
     ConsoleSinkSpec,
-    FileSourceSpec,
     KeyedAggregateStep,
     ProcessStep,
     RuntimeMode,
@@ -19,6 +18,7 @@ from mixedmode.config import (
     load_job,
     load_job_spec,
 )
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 
 AIRPORT_DELAYS = """\

@@ -24,6 +24,8 @@ from mixedmode.config.connectors import role_of
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import STEP_KINDS
+from mixedmode.connectors.files.compact import compact_output
+from mixedmode.connectors.files.sink import FileSink
 from mixedmode.crash_points import CrashPoint
 from mixedmode.driver.events import EpochCommitted, Flipped, PhaseBegan
 from mixedmode.driver.observers import Observers
@@ -31,8 +33,6 @@ from mixedmode.driver.run import RunOptions
 from mixedmode.errors import MixedmodeError
 from mixedmode.job import SideOutput, Sink, Source
 from mixedmode.job.keyed import WindowArguments
-from mixedmode.sinks import FileSink
-from mixedmode.sinks.compact import compact_output
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.spark.session import _DEFAULTS
 

@@ -10,8 +10,9 @@ import pytest
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.console.sink import ConsoleSink
+from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks import FileSink, OutputSchema, Sink, Sinks, SinkTask, staging_folder
+from mixedmode.sinks import OutputSchema, Sink, Sinks, SinkTask, staging_folder
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.publish import published_files, read_output_description
 

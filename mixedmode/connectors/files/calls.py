@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, Unpack
 
-from mixedmode.config.file_sources import FileSourceSpec
-from mixedmode.config.files import FileSinkSpec
 from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.connectors.calls import (
     FileName,
@@ -15,6 +13,8 @@ from mixedmode.connectors.calls import (
     checked_side_output,
 )
 from mixedmode.connectors.files.kind import KIND
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 
 
 class FileSourceArguments(SourceArguments, total=False):

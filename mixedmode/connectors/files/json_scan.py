@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from mixedmode.sources.file_blocks import UNREADABLE, FilePart, blocks_of_lines, is_utf8
+from mixedmode.connectors.files.file_blocks import UNREADABLE, FilePart, blocks_of_lines, is_utf8
 
 __all__ = ["doubtful", "is_plain"]
 

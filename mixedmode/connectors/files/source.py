@@ -19,17 +19,14 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
-from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.globs import has_magic
-from mixedmode.errors import InvalidJobError
-from mixedmode.sources.csv_files import check_utf8, good_rows, is_utf8_csv, marking, with_corrupt
-from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
-from mixedmode.sources.drift import csv_rows, json_rows, parquet_rows
-from mixedmode.sources.drift_checks import check_drift, check_drift_columns, listing_options, value_options
-from mixedmode.sources.empty_files import check_not_empty, never_empty
-from mixedmode.sources.file_lengths import file_lengths
-from mixedmode.sources.json_files import (
+from mixedmode.connectors.files.csv_files import check_utf8, good_rows, is_utf8_csv, marking, with_corrupt
+from mixedmode.connectors.files.drift import csv_rows, json_rows, parquet_rows
+from mixedmode.connectors.files.drift_checks import check_drift, check_drift_columns, listing_options, value_options
+from mixedmode.connectors.files.empty_files import check_not_empty, never_empty
+from mixedmode.connectors.files.file_lengths import file_lengths
+from mixedmode.connectors.files.json_files import (
     Reader,
     doubtful_files,
     is_checked,
@@ -39,7 +36,7 @@ from mixedmode.sources.json_files import (
     text_schema,
     with_every_column,
 )
-from mixedmode.sources.local_inputs import (
+from mixedmode.connectors.files.local_inputs import (
     files_depth,
     files_in_folders,
     has_magic_names,
@@ -49,9 +46,12 @@ from mixedmode.sources.local_inputs import (
     spark_path,
     visible_files,
 )
-from mixedmode.sources.parquet_files import is_plain_folder
+from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.connectors.files.wrong_lines import wrong_lines, wrong_record
+from mixedmode.errors import InvalidJobError
+from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
 from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource, parse_ddl
-from mixedmode.sources.wrong_lines import wrong_lines, wrong_record
 from mixedmode.spark.errors import spark_text
 
 #: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns

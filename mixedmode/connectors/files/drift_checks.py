@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
-from mixedmode.config import FileSourceSpec
+from mixedmode.connectors.files.csv_values import CsvDialect
+from mixedmode.connectors.files.drift import CSV_VALUE_OPTIONS
+from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources.csv_values import CsvDialect
-from mixedmode.sources.drift import CSV_VALUE_OPTIONS
-from mixedmode.sources.parquet_files import is_plain_folder
 
 #: options of all Spark readers that select files
 _LISTING = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "maxfileage", "latestfirst"}

@@ -21,13 +21,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructType
 
-from mixedmode.config import FileSourceSpec
 from mixedmode.config.calls import quoted
-from mixedmode.sources.drift_checks import listing_options, value_options
-from mixedmode.sources.file_blocks import FilePart, parts_of
+from mixedmode.connectors.files.drift_checks import listing_options, value_options
+from mixedmode.connectors.files.file_blocks import FilePart, parts_of
+from mixedmode.connectors.files.json_scan import doubtful
+from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.sources.json_records import JsonRecords
-from mixedmode.sources.json_scan import doubtful
-from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.spark.damaged import WRONG_RECORD
 
 __all__ = [

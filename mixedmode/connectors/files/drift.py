@@ -19,11 +19,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from mixedmode.config.calls import quoted
 from mixedmode.config.drift import MISSING_IN_RECORD, NEW_IN_RECORD, NO_RECORD, WRONG_VALUE, Drift
+from mixedmode.connectors.files.csv_values import CsvDialect, read_values
+from mixedmode.connectors.files.parquet_files import path_of_text, read_files
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
-from mixedmode.sources.csv_values import CsvDialect, read_values
 from mixedmode.sources.json_records import JsonRecords
-from mixedmode.sources.parquet_files import path_of_text, read_files
 from mixedmode.spark.frames import arrow_fields
 
 _PROBLEM, _FILE, _CORRUPT, _LINE, _VALUE = "_problem", "_file", "_corrupt", "_line", "_value"

@@ -13,12 +13,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StringType, StructField, StructType
 
-from mixedmode.config import FileSourceSpec
 from mixedmode.config.calls import quoted
+from mixedmode.connectors.files.drift_checks import value_options
+from mixedmode.connectors.files.file_blocks import FilePart, blocks_of_lines, is_utf8, not_utf8
+from mixedmode.connectors.files.json_files import files_found, is_checked
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources.drift_checks import value_options
-from mixedmode.sources.file_blocks import FilePart, blocks_of_lines, is_utf8, not_utf8
-from mixedmode.sources.json_files import files_found, is_checked
 
 __all__ = [
     "CORRUPT",

@@ -10,10 +10,10 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.config.files import FileSinkSpec
+from mixedmode.connectors.files.epoch_markers import mark_epoch, unmark, unmark_other
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.csv_lines import has_csv_form
-from mixedmode.sinks.epoch_markers import mark_epoch, unmark, unmark_other
 from mixedmode.sinks.files import EPOCH_COLUMN, FileFormat, FileLayout, SinkTask
 from mixedmode.sinks.partitions import partition_problem
 from mixedmode.sinks.publish import (

@@ -16,9 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StringType, StructType
 
-from mixedmode.config import FileSourceSpec
 from mixedmode.config.globs import escaped
-from mixedmode.sources.csv_files import (
+from mixedmode.connectors.files.csv_files import (
     CORRUPT,
     has_header,
     is_no_record,
@@ -28,7 +27,7 @@ from mixedmode.sources.csv_files import (
     with_corrupt,
     wrong_rows,
 )
-from mixedmode.sources.json_files import (
+from mixedmode.connectors.files.json_files import (
     OF_JSON,
     decoded_texts,
     encoding_of,
@@ -37,6 +36,7 @@ from mixedmode.sources.json_files import (
     json_parser,
     text_options,
 )
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.spark.damaged import WRONG_RECORD
 
 __all__ = ["wrong_lines", "wrong_record"]

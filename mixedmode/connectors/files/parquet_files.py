@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.config.drift import WRONG_TYPE, Drift
+from mixedmode.connectors.files.local_inputs import matched
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.stages import ReadColumn
-from mixedmode.sources.local_inputs import matched
 from mixedmode.spark.damaged import damaged_file
 
 SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks

@@ -26,12 +26,20 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.files.compaction import (
+    CompactionPlan,
+    Merge,
+    forget_plans,
+    lost,
+    newest_plan,
+    plan_merges,
+    put_plan,
+)
+from mixedmode.connectors.files.merge_files import ChangedMeanwhileError, FileMerger
 from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
-from mixedmode.sinks.compaction import CompactionPlan, Merge, forget_plans, lost, newest_plan, plan_merges, put_plan
 from mixedmode.sinks.files import SinkTask
-from mixedmode.sinks.merge_files import ChangedMeanwhileError, FileMerger
 from mixedmode.sinks.publish import OutputDescription, parsed_files, read_output_description, superseded
 from mixedmode.sinks.read_files import read_rows
 
