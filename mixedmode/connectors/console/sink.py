@@ -6,14 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
-from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
-from mixedmode.checkpoint.verify import file_problem
+from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.config.sinks import ConsoleSinkSpec
-from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.shown import shown_rows
-from mixedmode.sinks.sink import Show, Sink, SinkContext
+from mixedmode.sinks.sink import Show, SinkContext
+from mixedmode.sinks.staged import StagedSink
 
 CONSOLE_ROWS = 20  # per epoch; more would not be read
 
@@ -23,27 +21,16 @@ def open_console(_sink: ConsoleSinkSpec, context: SinkContext) -> "ConsoleSink":
     return ConsoleSink(context.screen, context.show, context.name)
 
 
-class ConsoleSink(Sink):
+class ConsoleSink(StagedSink):
     """Prints the first rows of each epoch. A crash right after printing prints them once more."""
-
-    can_roll_back = False
-    cannot_report_published = True
 
     def __init__(self, url: str, show: Show, name: str = "") -> None:
         """`url`: a folder for staged outputs, used by this sink only. `name`: of the output, "" for the main one.
         `show` is called with up to CONSOLE_ROWS rows, the total number of rows, and the name.
         """
-        self.task = SinkTask(url, "parquet")
-        self.store = ObjectStore(url)
+        super().__init__(url)
         self._show = show
         self._name = name
-
-    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """Do nothing: the console needs no preparation."""
-
-    @override
-    def is_new(self) -> bool:
-        return True
 
     @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
@@ -55,39 +42,7 @@ class ConsoleSink(Sink):
         if tables:
             rows = pa.concat_tables(tables).slice(0, CONSOLE_ROWS)
             self._show(rows, sum(file.rows for file in staged), self._name)
-        self.store.delete([file.staged_path for file in staged])
-
-    @override
-    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """Report no problem for a missing file: it was printed."""
-        if not self.store.exists(file.staged_path):
-            return None
-        found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
-        return None if found is None else (file.staged_path, found)
-
-    @override
-    def newest_published(self) -> Epoch | None:
-        """Return None: nobody can read back what a screen shows."""
-        return None
-
-    @override
-    def oldest_published(self) -> Epoch | None:
-        return None
-
-    @override
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        return ()
-
-    @override
-    def obstacle(self, manifest: Manifest) -> str | None:
-        return None
-
-    @override
-    def roll_back(self, after: Epoch) -> int:
-        """Delete the staged files that were not printed, without counting them; printed rows stay."""
-        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
-        self.store.delete([path for file, path in staged if file is not None and file.epoch > after])
-        return 0
+        self.delete_staged(staged)
 
 
 def print_rows(rows: pa.Table, total: int, name: str) -> None:

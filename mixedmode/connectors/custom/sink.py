@@ -10,37 +10,27 @@ Invariants (tests/custom/test_sink.py):
   I2  an epoch never reaches `publish` with only a part of its rows
 """
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from typing_extensions import override
 
-from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
-from mixedmode.checkpoint.verify import file_problem
+from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.custom.classes import CustomSink
 from mixedmode.connectors.custom.instances import CustomSinkClass, call_user_method, instantiate
 from mixedmode.connectors.custom.spec import CustomSinkSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.sinks.sink import Sink, SinkContext
+from mixedmode.sinks.files import EPOCH_COLUMN
+from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.staged import StagedSink
 
-BATCH_ROWS = 65_536
 
-
-class CustomSinkWriter(Sink):
+class CustomSinkWriter(StagedSink):
     """Publishes one output to a CustomSink."""
-
-    cannot_report_published = True  # only the class knows its contents, and it is asked only after `open`
 
     def __init__(self, sink: CustomSinkSpec, context: SinkContext) -> None:
         """`context.staging` is the folder in which rows are staged."""
-        self.task = SinkTask(context.staging, "parquet")
-        self.store = ObjectStore(context.staging)
+        super().__init__(context.staging)
         self._named = CustomSinkClass.parse(sink.class_, sink.args, sink.folder_)
         self._context = context
         self._own: CustomSink | None = None  # set once the sink is open
@@ -71,34 +61,19 @@ class CustomSinkWriter(Sink):
             raise InvalidJobError(msg)
 
     @override
-    def is_new(self) -> bool:
-        """Return True: nothing is known before the class is open."""
-        return True
-
-    @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         assert self._own is not None, "a sink is prepared before it publishes"
         missing = [file for file in staged if not self.store.exists(file.staged_path)]
         if not missing:
-            call_user_method(self._named, self._own, self._own.publish, int(epoch), _batches(self.store, staged))
-        elif not self._may_have(epoch):
+            call_user_method(self._named, self._own, self._own.publish, int(epoch), self.staged_rows(staged))
+        elif not self.may_have(epoch):
             msg = (
                 "a committed output is gone, and the custom sink does not have its epoch: something deletes files of "
                 "the checkpoint folder. Start the job again: it goes back to the checkpoint before, and writes the "
                 f"output anew. file={self.store.url}/{missing[0].staged_path}, epoch={epoch}"
             )
             raise CorruptStateError(msg)
-        self.store.delete([file.staged_path for file in staged])
-
-    @override
-    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """Look at the file first: it is deleted only after the sink has received it."""
-        found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
-        parsed = paths.parse_staged_path(file.staged_path)
-        assert parsed is not None, file
-        if found is None or (not self.store.exists(file.staged_path) and self._may_have(parsed.epoch)):
-            return None
-        return file.staged_path, found
+        self.delete_staged(staged)
 
     @override
     def newest_published(self) -> Epoch | None:
@@ -107,29 +82,14 @@ class CustomSinkWriter(Sink):
         return None if published is None else Epoch(published)
 
     @override
-    def oldest_published(self) -> Epoch | None:
-        """Return None: the class is not asked for it."""
-        return None
-
-    @override
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        return ()
-
-    @override
-    def obstacle(self, manifest: Manifest) -> str | None:
-        return None
-
-    @override
     def roll_back(self, after: Epoch) -> int:
         """Delete and count the staged files; what the class removes is not counted."""
         if self._own is not None:
             call_user_method(self._named, self._own, self._own.roll_back, int(after))
-        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
-        later = [path for file, path in staged if file is not None and file.epoch > after]
-        self.store.delete(later)
-        return len(later)
+        return self.delete_staged_after(after)
 
-    def _may_have(self, epoch: Epoch) -> bool:
+    @override
+    def may_have(self, epoch: Epoch) -> bool:
         """Return whether the class has received the rows of an epoch, or does not know."""
         published = self._published()
         return published is None or published >= epoch
@@ -145,22 +105,3 @@ class CustomSinkWriter(Sink):
             )
             raise InvalidJobError(msg)
         return published
-
-
-def _batches(store: ObjectStore, files: Sequence[StagedFile]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of staged files, in their order, without `_epoch`.
-    Only one file at a time is on the local disk.
-    """
-    with tempfile.TemporaryDirectory(prefix="mixedmode-sink-") as folder:
-        for number, file in enumerate(files):
-            local = Path(folder, str(number))
-            if not store.fetch_file(file.staged_path, local):
-                msg = (
-                    "a committed output disappeared while it was published. Start the job again. "
-                    f"file={store.url}/{file.staged_path}"
-                )
-                raise CorruptStateError(msg)
-            with pq.ParquetFile(local) as parquet:
-                names = [name for name in parquet.schema_arrow.names if name != EPOCH_COLUMN]
-                yield from parquet.iter_batches(BATCH_ROWS, columns=names)
-            local.unlink()

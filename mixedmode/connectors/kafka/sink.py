@@ -21,9 +21,7 @@ from typing_extensions import override
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
-from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
-from mixedmode.checkpoint.verify import file_problem
+from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
 from mixedmode.connectors.kafka.rows import RecordShape, records_of
 from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
@@ -31,8 +29,9 @@ from mixedmode.crash_points import reach
 from mixedmode.errors import FencedError
 from mixedmode.operators.interface import OP_COLUMN
 from mixedmode.secrets import resolve, resolve_all
-from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.sinks.sink import Sink, SinkContext
+from mixedmode.sinks.files import EPOCH_COLUMN
+from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.staged import StagedSink
 
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
 _NONE = Epoch(-1)
@@ -52,19 +51,15 @@ class _Sent:
     generation: Generation
 
 
-class KafkaSink(Sink):
+class KafkaSink(StagedSink):
     """A topic that receives a record for every row."""
-
-    can_roll_back = False
-    cannot_report_published = True  # only the note knows what was sent, and it is of this checkpoint folder
 
     def __init__(self, sink: KafkaSinkSpec, context: SinkContext) -> None:
         """Store the settings; access nothing outside."""
+        super().__init__(context.staging)
         self._sink = sink
         self._context = context
         self._shape: RecordShape | None = None
-        self.task = SinkTask(context.staging, "parquet")
-        self.store = ObjectStore(context.staging)
 
     @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
@@ -74,11 +69,6 @@ class KafkaSink(Sink):
         self._check_topic()
         if is_fresh:
             self._note(_NONE)  # overwrites the note of a former output of this name
-
-    @override
-    def is_new(self) -> bool:
-        """Return True: records of others in the topic do not matter."""
-        return True
 
     @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
@@ -100,18 +90,13 @@ class KafkaSink(Sink):
             records.write.format("kafka").options(**self._options(), topic=self._sink.topic).mode("append").save()
             reach("kafka-sent", epoch)
             self._note(epoch)
-        self.store.delete([file.staged_path for file in staged])
+        self.delete_staged(staged)
 
     @override
-    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
-        """Report no problem for a missing file, unless the note says that its epoch was not sent."""
-        if self.store.exists(file.staged_path):
-            found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
-            return None if found is None else (file.staged_path, found)
-        parsed, sent = paths.parse_staged_path(file.staged_path), self._sent()
-        if parsed is None or sent is None or parsed.epoch <= sent.epoch:
-            return None
-        return file.staged_path, "is gone, and was not sent"
+    def may_have(self, epoch: Epoch) -> bool:
+        """Return whether the note says that an epoch was sent; True if there is no note."""
+        sent = self._sent()
+        return sent is None or epoch <= sent.epoch
 
     @override
     def newest_published(self) -> Epoch | None:
@@ -119,27 +104,12 @@ class KafkaSink(Sink):
         return None if sent is None or sent.epoch == _NONE else sent.epoch
 
     @override
-    def oldest_published(self) -> Epoch | None:
-        """Return None: the note holds only the newest epoch."""
-        return None
-
-    @override
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        return ()
-
-    @override
-    def obstacle(self, manifest: Manifest) -> str | None:
-        return None
-
-    @override
     def roll_back(self, after: Epoch) -> int:
         """Delete the staged files that were not sent, without counting them; sent records stay in the topic."""
         sent = self._sent()
         if sent is not None and sent.epoch > after:
             self._note(after)
-        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
-        self.store.delete([path for file, path in staged if file is not None and file.epoch > after])
-        return 0
+        return super().roll_back(after)
 
     def _is_done(self, sent: _Sent | None, epoch: Epoch, staged: Sequence[StagedFile]) -> bool:
         """Return whether an epoch was sent before.

@@ -24,7 +24,6 @@ from pyspark.sql.types import LongType, StringType
 from typing_extensions import override
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.connectors.lakehouse.delta import DeltaTable
@@ -48,8 +47,9 @@ from mixedmode.connectors.lakehouse.table import (
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 from mixedmode.secrets import hidden
-from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.sinks.sink import Sink, SinkContext
+from mixedmode.sinks.files import EPOCH_COLUMN
+from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.staged import StagedSink
 from mixedmode.spark.errors import spark_text
 
 _NO_EPOCH = -1
@@ -63,7 +63,7 @@ class _Prepared:
     names: tuple[str, ...]  # names of the columns that are written
 
 
-class LakehouseSink(Sink):
+class LakehouseSink(StagedSink):
     """An output in a table of Delta Lake or Iceberg."""
 
     can_roll_back = True
@@ -71,8 +71,7 @@ class LakehouseSink(Sink):
 
     def __init__(self, spec: TableSinkSpec, context: SinkContext) -> None:
         """Store the settings; access nothing outside until `prepare` is called."""
-        self.task = SinkTask(context.staging, "parquet")
-        self.store = ObjectStore(context.staging)
+        super().__init__(context.staging)
         self._spec = spec
         self._context = context
         self._opened: LakeTable | None = None
@@ -124,7 +123,7 @@ class LakehouseSink(Sink):
         else:
             return
         reach("table-committed", epoch)
-        self.store.delete([file.staged_path for file in staged])
+        self.delete_staged(staged)
 
     @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
@@ -150,11 +149,6 @@ class LakehouseSink(Sink):
         return Epoch(min(epochs)) if epochs else None
 
     @override
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        """Return nothing: rows in a table do not tell which file they came in."""
-        return ()
-
-    @override
     def obstacle(self, manifest: Manifest) -> str | None:
         """Return the reason if somebody else has written to the table since the checkpoint."""
         with self._outside("look at"):
@@ -166,10 +160,7 @@ class LakehouseSink(Sink):
         with self._outside("roll epochs back in"):
             later = self._roll_back(after)
         self._past, self._seen = None, _NO_EPOCH
-        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
-        waiting = [path for file, path in staged if file is not None and file.epoch > after]
-        self.store.delete(waiting)
-        return later + len(waiting)
+        return later + self.delete_staged_after(after)
 
     def _publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         waiting = [file for file in staged if self.store.exists(file.staged_path)]
