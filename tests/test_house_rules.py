@@ -153,6 +153,23 @@ def layer_complaints(files: Files) -> Iterator[str]:
                 yield f"{path}:{line} imports {name}; {own} lies below {other}, or beside it, and must not know it"
 
 
+def connector_complaints(files: Files) -> Iterator[str]:
+    """Connectors that import each other: what several of them need is in sources, sinks or connectors/calls.py."""
+    for path, tree in parsed(only(files, "mixedmode/connectors/")):
+        for name, line in imports_of(tree):
+            own, other = connector_of(module_of(path)), connector_of(name)
+            if own is not None and other is not None and own != other:
+                yield f"{path}:{line} imports {name}; a connector must not know another one"
+
+
+def connector_of(name: str) -> str | None:
+    """The kind that a module belongs to; None for what all kinds have in common, and for other modules."""
+    match name.split("."):
+        case ["mixedmode", "connectors", str(kind), *_] if (ROOT / "mixedmode" / "connectors" / kind).is_dir():
+            return kind
+    return None
+
+
 def circle_complaints(files: Files) -> Iterator[str]:
     """Files that import each other, directly or through others."""
     modules = {module_of(path): path for path in only(files, "mixedmode/", "operators/") if path.endswith(".py")}
@@ -398,6 +415,10 @@ def test_arrows_between_layers_point_down(files: Files) -> None:
     agree(layer_complaints(files))
 
 
+def test_no_connector_knows_another_one(files: Files) -> None:
+    agree(connector_complaints(files))
+
+
 def test_no_files_import_each_other(files: Files) -> None:
     agree(circle_complaints(files))
 
@@ -484,12 +505,32 @@ def test_an_allowed_import_is_let_through(path: str, code: str) -> None:
             "def f():\n    import mixedmode.tasks.rows",
             "sinks/files.py:2 imports mixedmode.tasks",
         ),
+        ("mixedmode/connectors/kafka/sink.py", "from mixedmode import tasks", "connectors lies below tasks"),
+        ("mixedmode/connectors/kafka/sink.py", "import mixedmode.driver.run", "connectors lies below driver"),
+        ("mixedmode/sinks/open.py", "import mixedmode.connectors.kafka.kind", "sinks lies below connectors"),
+        ("mixedmode/sources/open.py", "import mixedmode.connectors.kafka.kind", "sources lies below connectors"),
+        ("mixedmode/config/spec.py", "from mixedmode.connectors.kafka import kind", "config lies below connectors"),
+        ("mixedmode/driver/run.py", "from mixedmode.job import api", "driver lies below job"),
         ("mixedmode/attic/a.py", "import os", "attic, which has no place in LAYERS"),
     ],
 )
 def test_an_arrow_that_points_up_is_found(path: str, code: str, complaint: str) -> None:
     (found,) = layer_complaints({path: code})
     assert complaint in found
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "is_found"),
+    [
+        ("mixedmode/connectors/kafka/sink.py", "from mixedmode.connectors.files.kind import KIND", True),
+        ("mixedmode/connectors/history/source.py", "def f():\n    import mixedmode.connectors.kafka.source", True),
+        ("mixedmode/connectors/kafka/sink.py", "from mixedmode.connectors.kafka.kind import KIND", False),
+        ("mixedmode/connectors/kafka/calls.py", "from mixedmode.connectors.calls import checked", False),
+        ("mixedmode/job/connectors.py", "from mixedmode.connectors.kafka.calls import KafkaSinks", False),
+    ],
+)
+def test_a_connector_that_knows_another_one_is_found(path: str, code: str, is_found: bool) -> None:
+    assert len(list(connector_complaints({path: code}))) == is_found
 
 
 def test_files_that_import_each_other_are_found() -> None:
