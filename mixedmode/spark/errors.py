@@ -1,4 +1,7 @@
-"""Translates Spark's exceptions into MixedmodeErrors that tell the user what to do. No other module reads them."""
+"""Translates Spark's exceptions into MixedmodeErrors that tell the user what to do.
+
+No other module reads them, except errors.py of a connector, which knows the texts of its libraries.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

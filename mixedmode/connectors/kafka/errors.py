@@ -1,6 +1,6 @@
 """Translates error texts of Spark's Kafka connector and of Kafka's clients into MixedmodeErrors.
 
-A part of errors.py; no other module branches on such texts.
+spark/errors.py asks this module. No other module branches on such texts.
 """
 
 import re
