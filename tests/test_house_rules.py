@@ -67,7 +67,14 @@ NEVER_FROM = {
     "mixedmode/executor/local_run.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/executor/protocol.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/executor/stage_tasks.py": ("pyspark", "mixedmode.spark"),
-    "mixedmode/testing/": tuple(f"mixedmode.{name}" for name in ("driver", "spark", "sources", "sinks", "checkpoint")),
+    "mixedmode/testing/": (
+        *(f"mixedmode.{name}" for name in ("driver", "spark", "sources", "sinks", "checkpoint")),
+        *(
+            f"mixedmode.connectors.{kind}.{name}"
+            for kind in ("files", "kafka", "history")
+            for name in ("source", "sink")
+        ),
+    ),
     "mixedmode/": ("tests", "bench", "mixedmode_bench", "operators", "pytest"),
 }
 # Pure layers are given the time and the randomness that they need.

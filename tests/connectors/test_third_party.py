@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mixedmode import Job, SideOutput, Sink, Source
-from mixedmode.config import job_spec_from_mapping, load_job_spec
+from mixedmode.config import JobSpec, job_spec_from_mapping, load_job_spec
 from mixedmode.config.registry import GROUP, ConnectorKind, connector_kinds, loaded
 from mixedmode.config.sinks import SideOutputSpec
 from mixedmode.errors import InvalidJobError
@@ -136,6 +136,14 @@ def test_a_format_of_a_package_that_is_not_installed_is_refused_with_the_known_o
         Sink.of("line", path="/out")
     known = "console, csv, custom, delta, iceberg, json, kafka, parquet, postgres, sqlite"
     assert str(caught.value) == f"Sink.of: format cannot be line. Known values: {known}."
+
+
+@pytest.mark.usefixtures("_installed")
+def test_the_json_schema_of_a_job_has_its_settings() -> None:
+    defined = JobSpec.model_json_schema()["$defs"]
+    assert {"LinesSourceSpec", "FileSourceSpec"} < {kind["title"] for kind in defined["AnySource"]["oneOf"]}
+    assert {"LinesSideOutputSpec", "FileSideOutputSpec"} < {kind["title"] for kind in defined["AnySideOutput"]["oneOf"]}
+    assert "KafkaSourceSpec" not in {kind["title"] for kind in defined["AnyHistory"]["oneOf"]}
 
 
 @pytest.mark.usefixtures("_installed")
