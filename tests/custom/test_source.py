@@ -150,3 +150,11 @@ def test_the_document_names_a_folder(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text("from mixedmode.connectors import CustomSource\nclass C: pass\n")
     with pytest.raises(InvalidJobError, match=r"this is no custom source\. Name a class that derives from mixedmode\."):
         CustomSourceClass.parse("elsewhere:C", {}, str(tmp_path)).load()
+
+
+def test_the_process_that_looks_for_new_data_imports_no_settings() -> None:
+    code = (
+        "import sys, mixedmode.connectors.custom.stream; print({'pydantic', 'mixedmode.config'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
