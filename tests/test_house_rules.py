@@ -75,6 +75,9 @@ NEVER_FROM = {
             for name in ("source", "sink")
         ),
     ),
+    "mixedmode/job/": tuple(
+        f"mixedmode.{name}" for name in ("spark", "sources", "sinks", "tasks", "analysis", "executor", "state")
+    ),
     "mixedmode/": ("tests", "bench", "mixedmode_bench", "operators", "pytest"),
 }
 # Pure layers are given the time and the randomness that they need.
@@ -469,6 +472,8 @@ def test_every_reference_leads_somewhere(files: Files) -> None:
         ("mixedmode/state/batch/store.py", "import rocksdict", "only mixedmode/state/rocksdb"),
         ("mixedmode/checkpoint/gc.py", "from obstore import put", "only mixedmode/checkpoint/store.py"),
         ("mixedmode/testing/epoch.py", "from mixedmode import sinks", "mixedmode/testing/ must not know it"),
+        ("mixedmode/testing/epoch.py", "import mixedmode.connectors.kafka.sink", "mixedmode/testing/ must not know it"),
+        ("mixedmode/job/api.py", "from mixedmode.sinks.open import open_sink", "mixedmode/job/ must not know it"),
         ("mixedmode/errors.py", "import tests.helpers", "mixedmode/ must not know it"),
         ("mixedmode/executor/local.py", "def f():\n    import pyspark", "mixedmode/executor/local.py must not know it"),
         ("mixedmode/executor/protocol.py", "from pyspark.sql import DataFrame", "protocol.py must not know it"),

@@ -1,6 +1,7 @@
 """What the registry knows about Delta Lake and Iceberg."""
 
 from mixedmode.config.registry import ConnectorKind, SparkPackage
+from mixedmode.connectors.lakehouse.jars import DELTA, ICEBERG
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
 
 _EXTENSIONS = "spark.sql.extensions"
@@ -14,7 +15,7 @@ KIND = ConnectorKind(
     packages={
         "delta": SparkPackage(
             "Delta Lake",
-            {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
+            {"4.1": DELTA},
             {
                 _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
                 "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -24,7 +25,7 @@ KIND = ConnectorKind(
         ),
         "iceberg": SparkPackage(
             "Apache Iceberg",
-            {"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"},
+            {"4.1": ICEBERG},
             {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
         ),
     },
