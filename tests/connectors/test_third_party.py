@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mixedmode.config.sinks import SideOutputSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import explained
 
+ROOT = Path(__file__).parents[2]
 PACKAGES = Path(__file__).parent / "third_party"
 JOB = """\
 name: words
@@ -213,6 +215,17 @@ def test_an_installation_without_our_kinds_says_so(monkeypatch: pytest.MonkeyPat
             connector_kinds()
     finally:
         connector_kinds.cache_clear()
+
+
+def test_every_folder_of_a_connector_is_registered_under_the_name_of_its_kind() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    registered = project["entry-points"][GROUP]
+    folders = {path.parent.name for path in (ROOT / "mixedmode" / "connectors").glob("*/kind.py")}
+    assert set(registered.values()) == {f"mixedmode.connectors.{folder}.kind:KIND" for folder in folders}
+    assert {name: loaded(reference).name for name, reference in registered.items()} == {
+        name: name for name in registered
+    }
+    assert connector_kinds().keys() == registered.keys(), "the installation is older than the code"
 
 
 def test_what_a_kind_names_as_text_exists() -> None:
