@@ -19,8 +19,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
+from mixedmode.connectors.files.source import FileSource
 from mixedmode.job import Source
-from mixedmode.sources.files import FileSource
 
 ROUNDS, FILES, SAMPLE = 5, 4, 2_500
 RATIO_MAX = 1.5  # guards against a regression: runs printed 1.07 to 1.37, on a busy machine too

@@ -7,15 +7,16 @@ same for every kind of function. Only names are pickled: a task imports the clas
 import importlib
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["ClassKind", "GivenClass", "NamedClass", "file_of", "object_named", "put_first_on_path"]
+__all__ = ["ClassKind", "GivenClass", "NamedClass", "class_reference", "file_of", "object_named", "put_first_on_path"]
 
 F = TypeVar("F")
 
@@ -91,6 +92,36 @@ class GivenClass(Generic[F]):
         """Return a new instance of the class. Raise InvalidJobError on failure."""
         made: F = _made(self.load(), self.args, self.label, self.kind)
         return made
+
+
+def class_reference(function: str | Callable[..., Any], *, place: str, noun: str = "class") -> tuple[str, Path | None]:
+    """Return (name, folder to import from) of a class or function that a task can import.
+
+    place and noun: the call that has it, and what it is, for messages. The folder is None for a name, and for a class
+    or function without a file. Raises InvalidJobError for one that cannot be imported.
+    """
+    if isinstance(function, str):
+        return function, None
+    module, name = sys.modules.get(function.__module__), function.__qualname__
+    reference = f"{function.__module__}:{name}"
+    if module is None or function.__module__ == "__main__" or not _has(module, name, function):
+        msg = (
+            f"{place}: Spark's tasks import the {noun}, and this one cannot be imported. Define it at the top of a "
+            f"module, and import it from there. found={reference}"
+        )
+        raise InvalidJobError(msg)
+    file: str | None = getattr(module, "__file__", None)
+    if file is None:
+        return reference, None
+    depth = function.__module__.count(".") + hasattr(module, "__path__")
+    return reference, Path(file).absolute().parents[depth]
+
+
+def _has(module: object, name: str, function: object) -> bool:
+    try:
+        return attrgetter(name)(module) is function
+    except AttributeError:  # `f.<locals>.C`, or the name means nothing there
+        return False
 
 
 def file_of(function: object) -> str | None:

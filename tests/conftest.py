@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from mixedmode.connectors.kafka.jars import kafka_connector, spark_avro
 from mixedmode.errors import RetryableError
-from mixedmode.spark.jars import kafka_connector, spark_avro
 from mixedmode.state.rocksdb import columns
 from tests.s3 import S3Server, s3_server
 from tests.services.fixtures import database, kafka, own_kafka, own_postgres, postgres

@@ -20,13 +20,16 @@ Files = Mapping[str, str]  # path relative to the root, with forward slashes -> 
 # Who may import what. A package not named here may be imported anywhere.
 ONLY_FROM = {
     "pyspark": (
-        *(f"mixedmode/{name}/" for name in ("spark", "sources", "sinks", "tasks", "analysis", "executor", "driver")),
+        *(
+            f"mixedmode/{name}/"
+            for name in ("spark", "sources", "sinks", "connectors", "tasks", "analysis", "executor", "driver")
+        ),
         *("tests/", "bench/"),
     ),
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
     "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
     "moto": ("tests/",),
-    "psycopg": ("mixedmode/sinks/tables/postgres", "tests/", "examples/"),
+    "psycopg": ("mixedmode/connectors/postgres/", "tests/", "examples/"),
     "duckdb": ("tests/", "bench/"),
     "psutil": ("tests/", "bench/"),
     "matplotlib": ("tests/", "bench/"),
@@ -42,12 +45,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("checkpoint",),
     ("state",),
     ("operators",),
-    ("connectors", "process"),  # what a user's own classes import
-    ("custom_classes",),
+    ("process",),  # what a user's own classes import
     ("config",),
     ("plan",),
     ("spark",),
     ("sources", "sinks"),
+    ("connectors",),
     ("tasks",),
     ("analysis", "executor"),
     ("driver",),
@@ -64,7 +67,17 @@ NEVER_FROM = {
     "mixedmode/executor/local_run.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/executor/protocol.py": ("pyspark", "mixedmode.spark"),
     "mixedmode/executor/stage_tasks.py": ("pyspark", "mixedmode.spark"),
-    "mixedmode/testing/": tuple(f"mixedmode.{name}" for name in ("driver", "spark", "sources", "sinks", "checkpoint")),
+    "mixedmode/testing/": (
+        *(f"mixedmode.{name}" for name in ("driver", "spark", "sources", "sinks", "checkpoint")),
+        *(
+            f"mixedmode.connectors.{kind}.{name}"
+            for kind in ("files", "kafka", "history")
+            for name in ("source", "sink")
+        ),
+    ),
+    "mixedmode/job/": tuple(
+        f"mixedmode.{name}" for name in ("spark", "sources", "sinks", "tasks", "analysis", "executor", "state")
+    ),
     "mixedmode/": ("tests", "bench", "mixedmode_bench", "operators", "pytest"),
 }
 # Pure layers are given the time and the randomness that they need.
@@ -148,6 +161,23 @@ def layer_complaints(files: Files) -> Iterator[str]:
             other = layer_of(name)
             if other is not None and other != own and RANKS.get(other, -1) >= RANKS[own]:
                 yield f"{path}:{line} imports {name}; {own} lies below {other}, or beside it, and must not know it"
+
+
+def connector_complaints(files: Files) -> Iterator[str]:
+    """Connectors that import each other: what several of them need is in sources, sinks or connectors/calls.py."""
+    for path, tree in parsed(only(files, "mixedmode/connectors/")):
+        for name, line in imports_of(tree):
+            own, other = connector_of(module_of(path)), connector_of(name)
+            if own is not None and other is not None and own != other:
+                yield f"{path}:{line} imports {name}; a connector must not know another one"
+
+
+def connector_of(name: str) -> str | None:
+    """The kind that a module belongs to; None for what all kinds have in common, and for other modules."""
+    match name.split("."):
+        case ["mixedmode", "connectors", str(kind), *_] if (ROOT / "mixedmode" / "connectors" / kind).is_dir():
+            return kind
+    return None
 
 
 def circle_complaints(files: Files) -> Iterator[str]:
@@ -395,6 +425,10 @@ def test_arrows_between_layers_point_down(files: Files) -> None:
     agree(layer_complaints(files))
 
 
+def test_no_connector_knows_another_one(files: Files) -> None:
+    agree(connector_complaints(files))
+
+
 def test_no_files_import_each_other(files: Files) -> None:
     agree(circle_complaints(files))
 
@@ -438,6 +472,8 @@ def test_every_reference_leads_somewhere(files: Files) -> None:
         ("mixedmode/state/batch/store.py", "import rocksdict", "only mixedmode/state/rocksdb"),
         ("mixedmode/checkpoint/gc.py", "from obstore import put", "only mixedmode/checkpoint/store.py"),
         ("mixedmode/testing/epoch.py", "from mixedmode import sinks", "mixedmode/testing/ must not know it"),
+        ("mixedmode/testing/epoch.py", "import mixedmode.connectors.kafka.sink", "mixedmode/testing/ must not know it"),
+        ("mixedmode/job/api.py", "from mixedmode.sinks.open import open_sink", "mixedmode/job/ must not know it"),
         ("mixedmode/errors.py", "import tests.helpers", "mixedmode/ must not know it"),
         ("mixedmode/executor/local.py", "def f():\n    import pyspark", "mixedmode/executor/local.py must not know it"),
         ("mixedmode/executor/protocol.py", "from pyspark.sql import DataFrame", "protocol.py must not know it"),
@@ -481,12 +517,32 @@ def test_an_allowed_import_is_let_through(path: str, code: str) -> None:
             "def f():\n    import mixedmode.tasks.rows",
             "sinks/files.py:2 imports mixedmode.tasks",
         ),
+        ("mixedmode/connectors/kafka/sink.py", "from mixedmode import tasks", "connectors lies below tasks"),
+        ("mixedmode/connectors/kafka/sink.py", "import mixedmode.driver.run", "connectors lies below driver"),
+        ("mixedmode/sinks/open.py", "import mixedmode.connectors.kafka.kind", "sinks lies below connectors"),
+        ("mixedmode/sources/open.py", "import mixedmode.connectors.kafka.kind", "sources lies below connectors"),
+        ("mixedmode/config/spec.py", "from mixedmode.connectors.kafka import kind", "config lies below connectors"),
+        ("mixedmode/driver/run.py", "from mixedmode.job import api", "driver lies below job"),
         ("mixedmode/attic/a.py", "import os", "attic, which has no place in LAYERS"),
     ],
 )
 def test_an_arrow_that_points_up_is_found(path: str, code: str, complaint: str) -> None:
     (found,) = layer_complaints({path: code})
     assert complaint in found
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "is_found"),
+    [
+        ("mixedmode/connectors/kafka/sink.py", "from mixedmode.connectors.files.kind import KIND", True),
+        ("mixedmode/connectors/history/source.py", "def f():\n    import mixedmode.connectors.kafka.source", True),
+        ("mixedmode/connectors/kafka/sink.py", "from mixedmode.connectors.kafka.kind import KIND", False),
+        ("mixedmode/connectors/kafka/calls.py", "from mixedmode.connectors.calls import checked", False),
+        ("mixedmode/job/connectors.py", "from mixedmode.connectors.kafka.calls import KafkaSinks", False),
+    ],
+)
+def test_a_connector_that_knows_another_one_is_found(path: str, code: str, is_found: bool) -> None:
+    assert len(list(connector_complaints({path: code}))) == is_found
 
 
 def test_files_that_import_each_other_are_found() -> None:

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
-from mixedmode.config import FileSourceSpec, SourceSpec
+from mixedmode.config import SourceSpec
 from mixedmode.config.calls import column_in
 from mixedmode.config.drift import Drift
+from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN
 from mixedmode.plan.stages import KeyedStage, ReadColumn
-from mixedmode.sources.parquet_files import is_plain_folder
 from mixedmode.tasks.exchange import KEY_PREFIX
 
 __all__ = ["columns_to_read"]

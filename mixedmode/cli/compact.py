@@ -6,10 +6,11 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.cli.display import human_bytes
-from mixedmode.config import FileSinkSpec, JobSpec
+from mixedmode.config import JobSpec
+from mixedmode.connectors.files.compact import compact_output
+from mixedmode.connectors.files.sink import file_layout
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks.compact import compact_output
-from mixedmode.sinks.file_sink import file_layout
 from mixedmode.sinks.files import SinkTask
 
 

@@ -1,7 +1,6 @@
 """Validation of a job: from a job file, or a mapping, to a frozen JobSpec."""
 
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall
-from mixedmode.config.custom import CustomSideOutputSpec, CustomSinkSpec, CustomSourceSpec
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.execution import (
     CheckpointingSpec,
@@ -13,17 +12,11 @@ from mixedmode.config.execution import (
     StateBacklogSpec,
     StateSpec,
 )
-from mixedmode.config.file_sources import FileSourceSpec
-from mixedmode.config.files import FileSideOutputSpec, FileSinkSpec
-from mixedmode.config.history import HistoryAndLiveSpec, SeamSpec
-from mixedmode.config.kafka import KafkaSourceSpec, KafkaValueSpec
-from mixedmode.config.kafka_sink import KafkaSideOutputSpec, KafkaSinkSpec
-from mixedmode.config.lakehouse import TableSideOutputSpec, TableSinkSpec, TableSourceSpec, TableStartSpec
 from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.order import OrderBy
 from mixedmode.config.parts import JobParts
-from mixedmode.config.sinks import ConsoleSideOutputSpec, ConsoleSinkSpec, SinkSpec
+from mixedmode.config.sinks import ConsoleSinkSpec, SideOutputSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import (
@@ -35,7 +28,6 @@ from mixedmode.config.steps import (
     SqlStep,
     TopStep,
 )
-from mixedmode.config.tables import PostgresSideOutputSpec, PostgresSinkSpec, SqliteSideOutputSpec, SqliteSinkSpec
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
 from mixedmode.durations import format_duration_ms, parse_duration_ms
@@ -44,28 +36,16 @@ __all__ = [
     "AGGREGATE_FUNCTIONS",
     "AggregateCall",
     "CheckpointingSpec",
-    "ConsoleSideOutputSpec",
     "ConsoleSinkSpec",
     "CumulatingSpec",
-    "CustomSideOutputSpec",
-    "CustomSinkSpec",
-    "CustomSourceSpec",
     "DeduplicateStep",
     "ExecutionBacklogSpec",
     "ExecutionSpec",
     "FaultyJob",
-    "FileSideOutputSpec",
-    "FileSinkSpec",
-    "FileSourceSpec",
     "GlobalSpec",
-    "HistoryAndLiveSpec",
     "JobParts",
     "JobSettings",
     "JobSpec",
-    "KafkaSideOutputSpec",
-    "KafkaSinkSpec",
-    "KafkaSourceSpec",
-    "KafkaValueSpec",
     "KeyedAggregateStep",
     "KeyedStep",
     "LoadedJob",
@@ -74,24 +54,16 @@ __all__ = [
     "OrderBy",
     "PipelineBacklogSpec",
     "PipelineSpec",
-    "PostgresSideOutputSpec",
-    "PostgresSinkSpec",
     "ProcessStep",
     "RuntimeMode",
-    "SeamSpec",
     "SessionSpec",
+    "SideOutputSpec",
     "SinkSpec",
     "SlidingSpec",
     "SourceSpec",
     "SqlStep",
-    "SqliteSideOutputSpec",
-    "SqliteSinkSpec",
     "StateBacklogSpec",
     "StateSpec",
-    "TableSideOutputSpec",
-    "TableSinkSpec",
-    "TableSourceSpec",
-    "TableStartSpec",
     "TopStep",
     "TumblingSpec",
     "WatermarkSpec",

@@ -1,34 +1,105 @@
-"""All kinds of source as one type. The `format` of a section selects its kind."""
+"""The sections of a job file that are a source or a sink of any installed kind, as types.
 
-from typing import Annotated
+The type of such a field says its role only. The kinds come from the registry when a section is validated, so a package
+can add a kind, and this package imports none.
+"""
 
-from pydantic import Discriminator, Tag
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Union
 
-from mixedmode.config.custom import CustomSourceSpec
-from mixedmode.config.file_sources import FileSourceSpec
-from mixedmode.config.history import HISTORIES, LIVES, HistoryAndLiveSpec
-from mixedmode.config.kafka import KafkaSourceSpec
-from mixedmode.config.kinds import HISTORY_AND_LIVE, Kinds, formats_of, kind_among
-from mixedmode.config.lakehouse import TableSourceSpec
-from mixedmode.config.sink_kinds import SIDE_OUTPUTS, SINKS
+from pydantic import Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
+from typing_extensions import TypeAliasType
 
-__all__ = ["CONNECTOR_KINDS", "AnySource", "formats_of"]
+from mixedmode.config.fields import Section
+from mixedmode.config.registry import connector_kinds, formats_of
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sources import SourceSpec
 
-_SOURCES: Kinds = {
-    "files": FileSourceSpec,
-    "kafka": KafkaSourceSpec,
-    "lakehouse": TableSourceSpec,
-    "custom": CustomSourceSpec,
-    HISTORY_AND_LIVE: HistoryAndLiveSpec,
-}
-#: the sets of kinds; a section of a job file is of one kind of one set
-CONNECTOR_KINDS = (_SOURCES, SINKS, SIDE_OUTPUTS, HISTORIES, LIVES)
+Role = Literal["source", "sink", "side output", "history", "live"]
+ROLES: tuple[Role, ...] = ("source", "sink", "side output", "history", "live")
+#: {kind: its settings in one role}
+Kinds = Mapping[str, type[Section]]
 
-AnySource = Annotated[
-    Annotated[FileSourceSpec, Tag("files")]
-    | Annotated[KafkaSourceSpec, Tag("kafka")]
-    | Annotated[TableSourceSpec, Tag("lakehouse")]
-    | Annotated[CustomSourceSpec, Tag("custom")]
-    | Annotated[HistoryAndLiveSpec, Tag(HISTORY_AND_LIVE)],
-    Discriminator(kind_among(_SOURCES)),
-]
+
+@dataclass(frozen=True, slots=True)
+class OfAnyKind:
+    """Marks the type of a section that is of one of the kinds that have this role."""
+
+    role: Role
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds, by name."""
+        return kinds_with(self.role)
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._validated)
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"oneOf": [handler(section.__pydantic_core_schema__) for section in self.kinds.values()]}
+
+    def _validated(self, section: Any) -> Any:
+        return _adapter(tuple(self.kinds.items())).validate_python(section)
+
+
+AnySource = TypeAliasType("AnySource", Annotated[SourceSpec, OfAnyKind("source")])
+AnySink = TypeAliasType("AnySink", Annotated[SinkSpec, OfAnyKind("sink")])
+AnySideOutput = TypeAliasType("AnySideOutput", Annotated[SideOutputSpec, OfAnyKind("side output")])
+#: the two sides of a source with a history and a live continuation
+AnyHistory = TypeAliasType("AnyHistory", Annotated[SourceSpec, OfAnyKind("history")])
+AnyLive = TypeAliasType("AnyLive", Annotated[SourceSpec, OfAnyKind("live")])
+
+
+def kinds_with(role: Role) -> Kinds:
+    """Return the kinds that have a role."""
+    found: dict[str, type[Section] | None] = {}
+    for name, kind in connector_kinds().items():
+        match role:
+            case "sink":
+                found[name] = kind.sink
+            case "side output":
+                found[name] = kind.side_output
+            case "source":
+                found[name] = kind.source
+            case "history" | "live" if kind.source is not None and role in kind.source.may_be:
+                found[name] = kind.source
+    return {name: section for name, section in found.items() if section is not None}
+
+
+def role_of(annotation: Any) -> OfAnyKind | None:
+    """Return the mark of a type such as AnySink; None for another type."""
+    if not isinstance(annotation, TypeAliasType):
+        return None
+    return next((mark for mark in annotation.__value__.__metadata__ if isinstance(mark, OfAnyKind)), None)
+
+
+def keys_of(name: str) -> frozenset[str]:
+    """Return the keys that identify a kind without a format; none for other kinds, and for kinds of steps."""
+    kind = connector_kinds().get(name)
+    return frozenset() if kind is None else kind.keys
+
+
+@cache
+def _adapter(kinds: tuple[tuple[str, type[Section]], ...]) -> TypeAdapter[Any]:
+    """Return the validator of a section of one of these kinds."""
+    tagged = tuple(Annotated[section, Tag(name)] for name, section in kinds)
+    union: Any = Annotated[Union[tagged], Discriminator(lambda section: _kind_in(section, dict(kinds)))]  # noqa: UP007
+    return TypeAdapter(union)
+
+
+def _kind_in(section: Any, kinds: Kinds) -> str | None:
+    """Return the kind that is meant; an unknown format stands for itself, for the message; None without one."""
+    if isinstance(section, Section):
+        return next((name for name, kind in kinds.items() if isinstance(section, kind)), None)
+    if not isinstance(section, Mapping):
+        return None
+    for name in kinds:
+        if keys_of(name) & section.keys():
+            return name
+    if section.get("format") is None:
+        return None
+    found = str(section["format"])
+    return next((name for name, kind in kinds.items() if found in formats_of(kind)), found)

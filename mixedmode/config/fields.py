@@ -8,6 +8,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Self
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -272,6 +273,22 @@ def _time_zone(name: str) -> str:
     return name
 
 
+def _instant(value: Any) -> Any:
+    """Return a point in time in UTC.
+
+    A text without an offset is refused: it would mean another time in another time zone.
+    """
+    try:
+        given = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        found = None if given.tzinfo is None else given.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):  # the last one: in UTC it is before the year 1, or after 9999
+        found = None
+    if found is None:
+        text = f" must be a point in time with its offset from UTC, such as 2024-06-01T00:00:00Z. found={value}"
+        raise refusal(((), text))
+    return found
+
+
 def _class(text: str) -> str:
     if not _CLASS.fullmatch(text):
         raise refusal(((), f": this does not name a class. Write it as package.module:Class. found={text}"))
@@ -321,6 +338,8 @@ PositiveDurationMs = Annotated[DurationMs, Field(gt=0)]
 OptionalDurationMs = Annotated[PositiveDurationMs | None, BeforeValidator(_none_or), PlainSerializer(_duration_or_none)]
 SpanMs = Annotated[PositiveDurationMs, AfterValidator(_span)]
 LatenessMs = Annotated[DurationMs, AfterValidator(_span)]
+#: a point in time, in UTC
+Instant = Annotated[datetime, BeforeValidator(_instant), PlainSerializer(lambda at: at.isoformat())]
 TimeZone = Annotated[Text, AfterValidator(_time_zone)]
 ClassReference = Annotated[str, AfterValidator(_class)]
 FunctionReference = Annotated[str, AfterValidator(_function)]

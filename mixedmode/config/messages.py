@@ -11,10 +11,10 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mixedmode.config.connectors import CONNECTOR_KINDS, formats_of
+from mixedmode.config.connectors import ROLES, Kinds, keys_of, kinds_with, role_of
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.fields import Section, key_of
-from mixedmode.config.kinds import HISTORY_AND_LIVE
+from mixedmode.config.registry import formats_of
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.spelling import did_you_mean, nearest
 from mixedmode.config.steps import STEP_KINDS
@@ -103,24 +103,29 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
     return _wrong_type(_WANTED.get(kind, "a section of keys"), value, written)
 
 
-def _no_format(detail: ErrorDetails, kinds: Mapping[str, type[Section]]) -> str:
-    known = [name for kind in kinds.values() for name in formats_of(kind)]
+def _no_format(detail: ErrorDetails, kinds: Kinds) -> str:
+    known = sorted(name for kind in kinds.values() for name in formats_of(kind))
     if detail["type"] == "union_tag_not_found":
-        or_else = " Or give it history, live and seam, each a section." if HISTORY_AND_LIVE in kinds else ""
+        others = [_required(section) for name, section in kinds.items() if keys_of(name)]
+        or_else = "".join(f" Or give it {', '.join(keys[:-1])} and {keys[-1]}, each a section." for keys in others)
         return f" is missing: what it is. Add it. Known values: {', '.join(known)}.{or_else}"
     found = detail["ctx"]["tag"]
     return f" cannot be {found}.{did_you_mean(found, known)} Known values: {', '.join(known)}."
 
 
-def _connectors_at(model: type[Section], loc: Path) -> Mapping[str, type[Section]] | None:
+def _required(section: type[Section]) -> list[str]:
+    return [key for key, field in _fields(section) if field.is_required()]
+
+
+def _connectors_at(model: type[Section], loc: Path) -> Kinds | None:
     """Return the kinds of source or sink that are allowed at `loc`; None if `loc` is not for a source or sink."""
     *around, last = loc
     for end in (around, around[:-1]):
         key = last if end is around else around[-1] if around else None
         section = _section_at(model, tuple(end))
         annotation = next((field.annotation for known, field in _fields(section) if known == key), None)
-        kinds = _kinds_among(list(_sections_in(annotation)))
-        if kinds in CONNECTOR_KINDS:
+        kinds = _connectors_in(annotation)
+        if kinds is not None:
             return kinds
     return None
 
@@ -129,8 +134,8 @@ def _unknown_key(loc: Path, model: type[Section]) -> str:
     section, key = _section_at(model, loc[:-1]), str(loc[-1])
     if section in STEP_KINDS.values() and any(key in _keys(other) for other in STEP_KINDS.values()):
         return f" belongs to another kind of step: a step has {_KINDS}. Make it a step of its own."
-    family = next((kinds for kinds in CONNECTOR_KINDS if section in kinds.values()), {})
-    others = [name for kind in family.values() if key in _keys(kind) for name in formats_of(kind)]
+    family = next((kinds for kinds in map(kinds_with, ROLES) if section in kinds.values()), {})
+    others = sorted(name for kind in family.values() if key in _keys(kind) for name in formats_of(kind))
     if others:
         return f" is for another format: {', '.join(others)}. Remove it, or change the format."
     known = _keys(section)
@@ -200,7 +205,7 @@ def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
             return model, (*path, *parts)
         if get_origin(annotation) in _MANY and parts:
             path.append(parts.pop(0))  # a name in a map, or a position in a list
-        kinds = _kinds_among(inner)
+        kinds = _connectors_in(annotation) or (STEP_KINDS if set(inner) == set(STEP_KINDS.values()) else None)
         if kinds is None:
             model = inner[0]
         elif parts:
@@ -208,10 +213,12 @@ def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
     return model, tuple(path)
 
 
-def _kinds_among(sections: list[type[Section]]) -> Mapping[str, type[Section]] | None:
-    """Return {kind: section}, if these sections are exactly the kinds of one set; else None."""
-    every: tuple[Mapping[str, type[Section]], ...] = (STEP_KINDS, *CONNECTOR_KINDS)
-    return next((kinds for kinds in every if set(kinds.values()) == set(sections)), None)
+def _connectors_in(annotation: Any) -> Kinds | None:
+    """Return the kinds of source or sink that a field of this type may be; None for a field of another type."""
+    role = role_of(annotation)
+    if role is not None:
+        return role.kinds
+    return next((found for inner in get_args(annotation) if (found := _connectors_in(inner)) is not None), None)
 
 
 def _places(model: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
@@ -225,6 +232,9 @@ def _places(model: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
 def _sections_in(annotation: Any) -> Iterator[type[Section]]:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield annotation
+    role = role_of(annotation)
+    if role is not None:
+        yield from role.kinds.values()
     for argument in get_args(annotation):
         yield from _sections_in(argument)
 

@@ -21,21 +21,13 @@ from typing import Literal
 from urllib.parse import unquote
 
 from mixedmode.config.document import Path, path_text
-from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.globs import InputPath, alternatives, input_path
-from mixedmode.config.history import HistoryAndLiveSpec
-from mixedmode.config.kafka import KafkaSourceSpec
-from mixedmode.config.kafka_sink import KafkaSinkSpec
-from mixedmode.config.lakehouse import TableSinkSpec, TableSourceSpec
-from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
-from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSpec
-from mixedmode.config.tables import SqliteSinkSpec
+from mixedmode.config.used_places import UsedPlace
 from mixedmode.errors import InvalidJobError
 
 Role = Literal["source", "output", "checkpoints", "savepoint"]
 _S3 = re.compile(r"s3[an]?://", re.IGNORECASE)
-_DEFAULT_CATALOG = ("spark_catalog", "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,50 +87,21 @@ def _refusal(one: _Place, other: _Place) -> str:
 
 def _places(spec: JobSpec) -> list[_Place]:
     """Return all places of a job, first those that it reads."""
-    found = [place for name, source in spec.sources.items() for place in _of_source(("sources", name), source)]
+    found = [
+        _used("source", ("sources", name), used) for name, source in spec.sources.items() for used in source.used_places
+    ]
     if spec.execution.checkpointing.dir is not None:
         found.append(_checkpoints(spec.execution.checkpointing.dir))
-    return found + [place for path, sink in spec.sinks.items() for place in _of_sink(path, sink)]
+    return found + [_used("output", path, used) for path, sink in spec.sinks.items() for used in sink.used_places]
 
 
 def _checkpoints(folder: str) -> _Place:
     return _Place("checkpoints", ("execution", "checkpointing", "dir"), folder, _resolved(folder))
 
 
-def _of_source(owner: Path, source: SourceSpec) -> Iterator[_Place]:
-    match source:
-        case HistoryAndLiveSpec():
-            yield from _of_source((*owner, "history"), source.history)
-            yield from _of_source((*owner, "live"), source.live)
-        case FileSourceSpec():
-            yield _Place("source", (*owner, "path"), source.path, _matched(source.path))
-        case TableSourceSpec(path=str(path)):
-            yield _Place("source", (*owner, "path"), path, _resolved(path))
-        case TableSourceSpec(table=str(table)):
-            yield _Place("source", (*owner, "table"), table, names=frozenset({_table(table)}))
-        case KafkaSourceSpec(topic_pattern=str(pattern)):
-            names = frozenset(_on_each(source.bootstrap_servers, f"~{pattern}"))
-            yield _Place("source", (*owner, "topic-pattern"), pattern, names=names)
-        case KafkaSourceSpec():
-            topics = [name for topic in source.topics for name in _on_each(source.bootstrap_servers, topic)]
-            yield _Place("source", (*owner, "topics"), ", ".join(source.topics), names=frozenset(topics))
-
-
-def _of_sink(owner: Path, sink: SinkSpec) -> Iterator[_Place]:
-    match sink:
-        case ConsoleSinkSpec():
-            return
-        case SqliteSinkSpec():
-            yield _Place("output", (*owner, "path"), sink.path, _resolved(sink.path), shared=sink.table.lower())
-        case TableSinkSpec(table=str(table)):
-            yield _Place("output", (*owner, "table"), table, names=frozenset({_table(table)}))
-        case KafkaSinkSpec():
-            names = frozenset(_on_each(sink.bootstrap_servers, sink.topic))
-            yield _Place("output", (*owner, "topic"), sink.topic, names=names)
-        case _ if sink.folder is not None:
-            yield _Place("output", (*owner, "path"), sink.folder, _resolved(sink.folder))
-        case _:
-            yield _Place("output", owner, sink.place, names=frozenset({sink.place}))
+def _used(role: Role, owner: Path, used: UsedPlace) -> _Place:
+    paths = () if used.path is None else _matched(used.path) if used.is_pattern else _resolved(used.path)
+    return _Place(role, (*owner, *used.key), used.found, paths, used.names, used.shared)
 
 
 def _overlap(one: _Place, other: _Place) -> bool:
@@ -220,16 +183,3 @@ def _real(place: str) -> str:
         return os.path.realpath(place)
     scheme, _, rest = _S3.sub("s3://", place).partition("://")
     return f"{scheme.lower()}://{posixpath.normpath(unquote(rest))}"
-
-
-def _table(name: str) -> str:
-    """Return a table's name without the catalog and the database that Spark adds by itself."""
-    parts = name.lower().split(".")
-    for usual in _DEFAULT_CATALOG:
-        if len(parts) > 1 and parts[0] == usual:
-            del parts[0]
-    return ".".join(parts)
-
-
-def _on_each(servers: str, topic: str) -> Iterator[str]:
-    yield from (f"{server.strip().lower()} {topic}" for server in servers.split(","))

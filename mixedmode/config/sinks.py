@@ -7,6 +7,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from mixedmode.config.fields import Lines, Section, TableName
+from mixedmode.config.used_places import UsedPlace
 
 
 class SinkSpec(Section):
@@ -29,9 +30,16 @@ class SinkSpec(Section):
         """The folder that belongs to this sink alone; None if the sink is not a folder."""
         return None
 
+    @property
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        """The places that it writes. By default its folder, or what `place` names."""
+        if self.folder is not None:
+            return (UsedPlace(("path",), self.folder, self.folder),)
+        return (UsedPlace((), self.place, names=frozenset({self.place})),)
 
-class WithSchema(Section):
-    """The settings of a side output in addition to those of its kind of sink."""
+
+class SideOutputSpec(SinkSpec):
+    """A sink for the rows of one tag. The registry adds these settings to those of each kind of sink."""
 
     schema_ddl: Lines = Field(description="columns as Spark DDL, such as customer string, at timestamp")
 
@@ -46,6 +54,8 @@ class ConsoleSinkSpec(SinkSpec):
     def place(self) -> str:
         return "console standard output"
 
-
-class ConsoleSideOutputSpec(WithSchema, ConsoleSinkSpec):
-    """A sink that writes the rows of one tag to the terminal."""
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        """Return no place: several outputs may share a screen."""
+        return ()

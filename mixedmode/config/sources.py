@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.fields import FieldInfo
@@ -11,6 +11,7 @@ from typing_extensions import override
 from mixedmode.config.document import Path
 from mixedmode.config.fields import DurationMs, Flag, OptionalDurationMs, PositiveDurationMs, Section, Text, key_of
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.used_places import UsedPlace
 
 _DAY_MS = 86_400_000
 
@@ -40,7 +41,12 @@ class WatermarkSpec(Section):
 
 
 class SourceSpec(Section):
-    """A source that the job reads under one name. The base of every kind."""
+    """A source that the job reads under one name. The base of every kind.
+
+    may_be: the sides that it may be of a source with a history and a live continuation.
+    """
+
+    may_be: ClassVar[frozenset[str]] = frozenset({"history", "live"})
 
     event_time: Text | None = Field(default=None, description="the column that says when a record happened")
     watermark: WatermarkSpec = Field(default=WatermarkSpec(), description="how event time moves; needs event-time")
@@ -66,6 +72,11 @@ class SourceSpec(Section):
         """The kind and place of the source, for a person: `parquet data/flights`. Without secrets."""
 
     @property
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        """The places that it reads, so that no output is among them. By default what `place` names."""
+        return (UsedPlace((), self.place, names=frozenset({self.place})),)
+
+    @property
     def limits_per_epoch(self) -> Mapping[str, int]:
         """The limits of one epoch where a backlog takes the streaming path, as fields of `sources.Admission`."""
         return {}
@@ -74,6 +85,18 @@ class SourceSpec(Section):
     def outputs(self) -> Mapping[Path, SinkSpec]:
         """{path below the source: sink} of the source's own outputs, for records that it cannot read."""
         return {}
+
+    def seam_findings(self, offsets: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[Path, str]]:  # noqa: ARG002
+        """Yield why a seam cannot be at these offsets, {topic: {partition: offset}}, if this source is its live side.
+
+        A path is below the source that has both sides. Only a source with offsets can begin at offsets.
+        """
+        text = f" are offsets of Kafka, and the live side has none. Give a timestamp. live={self.place}"
+        yield ("seam", "offsets"), text
+
+    def beginning_at(self, offsets: Mapping[str, Mapping[int, int]]) -> Self:
+        """Return the same source, read from these offsets on. Called if `seam_findings` has none."""
+        raise AssertionError(self.place, offsets)
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if self.event_time is None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from mixedmode.config.connectors import AnySource
+from mixedmode.config.connectors import AnySink, AnySource
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.execution import (
     ExecutionSpec,
@@ -32,7 +32,6 @@ from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Ta
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.graph import MAIN, Graph, input_findings
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
-from mixedmode.config.sink_kinds import AnySink
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.steps import (
     DeduplicateStep,

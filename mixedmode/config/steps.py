@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from mixedmode.config.connectors import AnySideOutput, AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
     Arguments,
@@ -25,7 +26,6 @@ from mixedmode.config.fields import (
     TagName,
     Text,
 )
-from mixedmode.config.sink_kinds import AnySideOutput, AnySink
 from mixedmode.config.spelling import nearest
 from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 

@@ -7,14 +7,14 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint.rescale import Subtasks
 from mixedmode.checkpoint.types import Generation
 from mixedmode.config import JobSpec, SourceSpec
+from mixedmode.connectors.files.file_lengths import file_lengths
+from mixedmode.connectors.files.source import FileSource
 from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.executor.input_frames import input_frame, with_nothing_of
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import SinkTask
-from mixedmode.sources.file_lengths import file_lengths
-from mixedmode.sources.files import FileSource
 from mixedmode.sources.heartbeat import with_heartbeat
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
 from mixedmode.spark.session import cores

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from mixedmode.analysis.job import analyse, examine
 from mixedmode.analysis.problems import collecting, raise_all
-from mixedmode.config import FaultyJob, FileSinkSpec, JobSpec
+from mixedmode.config import FaultyJob, JobSpec
+from mixedmode.connectors.files.sink import columns_problem, file_layout
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.run import output_schemas
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan
-from mixedmode.sinks.file_sink import columns_problem, file_layout
 from mixedmode.sinks.files import SinkTask
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.session import cores, open_session

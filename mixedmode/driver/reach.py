@@ -11,16 +11,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.problems import collecting
-from mixedmode.config import JobSpec, KafkaSinkSpec, KafkaSourceSpec, PostgresSinkSpec
+from mixedmode.config import JobSpec
 from mixedmode.config.document import Path
-from mixedmode.config.history import HistoryAndLiveSpec
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec
+from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
+from mixedmode.connectors.kafka.sink import TOPIC_PATIENCE
+from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
+from mixedmode.connectors.postgres.sink import postgres_table
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.secrets import hidden, resolve, resolve_all
-from mixedmode.sinks.kafka import TOPIC_PATIENCE
-from mixedmode.sinks.open import postgres_table
 from mixedmode.sinks.tables.database import Database, LostConnectionError
-from mixedmode.spark.kafka_errors import kafka_problem, without_connector
 
 #: messages with which PostgreSQL refuses a login; the server has answered, so a repeat would not help
 _REFUSED_LOGIN = re.compile(

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from typing_extensions import override
 
 from mixedmode.clock import Clock, SystemClock
+from mixedmode.connectors.files.parquet_files import file_bytes, path_of_url, records_about
 from mixedmode.driver.events import Observer
 from mixedmode.driver.progress import COMBINING, ROW_BY_ROW, EpochEstimate, Moment, PartFigures, StepFigures
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, rows_action
-from mixedmode.sources.parquet_files import file_bytes, path_of_url, records_about
 from mixedmode.spark.jobs import SparkJob, SparkStage, jobs_with_tag, tagged
 from mixedmode.tasks.notes import NoteKind, Notes, TaskNote, notes_in
 

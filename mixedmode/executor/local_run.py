@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, PathTaken
-from mixedmode.config import FileSinkSpec, JobSpec, SinkSpec
+from mixedmode.config import JobSpec, SinkSpec
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.executor.local import LocalExecutor, LocalInput
 from mixedmode.executor.protocol import EpochResult, EpochTask, StageSettings
 from mixedmode.plan.stages import JobPlan

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from typing_extensions import override
 
 from mixedmode.checkpoint.types import ListState
+from mixedmode.connectors.files.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
 from mixedmode.executor.input_frames import entry_rows, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
@@ -27,7 +28,6 @@ from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice
 from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import JobPlan, KeyedStage, entry_of
-from mixedmode.sources.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores

@@ -35,21 +35,12 @@ from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, SqlStep, Step
+from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import (
-    AutoscalerArguments,
-    Duration,
-    FileName,
-    Mode,
-    PlainValue,
-    Size,
-    SparkValue,
-    argument,
-    autoscaler_settings,
-    nested,
-)
-from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, class_reference, functions_settings
+from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
+from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, functions_settings
 from mixedmode.job.streams import Stream, placed_stream
+from mixedmode.operators.classes import class_reference
 
 if TYPE_CHECKING:
     from mixedmode.driver.events import Observer

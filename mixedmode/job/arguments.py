@@ -3,20 +3,13 @@
 An argument is a setting under a shorter name. An error in the setting is reported under the argument's name.
 """
 
-import os
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from mixedmode.config.document import Path
 from mixedmode.config.execution import RuntimeMode
+from mixedmode.connectors.calls import Duration, argument_at
 
-FileName = str | os.PathLike[str]
 Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
-Duration = str | Literal[0]  # "1s", "1h30m", 0
-Size = str | int  # "256MB", a number of bytes
-SparkValue = str | int | float | bool
-#: a value that YAML can hold, as an argument of a user's class
-PlainValue = None | bool | int | float | str | Sequence["PlainValue"] | Mapping[str, "PlainValue"]
 
 
 class AutoscalerArguments(TypedDict, total=False):
@@ -55,22 +48,6 @@ _ARGUMENTS: dict[Path, str] = {
     ("pipeline", "max-parallelism"): "max_parallelism",
     ("pipeline", "backlog", "watermark-lag-threshold"): "watermark_lag_threshold",
     ("state", "backlog", "sort-memory"): "sort_memory",
-    ("watermark", "out-of-orderness"): "out_of_orderness",
-    ("watermark", "idle-timeout"): "idle_timeout",
-    ("watermark", "max-ahead"): "max_ahead",
-    ("watermark", "partition-column"): "partition_column",
-    ("seam", "timestamp"): "seam",
-    ("seam", "offsets"): "seam",
-    ("seam", "column"): "column",
-    ("seam", "nulls"): "nulls",
-    ("value", "format"): "value",
-    ("value", "schema"): "schema",
-    ("value", "schema-file"): "schema_file",
-    ("value", "confluent-header"): "confluent_header",
-    ("value", "options"): "value_options",
-    ("starting", "at"): "starting",
-    ("starting", "timestamp"): "starting_timestamp",
-    ("starting", "offsets"): "starting_offsets",
     ("key-by",): "columns",
     ("aggregate",): "outputs",
     ("window", "tumbling", "size"): "tumbling",
@@ -90,19 +67,6 @@ _ARGUMENTS: dict[Path, str] = {
 }
 
 
-def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Return nested sections that hold each value at its path; None (an argument that was left out) is not included."""
-    tree: dict[str, Any] = {}
-    for path, value in values.items():
-        if value is None:
-            continue
-        into = tree
-        for part in path[:-1]:
-            into = into.setdefault(part, {})
-        into[path[-1]] = os.fspath(value) if isinstance(value, os.PathLike) else value
-    return tree
-
-
 def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | None:
     """Return the section `execution.autoscaler` for the argument; None if the argument was left out."""
     if given is None:
@@ -118,6 +82,4 @@ def argument(path: Path) -> str:
         return str(path[1])  # each output is an argument
     if path[0] == "window" and len(path) > 2:
         return _ARGUMENTS.get(path) or str(path[2]).replace("-", "_")  # the same for every kind of window
-    known = next((end for end in range(len(path), 0, -1) if path[:end] in _ARGUMENTS), 1)
-    name = _ARGUMENTS.get(path[:known]) or str(path[0]).replace("-", "_")
-    return name + "".join(f"[{part!r}]" for part in path[known:])
+    return argument_at(path, _ARGUMENTS)

@@ -8,10 +8,8 @@ job.key_by("auction").top(10, order_by=["price desc", "bidder"])
 job.key_by("bidder", "auction").deduplicate(keep="first", tie_break="seq")
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path as FilePath
 from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Unpack
 
@@ -19,8 +17,10 @@ from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, ProcessStep, Step, TopStep
+from mixedmode.connectors.calls import Duration, FileName, PlainValue, nested
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import Duration, FileName, PlainValue, argument, nested
+from mixedmode.job.arguments import argument
+from mixedmode.operators.classes import class_reference
 
 
 class TakesSteps(Protocol):
@@ -233,35 +233,3 @@ def functions_settings(functions: Mapping[str, str | Callable[..., Any]]) -> dic
         reference, home = class_reference(function, place="Job", noun="function")
         found[name] = {"function": reference, **({} if home is None else {"folder": str(home)})}
     return found
-
-
-def class_reference(
-    function: str | Callable[..., Any], *, place: str, noun: str = "class"
-) -> tuple[str, FilePath | None]:
-    """Return (name, folder to import from) of a class or function that a task can import.
-
-    place and noun: the call that has it, and what it is, for messages. The folder is None for a name, and for a class
-    or function without a file. Raises InvalidJobError for one that cannot be imported.
-    """
-    if isinstance(function, str):
-        return function, None
-    module, name = sys.modules.get(function.__module__), function.__qualname__
-    reference = f"{function.__module__}:{name}"
-    if module is None or function.__module__ == "__main__" or not _is_in(module, name, function):
-        msg = (
-            f"{place}: Spark's tasks import the {noun}, and this one cannot be imported. Define it at the top of a "
-            f"module, and import it from there. found={reference}"
-        )
-        raise InvalidJobError(msg)
-    file: str | None = getattr(module, "__file__", None)
-    if file is None:
-        return reference, None
-    depth = function.__module__.count(".") + hasattr(module, "__path__")
-    return reference, FilePath(file).absolute().parents[depth]
-
-
-def _is_in(module: object, name: str, function: object) -> bool:
-    try:
-        return attrgetter(name)(module) is function
-    except AttributeError:  # `f.<locals>.C`, or the name means nothing there
-        return False

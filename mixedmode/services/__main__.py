@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.services.kafka import KafkaBroker
 from mixedmode.services.postgres import PostgresServer, find_binaries
 from mixedmode.services.server import free_port
 from mixedmode.services.terminal import in_foreground
-from mixedmode.spark.jars import kafka_broker
 
 FOLDER = Path("run/services")
 KAFKA_PORT, POSTGRES_PORT = 9092, 5432  # the usual ports

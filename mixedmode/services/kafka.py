@@ -17,9 +17,10 @@ from signal import SIGTERM
 from types import TracebackType
 from typing import Self
 
+from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
 from mixedmode.services.server import LOOPBACK, Server, free_port
-from mixedmode.spark.jars import java_command, kafka_broker
+from mixedmode.spark.jars import java_command
 
 __all__ = ["KafkaBroker"]
 

@@ -1,7 +1,5 @@
 """Sinks: tasks stage outputs, and the driver publishes each output once."""
 
-from mixedmode.sinks.console import ConsoleSink, print_rows
-from mixedmode.sinks.file_sink import FileSink
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.open import open_sink
 from mixedmode.sinks.sink import Sink, SinkContext, staging_folder
@@ -9,14 +7,11 @@ from mixedmode.sinks.sinks import OutputSchema, Sinks
 
 __all__ = [
     "EPOCH_COLUMN",
-    "ConsoleSink",
-    "FileSink",
     "OutputSchema",
     "Sink",
     "SinkContext",
     "SinkTask",
     "Sinks",
     "open_sink",
-    "print_rows",
     "staging_folder",
 ]

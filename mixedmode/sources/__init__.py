@@ -1,5 +1,5 @@
 """Sources: Spark reads the data; this package adds the settings that keep records from being lost or turned
 into NULL.
 
-This file imports nothing, because Spark starts a process that imports `custom_stream` alone for each query.
+This file imports nothing, because Spark starts a process that imports connectors/custom/stream.py alone for each query.
 """

@@ -6,11 +6,8 @@ Spark's offset log has such a line for a Kafka source, and Spark's options accep
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from mixedmode.config import KafkaSourceSpec
 
 __all__ = [
     "EARLIEST",
@@ -20,7 +17,6 @@ __all__ = [
     "parse_initial_offsets",
     "parse_offsets",
     "ranges_between",
-    "reads_topics",
     "records_between",
 ]
 
@@ -104,14 +100,3 @@ def records_between(before: Offsets | None, now: Offsets | None) -> int:
         for partition, end in parts.items()
     ]
     return sum(max(0, end - start) for start, end in ends)
-
-
-def reads_topics(source: KafkaSourceSpec, offsets: Offsets) -> bool:
-    """Return whether offsets may belong to a source, judging by their topics."""
-    if source.topic_pattern is None:
-        return bool(offsets) and offsets.keys() <= set(source.topics)
-    try:
-        pattern = re.compile(source.topic_pattern)
-    except re.error:  # a pattern that only Java accepts may match any topic
-        return bool(offsets)
-    return bool(offsets) and all(map(pattern.fullmatch, offsets))

@@ -1,8 +1,8 @@
 """Finds the error of a user's code that ran in a Spark process, in the text that Spark makes of it.
 
-The call of a custom connector class (custom_classes.py), or of a function for SQL (tasks/sql_functions.py), raises a
-MixedmodeError. Its message is one line that ends with values such as class and method, or function, and PySpark writes
-this line in its trace.
+The call of a custom connector class (connectors/custom/instances.py), or of a function for SQL
+(tasks/sql_functions.py), raises a MixedmodeError. Its message is one line that ends with values such as class and
+method, or function, and PySpark writes this line in its trace.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Translates Spark's exceptions into MixedmodeErrors that tell the user what to do. No other module reads them."""
+"""Translates Spark's exceptions into MixedmodeErrors that tell the user what to do.
+
+No other module reads them, except errors.py of a connector, which knows the texts of its libraries.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,13 +11,12 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 
+from mixedmode.config.registry import connector_kinds, loaded
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.secrets import has_secrets, hidden
 from mixedmode.spark.custom_errors import custom_problem
 from mixedmode.spark.damaged import WRONG_RECORD, damaged_file
 from mixedmode.spark.jvm import ended_message, has_ended
-from mixedmode.spark.kafka_errors import kafka_problem
-from mixedmode.spark.lakehouse_errors import lakehouse_problem
 from mixedmode.system_errors import system_error
 
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
@@ -108,15 +110,9 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     if refused_setting or _SETTING.search(text):
         msg = "Spark refuses a setting: one under `spark`, or an option of a source or sink. Correct or remove it."
         return InvalidJobError(f"{msg} cause={spark_text(error)[:400]}, log={log_file}")
-    of_kafka = kafka_problem(text)
-    if of_kafka is not None:
-        return type(of_kafka)(f"{of_kafka}, log={log_file}")
-    of_lakehouse = lakehouse_problem(text)
-    if of_lakehouse is not None:
-        return type(of_lakehouse)(f"{of_lakehouse}, log={log_file}")
-    own = custom_problem(text)
-    if own is not None:
-        return type(own)(f"{own}, log={log_file}")
+    of_connector = _of_connector(text) or custom_problem(text)
+    if of_connector is not None:
+        return type(of_connector)(f"{of_connector}, log={log_file}")
     wrong_input = _wrong_input(text)
     if wrong_input is not None:
         return InvalidJobError(f"{wrong_input}, log={log_file}")
@@ -145,6 +141,15 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
         f"it is repaired, start the job again: it resumes. cause={cause}, log={log_file}"
     )
     return RetryableError(msg)
+
+
+def _of_connector(text: str) -> MixedmodeError | None:
+    """Return the error of the first kind of connector that knows the text; None if none does."""
+    for kind in connector_kinds().values():
+        found: MixedmodeError | None = None if kind.errors is None else loaded(kind.errors)(text)
+        if found is not None:
+            return found
+    return None
 
 
 def _wrong_input(text: str) -> str | None:

@@ -29,29 +29,12 @@ from xml.sax.saxutils import quoteattr
 
 from mixedmode.errors import RetryableError
 
-__all__ = [
-    "Jars",
-    "delta_jars",
-    "fetch",
-    "iceberg_jars",
-    "java_command",
-    "kafka_broker",
-    "kafka_connector",
-    "spark_avro",
-]
+__all__ = ["Jars", "fetch", "for_this_spark", "java_command"]
 
 RETRY_AFTER_S = 600
 FETCH_TIMEOUT_S = 300  # the largest set is 50 MB
 CONNECT_TIMEOUT_MS = 10_000
 REASON_LENGTH_MAX = 500
-
-_SPARK = "org.apache.spark"
-_CONNECTOR = f"{_SPARK}:spark-sql-kafka-0-10_2.13"
-#: Not every release of Spark has all of its Kafka modules in the repositories. These connectors run on Spark 4.1, and
-#: on 4.2 and 4.3. The token provider that they depend on is not available, and an older one works as well.
-_CONNECTORS_KNOWN_TO_WORK = {"4.1": "4.1.3", "later": "4.2.0"}
-_AVRO_KNOWN_TO_WORK = "4.1.1"  # on Spark 4.1 to 4.3
-_TOKEN_PROVIDER_KNOWN_TO_WORK = f"{_SPARK}:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,46 +44,6 @@ class Jars:
     coordinates: tuple[str, ...]
     overrides: tuple[str, ...] = ()  # versions that replace any other version of the same module
     for_spark: bool = True  # leave out the modules that PySpark has
-
-
-def kafka_broker() -> list[Path]:
-    """Fetch a Kafka broker and a logging backend; 45 MB. It runs in its own process, so no dependency is left out."""
-    # Kafka's modules name no logging backend; this one fits the slf4j that they name
-    jars = Jars(
-        ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"), for_spark=False
-    )
-    return fetch("kafka-broker-4.3.1", [jars])
-
-
-def kafka_connector() -> list[Path]:
-    """Fetch Spark's Kafka connector, for `spark.jars`: in PySpark's version, else in a version that is known to work.
-
-    The version is chosen once. To choose again, remove the set's folder from the cache.
-    """
-    own = Jars((f"{_CONNECTOR}:{version('pyspark')}",))
-    line = version("pyspark").rpartition(".")[0]
-    works = _CONNECTORS_KNOWN_TO_WORK.get(line, _CONNECTORS_KNOWN_TO_WORK["later"])
-    known = Jars((f"{_CONNECTOR}:{works}",), overrides=(_TOKEN_PROVIDER_KNOWN_TO_WORK,))
-    return fetch(_for_this_spark("kafka-connector"), [own, known])
-
-
-def spark_avro() -> list[Path]:
-    """Fetch Spark's Avro module, for `spark.jars`: in PySpark's version, else in a version that is known to work."""
-    own, known = (Jars((f"{_SPARK}:spark-avro_2.13:{of}",)) for of in (version("pyspark"), _AVRO_KNOWN_TO_WORK))
-    jars = fetch(_for_this_spark("avro"), [own, known])
-    return [jar for jar in jars if jar.name.startswith("spark-avro")]
-
-
-def delta_jars() -> list[Path]:
-    """Fetch Delta Lake for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
-    jars = fetch(_for_this_spark("delta-4.4.0"), [Jars(("io.delta:delta-spark_4.1_2.13:4.4.0",))])
-    return [jar for jar in jars if jar.name.startswith(("delta-", "unitycatalog-"))]
-
-
-def iceberg_jars() -> list[Path]:
-    """Fetch Iceberg for Spark 4.1, for `spark.jars`. It does not run on later versions of Spark."""
-    coordinates = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-    return fetch(_for_this_spark("iceberg-1.12.0"), [Jars((coordinates,))])
 
 
 def fetch(name: str, choices: Sequence[Jars], *, cache: Path | None = None) -> list[Path]:
@@ -225,7 +168,7 @@ def _ivy_jar() -> Path:
     return next(_pyspark_jars().glob("ivy-*.jar"))
 
 
-def _for_this_spark(name: str) -> str:
+def for_this_spark(name: str) -> str:
     """Return the name of a set for this version of PySpark, which decides the jars that are left out."""
     return f"{name}-spark-{version('pyspark')}"
 

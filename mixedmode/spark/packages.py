@@ -4,55 +4,17 @@ If the job sets `jars` or `jars.packages`, even to an empty text, nothing is add
 `jars.packages: ""` on a cluster without a network, where the jars are installed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pyspark
 
 from mixedmode.config import JobSpec
 from mixedmode.config.fields import Section
+from mixedmode.config.registry import SparkPackage, connector_kinds, loaded
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark.jars import kafka_connector, spark_avro
 
 _JARS, _PACKAGES, _EXTENSIONS = "spark.jars", "spark.jars.packages", "spark.sql.extensions"
 _JOINED = {_JARS, _PACKAGES, _EXTENSIONS}  # lists, in which several connectors may be
-
-
-@dataclass(frozen=True, slots=True)
-class Connector:
-    """A connector that is no part of Spark.
-
-    packages: {minor version of Spark: Maven coordinates that run on it}. settings: {full key of a setting: value}.
-    jars: returns jars for this Spark, if the version has to be found out (jars.py); then `packages` is empty.
-    """
-
-    name: str
-    packages: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    jars: Callable[[], Sequence[Path]] | None = None
-
-
-#: by the format of the source or sink, or of the values in it
-_CONNECTORS: Mapping[str, Connector] = {
-    "kafka": Connector("Spark's Kafka connector", jars=kafka_connector),
-    "avro": Connector("Spark's Avro module", jars=spark_avro),
-    "delta": Connector(
-        "Delta Lake",
-        {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
-        {
-            _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # by default, Delta reads each table's log with 50 tasks, and an epoch has to wait for them
-            "spark.databricks.delta.snapshotPartitions": "2",
-        },
-    ),
-    "iceberg": Connector(
-        "Apache Iceberg",
-        {"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"},
-        {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
-    ),
-}
 
 
 def connector_settings(spec: JobSpec, *, spark_version: str = pyspark.__version__) -> dict[str, str]:
@@ -63,19 +25,20 @@ def connector_settings(spec: JobSpec, *, spark_version: str = pyspark.__version_
     """
     formats = {str(section.format) for section in _sections(spec) if hasattr(section, "format")}
     settings: dict[str, str] = {}
-    for connector in (_CONNECTORS[name] for name in sorted(formats & _CONNECTORS.keys())):
+    known = {name: package for kind in connector_kinds().values() for name, package in kind.packages.items()}
+    for connector in (known[name] for name in sorted(formats & known.keys())):
         own = dict(connector.settings)
         if not {_JARS, _PACKAGES} & spec.spark.keys():
             if connector.jars is None:
                 own[_PACKAGES] = _package(connector, spark_version)
             else:
-                own[_JARS] = ",".join(map(str, connector.jars()))
+                own[_JARS] = ",".join(map(str, loaded(connector.jars)()))
         for key, value in own.items():
             settings[key] = f"{settings[key]},{value}" if key in _JOINED and key in settings else value
     return settings
 
 
-def _package(connector: Connector, spark_version: str) -> str:
+def _package(connector: SparkPackage, spark_version: str) -> str:
     package = connector.packages.get(".".join(spark_version.split(".")[:2]))
     if package is None:
         versions = ", ".join(connector.packages)

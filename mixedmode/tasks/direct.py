@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from mixedmode.connectors.files.parquet_files import FileSlice, read_slices
 from mixedmode.plan.stages import ReadColumn
-from mixedmode.sources.parquet_files import FileSlice, read_slices
 from mixedmode.tasks.exchange import MapSide
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.sources.parquet_files import SLICE_BYTES
+from mixedmode.connectors.files.parquet_files import SLICE_BYTES
 from mixedmode.tasks.direct import DirectMapSide
 from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.subtask import SubtaskTask

@@ -16,8 +16,8 @@ from typing import Self
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
+from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import Duration
 from mixedmode.keys.groups import check_parallelism
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.process import SKIPPED_TAG

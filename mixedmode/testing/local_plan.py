@@ -14,11 +14,12 @@ from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.keyed_steps import check_alike, checked_key, names_taken, rank_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
-from mixedmode.config import DeduplicateStep, FileSourceSpec, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
+from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.graph import Ref
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, Step, TopStep
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import FunctionReference, state_schema_of

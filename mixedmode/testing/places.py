@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 from mixedmode.config import KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
-from mixedmode.config.file_sources import FileSourceSpec
 from mixedmode.config.graph import MAIN
-from mixedmode.config.history import HistoryAndLiveSpec
-from mixedmode.config.kafka import KafkaSourceSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.steps import Step, operator_id
+from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
 from mixedmode.plan.stages import DEAD_LETTER, LATE, side_output

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from mixedmode.config import DeduplicateStep, TopStep
 from mixedmode.config.calls import is_column
+from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
-from mixedmode.job.arguments import Duration
 from mixedmode.job.keyed import KeyedJob
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.keyed_operators import Where
@@ -77,7 +77,7 @@ class DeduplicateHarness(Harness):
 
 def _keyed(keys: tuple[str, ...], event_time: str | None) -> KeyedJob[Job]:
     """Return a job with the keys, for the job's own checks. It reads nothing, because it is never run."""
-    source = Source.parquet("rows", event_time=event_time)
+    source = Source.parquet("rows") if event_time is None else Source.parquet("rows", event_time=event_time)
     return Job("harness", sources={"rows": source}, mode="batch").key_by(*keys)
 
 

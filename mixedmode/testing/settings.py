@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, TypedDict
 
 from mixedmode.config.values import parse_bytes
+from mixedmode.connectors.calls import Duration, Size
 from mixedmode.durations import parse_duration_ms
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import Duration, Size
 from mixedmode.keys.groups import check_parallelism
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 

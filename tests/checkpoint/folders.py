@@ -20,7 +20,8 @@ from mixedmode.checkpoint.log import CheckpointLog, Committed
 from mixedmode.checkpoint.source_log import log_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, OperatorState, RunFile, SourceLog, StagedFile
-from mixedmode.sinks import FileSink, OutputSchema, Sinks
+from mixedmode.connectors.files.sink import FileSink
+from mixedmode.sinks import OutputSchema, Sinks
 from tests.checkpoint.examples import a_manifest, a_run, a_staged
 
 HEAD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000}'

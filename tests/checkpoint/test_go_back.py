@@ -19,9 +19,10 @@ from mixedmode.checkpoint.gc import collect_orphans
 from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest
+from mixedmode.connectors.console.sink import ConsoleSink
 from mixedmode.driver.recovery import find_checkpoint, leave_damaged
 from mixedmode.errors import CorruptStateError, FencedError
-from mixedmode.sinks import ConsoleSink, Sinks
+from mixedmode.sinks import Sinks
 from tests.checkpoint.folders import COMPACT_EVERY, RUNS_HELD, FakeJob, How, damage, offsets_of
 from tests.harness import Recording
 

@@ -14,8 +14,8 @@ from mixedmode.checkpoint.go_back import spark_listing
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch, Generation, GoingBack
 from mixedmode.checkpoint.verify import Verifier
+from mixedmode.connectors.console.sink import ConsoleSink
 from mixedmode.errors import RetryableError
-from mixedmode.sinks import ConsoleSink
 from tests.checkpoint.folders import FakeJob, How, damage, offsets_of
 
 NEWEST = 5  # the source's log was compacted once, at 3

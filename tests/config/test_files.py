@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import FileSinkSpec, FileSourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.load import checked_section
 from mixedmode.config.partitions import Partition
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import SideOutput, Sink, Source
 
@@ -34,7 +35,7 @@ def test_every_setting_of_an_output_is_the_same_in_python(tmp_path: Path) -> Non
     written = sink(path=str(tmp_path), format="csv", max_file_size="1MB", **settings)
     assert Sink.csv(tmp_path, max_file_size=1024 * 1024, **settings) == written  # type: ignore[arg-type]
     assert written.partitions == (Partition("country"), Partition("at", "day"))
-    side = SideOutput.json(tmp_path, schema="a int", partition_by="a")
+    side: Any = SideOutput.json(tmp_path, schema="a int", partition_by="a")
     assert (side.partitions, side.schema_ddl) == ((Partition("a"),), "a int")
 
 
@@ -69,7 +70,8 @@ def test_what_does_not_fit_together_is_told(settings: dict[str, Any], message: s
 
 def test_drift_has_rules_only_where_it_is_named(tmp_path: Path) -> None:
     def source(drift: dict[str, str] | None) -> FileSourceSpec:
-        return Source.csv(tmp_path, schema="k string", schema_drift=drift)
+        rules: Any = {} if drift is None else {"schema_drift": drift}
+        return Source.csv(tmp_path, schema="k string", **rules)
 
     assert source(None).drift is None
     assert source({}).drift == Drift()

@@ -9,8 +9,6 @@ from mixedmode.config import (
     AGGREGATE_FUNCTIONS,
     AggregateCall,
     ConsoleSinkSpec,
-    FileSinkSpec,
-    FileSourceSpec,
     KeyedAggregateStep,
     ProcessStep,
     RuntimeMode,
@@ -20,6 +18,7 @@ from mixedmode.config import (
     load_job,
     load_job_spec,
 )
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 
 AIRPORT_DELAYS = """\
@@ -47,8 +46,8 @@ sink: {format: parquet, path: ./run/out}                 # parquet | json | cons
 KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
 KINDS_OF_STEP = "sql, or map, or key-by and one of aggregate, process, top, deduplicate"
 KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, functions, sources, steps, sink, outputs"
-SOURCE_FORMATS = "parquet, json, csv, kafka, delta, iceberg, custom"
-WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
+SOURCE_FORMATS = "csv, custom, delta, iceberg, json, kafka, parquet"
+WITH_PATH = "csv, delta, iceberg, json, parquet, sqlite"  # formats of sinks
 KNOWN_IN_SOURCE = (
     "format, path, schema, options, schema-drift, undecodable, dead-letter, max-files-per-epoch, max-bytes-per-epoch, "
     "event-time, watermark, bounded"
@@ -107,8 +106,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
     assert second.key_by == ("origin",)
     calls = {"flights": "count(*)", "mean_delay": "avg(delay)", "worst": "max(delay)"}
     assert second.aggregate == {name: AggregateCall.parse(call) for name, call in calls.items()}
-    assert isinstance(spec.sink, FileSinkSpec)
-    assert (spec.sink.format, spec.sink.folder) == ("parquet", str(folder / "run/out"))
+    assert spec.results[""].place == f"parquet {folder / 'run/out'}"
 
 
 @pytest.mark.parametrize(
@@ -351,7 +349,7 @@ def test_a_windowed_step_is_read_as_it_says(folder: Path) -> None:
     assert step.window.kind == TumblingSpec.model_validate("1h")
     assert (step.allowed_lateness_ms, step.early_results_every_ms) == (300_000, 10_000)
     assert step.late is not None
-    assert (step.late.format, step.late.folder) == ("json", str(folder / "run/late"))
+    assert step.late.place == f"json {folder / 'run/late'}"
 
 
 @pytest.mark.parametrize(
@@ -384,7 +382,7 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
     assert step.args == {"above": 15, "by.day": {"mon-day": 1.5}, "names": ["a", False]}
     assert step.output == "origin string, worst long"
     slow = step.outputs["slow"]
-    assert (slow.schema_ddl, slow.format, slow.folder) == ("origin string", "parquet", str(folder / "run/slow"))
+    assert (slow.schema_ddl, slow.place) == ("origin string", f"parquet {folder / 'run/slow'}")
     assert step.on_error == "dead-letter"
     assert step.dead_letter is not None
     assert step.dead_letter.folder == str(folder / "run/failed")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from mixedmode.config import FileSourceSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, known_options, setting_problem
 from mixedmode.config.spec import JobSpec
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from tests.config.refusals import SMALLEST_JOB, messages
 
 

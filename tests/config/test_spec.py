@@ -11,19 +11,19 @@ from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.execution import MAX_PARALLELISM_LIMIT, ExecutionSpec, RuntimeMode
 from mixedmode.config.fields import Section
-from mixedmode.config.file_sources import FileSourceSpec
-from mixedmode.config.files import FileSinkSpec
 from mixedmode.config.sinks import ConsoleSinkSpec
 from mixedmode.config.sources import WatermarkSpec
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, SqlStep
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from tests.config.refusals import SMALLEST_JOB, messages
 
 SEVERAL_SOURCES = (
     "steps[0]: this step reads one input, and the job has several sources. Add `from` with one source, or with several "
     "to read their rows together. sources=a, b"
 )
-WITH_PATH = "parquet, json, csv, sqlite, delta, iceberg"  # formats of sinks
+WITH_PATH = "csv, delta, iceberg, json, parquet, sqlite"  # formats of sinks
 
 
 def job(**changes: Any) -> JobSpec:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config import ConsoleSideOutputSpec, DeduplicateStep, JobSpec, KeyedAggregateStep, ProcessStep, TopStep
+from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, ProcessStep, TopStep
 from mixedmode.config.fields import Section
+from mixedmode.config.registry import connector_kinds
 from tests.config.refusals import SMALLEST_JOB, messages
 
 SEVERAL_SOURCES = (
@@ -163,7 +164,7 @@ def shared_folder(path: str, owner: str, found: str) -> str:
         ),
         (ProcessStep, PROCESS | {"output": " "}, ["output must not be empty."]),
         (ProcessStep, PROCESS | {"args": [1]}, ["args must be a section of keys, not a list."]),
-        (ConsoleSideOutputSpec, {"format": "console", "schema": ""}, ["schema must not be empty."]),
+        (connector_kinds()["console"].side_output, {"format": "console", "schema": ""}, ["schema must not be empty."]),
     ],
 )
 def test_what_does_not_belong_together_in_a_step_is_refused(

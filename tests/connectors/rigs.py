@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from mixedmode.spark.jars import kafka_connector
+from mixedmode.connectors.kafka.jars import kafka_connector
 from tests.differential.oracle import Call, Row, Table, aggregate, keyed
 from tests.harness import SPARK, output_rows, write_json, write_parquet, write_text
 from tests.services.fixtures import Database, Kafka, Record

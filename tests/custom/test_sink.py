@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
-from mixedmode.config import CustomSinkSpec
 from mixedmode.connectors import CustomSink
+from mixedmode.connectors.custom.sink import CustomSinkWriter
+from mixedmode.connectors.custom.spec import CustomSinkSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
-from mixedmode.sinks.custom import CustomSinkWriter
 from mixedmode.sinks.files import OutputWriter
 
 FIELDS = [pa.field("shop", pa.string()), pa.field("sold", pa.int64())]

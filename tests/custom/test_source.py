@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.connectors import CustomSource
-from mixedmode.custom_classes import CustomSourceClass
+from mixedmode.connectors.custom.instances import CustomSourceClass
+from mixedmode.connectors.custom.stream import Calls, checked_offset
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.sources.custom_stream import Calls, checked_offset
 from mixedmode.spark.custom_errors import custom_problem
 
 DDL = "id long, at timestamp, city string"
@@ -24,7 +24,7 @@ AT = datetime(2024, 6, 1, 8, tzinfo=UTC)
 def test_the_module_that_spark_imports_for_each_query_imports_little() -> None:
     """With pandas and the settings of jobs, each query would wait two seconds longer."""
     program = (
-        "import sys, mixedmode.sources.custom_stream\n"
+        "import sys, mixedmode.connectors.custom.stream\n"
         "print(sorted({'pandas', 'pydantic', 'rocksdict', 'obstore'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -150,3 +150,11 @@ def test_the_document_names_a_folder(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text("from mixedmode.connectors import CustomSource\nclass C: pass\n")
     with pytest.raises(InvalidJobError, match=r"this is no custom source\. Name a class that derives from mixedmode\."):
         CustomSourceClass.parse("elsewhere:C", {}, str(tmp_path)).load()
+
+
+def test_the_process_that_looks_for_new_data_imports_no_settings() -> None:
+    code = (
+        "import sys, mixedmode.connectors.custom.stream; print({'pydantic', 'mixedmode.config'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import FileSourceSpec, MapStep
+from mixedmode.config import MapStep
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.testing import MapHarness
 from tests.docs.examples import example_of, records_of, tables_of
 from tests.docs.test_snippets import blocks, document

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import FileSourceSpec, ProcessStep
+from mixedmode.config import ProcessStep
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.testing import FunctionHarness
 from tests.docs.examples import example_of, records_of, tables_of

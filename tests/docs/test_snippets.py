@@ -20,9 +20,12 @@ from pydantic_core import PydanticUndefined
 from mixedmode import Job, errors
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config import AGGREGATE_FUNCTIONS, JobSpec, format_bytes, format_duration_ms, load_job, resolve_mode
+from mixedmode.config.connectors import role_of
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import STEP_KINDS
+from mixedmode.connectors.files.compact import compact_output
+from mixedmode.connectors.files.sink import FileSink
 from mixedmode.crash_points import CrashPoint
 from mixedmode.driver.events import EpochCommitted, Flipped, PhaseBegan
 from mixedmode.driver.observers import Observers
@@ -30,8 +33,6 @@ from mixedmode.driver.run import RunOptions
 from mixedmode.errors import MixedmodeError
 from mixedmode.job import SideOutput, Sink, Source
 from mixedmode.job.keyed import WindowArguments
-from mixedmode.sinks import FileSink
-from mixedmode.sinks.compact import compact_output
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.spark.session import _DEFAULTS
 
@@ -263,6 +264,9 @@ def section_of(annotation: Any) -> type[Section] | None:
     """The section of a setting that is one; of a source or sink, that for files: others have pages of their own."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
+    role = role_of(annotation)
+    if role is not None:
+        return role.kinds["files"]
     return next((found for inner in get_args(annotation) if (found := section_of(inner)) is not None), None)
 
 

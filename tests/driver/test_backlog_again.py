@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from typing_extensions import override
 
 from mixedmode.connectors import CustomSource
+from mixedmode.connectors.custom.source import CustomSourceReader
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.events import EpochStarted, Event, Flipped
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.sources.custom import CustomSourceReader
 from mixedmode.sources.kafka_offsets import parse_offsets, records_between
 from tests.harness import SPARK, ManualClock, Recording, manifests, output_changes, output_rows, run
 from tests.local_engine import LocalEngine, World, local_session

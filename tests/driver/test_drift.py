@@ -10,13 +10,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from mixedmode.config import FileSourceSpec
 from mixedmode.config.drift import Drift
+from mixedmode.connectors.files.parquet_files import read_files
+from mixedmode.connectors.files.source import FileSource
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.stages import ReadColumn
-from mixedmode.sources.files import FileSource
-from mixedmode.sources.parquet_files import read_files
 from mixedmode.spark.errors import explained
 from tests.harness import SPARK, output_rows, run, write_parquet, write_text
 

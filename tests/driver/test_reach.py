@@ -126,7 +126,7 @@ def test_a_login_that_is_refused_is_corrected_and_a_server_that_is_away_is_waite
 
 
 def test_a_library_that_is_missing_is_found_without_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "mixedmode.sinks.tables.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "mixedmode.connectors.postgres.table", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     (problem,) = library_problems(JobSpec.model_validate(JOB), where)
     assert str(problem).startswith("sink: a job that writes to PostgreSQL needs the library psycopg")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import HistoryAndLiveSpec, JobSpec, load_job
+from mixedmode.config import JobSpec, load_job
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec
 from mixedmode.job import Job, Sink, Source
 from tests.config.refusals import SMALLEST_JOB, messages
 from tests.history.story import SEAM
@@ -61,8 +62,8 @@ sink: {format: console}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"history": {"path": "/archive"}}, ".history.format is missing: what it is. Add it. Known values: parquet, "),
-        ({"history": KAFKA}, ".history.format cannot be kafka. Known values: parquet, "),
+        ({"history": {"path": "/archive"}}, ".history.format is missing: what it is. Add it. Known values: csv, "),
+        ({"history": KAFKA}, ".history.format cannot be kafka. Known values: csv, "),
         ({"history": None}, ".history is missing: where the records before the seam are"),
         (
             {
@@ -120,7 +121,7 @@ def test_what_does_not_fit_is_refused_with_what_to_do(changes: dict[str, Any], m
 
 def test_a_source_without_any_kind_is_told_of_both_ways() -> None:
     (found,) = messages(JobSpec, SMALLEST_JOB | {"sources": {"orders": {"path": "/archive"}}})
-    assert found.startswith("sources.orders.format is missing: what it is. Add it. Known values: parquet, ")
+    assert found.startswith("sources.orders.format is missing: what it is. Add it. Known values: csv, ")
     assert found.endswith(" Or give it history, live and seam, each a section.")
 
 

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.config import HistoryAndLiveSpec
-from mixedmode.config.history import Side
+from mixedmode.connectors.history.source import HistoryAndLive
+from mixedmode.connectors.history.spec import HistoryAndLiveSpec, Side
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, HasDeadLetters
-from mixedmode.sources.history import HistoryAndLive
 from mixedmode.sources.source import Admission, OpenSource, parse_ddl
 from tests.harness import SPARK_CASES, output_rows, run, write_text
 from tests.history.story import SEAM, Story, sales, table_of

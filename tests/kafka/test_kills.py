@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.kafka.jars import kafka_connector
 from mixedmode.crash_points import CrashPoint
 from mixedmode.job import Job
-from mixedmode.spark.jars import kafka_connector
 from tests.faults.in_process import dies_at
 from tests.faults.processes import killed_at
 from tests.harness import manifests, output_changes, run, write_text

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
+from mixedmode.connectors.kafka.jars import kafka_connector
 from mixedmode.driver.reach import connection_problems
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
 from mixedmode.plan.explain import explain_plan
 from mixedmode.services.kafka import KafkaBroker
-from mixedmode.spark.jars import kafka_connector
 from tests.faults.processes import finished
 from tests.harness import write_text
 from tests.kafka.records import DDL, Orders

@@ -9,11 +9,11 @@ import fastavro
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.config import KafkaSourceSpec
+from mixedmode.connectors.kafka.jars import spark_avro
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
+from mixedmode.connectors.kafka.values import REASON, KafkaValues
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Source
-from mixedmode.sources.kafka_values import REASON, KafkaValues
-from mixedmode.spark.jars import spark_avro
 from tests.services.fixtures import skip_without
 
 pytestmark = pytest.mark.spark

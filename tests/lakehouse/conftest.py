@@ -7,9 +7,10 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.kafka.jars import kafka_connector
+from mixedmode.connectors.lakehouse.jars import delta_jars, iceberg_jars
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.spark.jars import delta_jars, iceberg_jars, kafka_connector
 from mixedmode.spark.session import open_session
 from tests.harness import JAVA_OPTIONS
 from tests.lakehouse.tables import SPARK

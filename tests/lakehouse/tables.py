@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
-from mixedmode.config import TableSourceSpec
+from mixedmode.connectors.lakehouse.spec import TableSourceSpec
 from mixedmode.driver.run import Until
 from mixedmode.job import Job, Sink, Source
 from tests import harness

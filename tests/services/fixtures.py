@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
 from mixedmode.services.kafka import KafkaBroker
 from mixedmode.services.postgres import PostgresServer, find_binaries
-from mixedmode.spark.jars import kafka_broker
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
-from mixedmode.sinks import FileSink
+from mixedmode.connectors.files.sink import FileSink
 from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
 from mixedmode.sinks.publish import current_files, read_output_description
 from mixedmode.sinks.read_files import read_rows

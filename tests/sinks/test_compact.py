@@ -16,11 +16,11 @@ from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
+from mixedmode.connectors.files.compact import Compacted, compact_output
+from mixedmode.connectors.files.compaction import plan_merges
+from mixedmode.connectors.files.epoch_markers import read_marker
 from mixedmode.crash_points import CrashPoint
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.sinks.compact import Compacted, compact_output
-from mixedmode.sinks.compaction import plan_merges
-from mixedmode.sinks.epoch_markers import read_marker
 from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.publish import parsed_files, superseded
 from mixedmode.sinks.row_files import Compression
@@ -222,7 +222,7 @@ def test_a_compaction_that_is_killed_loses_no_row_and_the_next_one_ends_it(
 
 def test_two_compactions_at_once_do_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one begins, and ends, when the first has written a merged file and not yet put it."""
-    import mixedmode.sinks.compact as module
+    import mixedmode.connectors.files.compact as module
 
     output = filled(Output(tmp_path))
     reached: list[str] = []
@@ -244,7 +244,7 @@ def test_two_compactions_at_once_do_what_one_does(tmp_path: Path, monkeypatch: p
 
 
 def test_a_file_that_is_deleted_from_outside_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import mixedmode.sinks.compact as module
+    import mixedmode.connectors.files.compact as module
 
     output = filled(Output(tmp_path))
     gone = output.staged[0][0].final_path

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.sinks.lakehouse_table import Commit, Mark, MarkKind, WayBack, decide_way_back
+from mixedmode.connectors.lakehouse.table import Commit, Mark, MarkKind, WayBack, decide_way_back
 
 
 def mark(kind: MarkKind, epoch: int) -> Mark:

@@ -15,9 +15,10 @@ from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config import load_job
 from mixedmode.config.partitions import Partition, parse_partition
+from mixedmode.connectors.files.sink import FileSink
 from mixedmode.driver.planning import plan_job
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks import FileSink, SinkTask
+from mixedmode.sinks import SinkTask
 from mixedmode.sinks.files import OPEN_FILES_MAX, FileFormat, FileLayout, OutputWriter
 from mixedmode.sinks.partitions import NULL_FOLDER, FolderRows, folder_name, folder_value
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
-from mixedmode.sinks import FileSink
-from mixedmode.sinks.compact import compact_output
+from mixedmode.connectors.files.compact import compact_output
+from mixedmode.connectors.files.sink import FileSink
 from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
 from mixedmode.sinks.partitions import NULL_FOLDER
 from mixedmode.sinks.table import current_table, output_files

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.cli.app import app
+from mixedmode.connectors.files.epoch_markers import EpochMarker, marked_epochs, read_marker
 from mixedmode.job import Job
-from mixedmode.sinks.epoch_markers import EpochMarker, marked_epochs, read_marker
 from mixedmode.sinks.publish import current_files, parsed_files
 from tests.faults.in_process import dies_at
 from tests.harness import manifests, output_rows, run, write_json, write_text

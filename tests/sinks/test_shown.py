@@ -7,8 +7,8 @@ import pytest
 
 from mixedmode.cli.table import _shown as table_shown
 from mixedmode.config.partitions import parse_partition
+from mixedmode.connectors.console.sink import print_rows
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks.console import print_rows
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.json_lines import json_lines
 from mixedmode.sinks.partitions import FolderRows

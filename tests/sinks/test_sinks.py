@@ -9,8 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.connectors.console.sink import ConsoleSink
+from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks import ConsoleSink, FileSink, OutputSchema, Sink, Sinks, SinkTask, staging_folder
+from mixedmode.sinks import OutputSchema, Sink, Sinks, SinkTask, staging_folder
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.publish import published_files, read_output_description
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.sinks import FileSink, SinkTask
+from mixedmode.connectors.files.sink import FileSink
+from mixedmode.sinks import SinkTask
 from mixedmode.sinks.files import FileFormat, OutputWriter
 from mixedmode.sinks.publish import OutputColumn
 from mixedmode.sinks.table import current_table

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mixedmode.config.drift import Drift
+from mixedmode.connectors.files.csv_values import CsvDialect, read_values
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources.csv_values import CsvDialect, read_values
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])

@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.files.source import FileSource
 from mixedmode.driver.epochs import EpochRunner
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.sources.files import FileSource
 from tests.harness import SPARK, output_changes, output_rows, run, write_text
 
 pytestmark = pytest.mark.spark

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.files.file_blocks import FilePart, blocks_of_lines, not_utf8, parts_of
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.sources.file_blocks import FilePart, blocks_of_lines, not_utf8, parts_of
 from tests.harness import SPARK, manifests, output_rows, run
 
 LATIN = "k,v\na,1\nb,2\nZ\u00fcrich,3\n".encode("latin-1")

@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
+from mixedmode.connectors.files import json_files
+from mixedmode.connectors.files.source import FileSource
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Source
-from mixedmode.sources import json_files
-from mixedmode.sources.files import FileSource
 from mixedmode.sources.json_records import JsonRecords
 from mixedmode.sources.source import Admission, parse_ddl
 from mixedmode.spark.errors import malformed_file

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.sources import file_blocks
-from mixedmode.sources.file_blocks import parts_of
-from mixedmode.sources.json_scan import doubtful, is_plain
+from mixedmode.connectors.files import file_blocks
+from mixedmode.connectors.files.file_blocks import parts_of
+from mixedmode.connectors.files.json_scan import doubtful, is_plain
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text('ab{}[]",:\\ \u00fc\u4e2d\U0001f600', max_size=6)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mixedmode.config.globs import input_path, pattern_of
-from mixedmode.sources.local_inputs import files_depth, has_magic_names, matched, spark_path, visible_files
+from mixedmode.connectors.files.local_inputs import files_depth, has_magic_names, matched, spark_path, visible_files
 
 NAMES = ["plain", "a b", "run[12]", "br[ack]{ets}", "back\\slash", "star*", "a?b", "{a,b}", "new\nline", "a,b", "ünï€"]
 

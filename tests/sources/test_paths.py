@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
 from mixedmode.config.load import load_job
+from mixedmode.connectors.files.source import FileSource
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.sources.files import FileSource
 from mixedmode.sources.source import Admission
 from tests.harness import SPARK, output_rows, run, write_json, write_parquet
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from mixedmode.connectors.kafka.jars import kafka_connector
+from mixedmode.connectors.lakehouse.jars import delta_jars, iceberg_jars
 from mixedmode.errors import RetryableError
 from mixedmode.spark import jars
-from mixedmode.spark.jars import Jars, delta_jars, fetch, iceberg_jars, java_command, kafka_connector
+from mixedmode.spark.jars import Jars, fetch, java_command
 from tests.services.fixtures import need_kafka
 
 NOWHERE = Jars(("org.example.nowhere:nothing:1.0",))

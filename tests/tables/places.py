@@ -11,13 +11,15 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
-from mixedmode.config import PostgresSinkSpec, SqliteSinkSpec
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+from mixedmode.connectors.postgres.table import PostgresTable
+from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
+from mixedmode.connectors.sqlite.table import SqliteTable
 from mixedmode.job import Sink as Sinks
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.sink import SinkContext
-from mixedmode.sinks.tables import SqliteTable, TableSink
 from mixedmode.sinks.tables.database import Database
-from mixedmode.sinks.tables.postgres import PostgresTable
+from mixedmode.sinks.tables.table_sink import TableSink
 
 Kind = Literal["postgres", "sqlite"]
 Row = tuple[Any, ...]

@@ -1,10 +1,13 @@
 """Tables in a job file: what is read, what is refused, and where its paths begin."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mixedmode.config import PostgresSinkSpec, SqliteSinkSpec, load_job_spec
+from mixedmode.config import load_job_spec
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import SideOutput, Sink
 
@@ -40,7 +43,7 @@ def test_the_python_api_gives_what_the_job_file_gives(tmp_path: Path, monkeypatc
 
 
 def test_a_side_output_has_columns_under_schema_and_a_schema_under_table_schema() -> None:
-    spec = SideOutput.postgres("postgresql://h/d", "t", schema="a string", table_schema="x")
+    spec: Any = SideOutput.postgres("postgresql://h/d", "t", schema="a string", table_schema="x")
     assert (spec.schema_ddl, spec.table_schema, spec.place) == ("a string", "x", "postgres h:5432/d x.t")
     assert SideOutput.sqlite("/t.db", "t", schema="a string").schema_ddl == "a string"
 

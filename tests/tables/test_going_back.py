@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
-from mixedmode.sinks.tables import TableSink
 from mixedmode.sinks.tables.history import HistoryTable, history_name
+from mixedmode.sinks.tables.table_sink import TableSink
 from tests.services.fixtures import Database
 from tests.tables.places import FIELDS, Place, up
 

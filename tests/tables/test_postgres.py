@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import pytest
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.config import PostgresSinkSpec
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+from mixedmode.connectors.postgres.table import PostgresTable, PostgresTransaction
 from mixedmode.crash_points import CrashPoint
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Sink
 from mixedmode.sinks.tables import table_sink
 from mixedmode.sinks.tables.database import LostConnectionError
-from mixedmode.sinks.tables.postgres import PostgresTable, PostgresTransaction
 from tests.services.fixtures import Database, Postgres
 from tests.tables.places import FIELDS, Place, up
 

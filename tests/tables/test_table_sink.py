@@ -8,7 +8,7 @@ import pytest
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
-from mixedmode.sinks.tables import TableSink
+from mixedmode.sinks.tables.table_sink import TableSink
 from tests.tables.places import FIELDS, Place, up
 
 KEYLESS = [pa.field("tag", pa.string()), pa.field("n", pa.int64())]

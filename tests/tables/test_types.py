@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.postgres.types import ActualType, created_as, holds
+from mixedmode.connectors.sqlite import types as sqlite_types
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks.tables import sqlite_types
-from mixedmode.sinks.tables.postgres_types import ActualType, created_as, holds
 from tests.tables.places import Place
 
 INF, NAN = math.inf, math.nan

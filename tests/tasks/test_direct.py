@@ -17,11 +17,7 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.job import analyse
 from mixedmode.checkpoint.moved_inputs import spark_url
 from mixedmode.checkpoint.types import SourceLog
-from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, Sink, Source
-from mixedmode.plan.stages import ReadColumn
-from mixedmode.sinks.table import current_table
-from mixedmode.sources.parquet_files import (
+from mixedmode.connectors.files.parquet_files import (
     SLICE_BYTES,
     FileSlice,
     assign_slices,
@@ -31,6 +27,10 @@ from mixedmode.sources.parquet_files import (
     read_slices,
     records_about,
 )
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Sink, Source
+from mixedmode.plan.stages import ReadColumn
+from mixedmode.sinks.table import current_table
 from mixedmode.spark.folder import NewInput, SparkFolder
 from mixedmode.tasks import single_stage
 from tests.harness import run, write_parquet
@@ -68,7 +68,7 @@ def test_tasks_share_the_first_parts_of_files_which_have_more_row_groups(bytes_m
 def test_tasks_tell_all_bytes_of_all_files_however_rows_are_grouped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_size: int
 ) -> None:
-    monkeypatch.setattr("mixedmode.sources.parquet_files.SLICE_BYTES", 1_000)
+    monkeypatch.setattr("mixedmode.connectors.files.parquet_files.SLICE_BYTES", 1_000)
     files = [(str(tmp_path / f"{number}.parquet"), 0) for number in range(3)]
     for number, (path, _) in enumerate(files):
         pq.write_table(pa.table({"k": range(300 * number + 1)}), path, row_group_size=row_group_size)

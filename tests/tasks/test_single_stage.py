@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.sources.parquet_files import SLICE_BYTES
+from mixedmode.connectors.files.parquet_files import SLICE_BYTES
 from mixedmode.tasks.single_stage import is_single_stage
 
 

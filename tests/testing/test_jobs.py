@@ -28,7 +28,8 @@ SCHEMA = "customer string, at timestamp, amount bigint"
 
 
 def orders(*, schema: str | None = SCHEMA, **arguments: Any) -> Job:
-    source = Source.parquet("orders", schema=schema, event_time="at", out_of_orderness="1m")
+    columns: Any = {} if schema is None else {"schema": schema}
+    source = Source.parquet("orders", **columns, event_time="at", out_of_orderness="1m")
     return Job("orders", sources={"orders": source}, mode="batch", **arguments)
 
 

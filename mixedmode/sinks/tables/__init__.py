@@ -1,6 +1,1 @@
-"""Tables in databases as outputs: PostgreSQL and SQLite."""
-
-from mixedmode.sinks.tables.sqlite import SqliteTable
-from mixedmode.sinks.tables.table_sink import TableSink
-
-__all__ = ["SqliteTable", "TableSink"]
+"""What sinks have in common that keep a table in a database up to date, in one transaction for each epoch."""

@@ -29,15 +29,15 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.contents import content_after
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
-from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.secrets import hidden
-from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
+from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.shown import shown_rows
-from mixedmode.sinks.sink import Sink, SinkContext
+from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.staged import StagedSink
 from mixedmode.sinks.tables.batches import batches_of
 from mixedmode.sinks.tables.database import (
     Database,
@@ -73,7 +73,7 @@ class _Owner:
     id: str
 
 
-class TableSink(Sink):
+class TableSink(StagedSink):
     """A table that is written by this output only."""
 
     can_roll_back = True
@@ -88,8 +88,7 @@ class TableSink(Sink):
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         """`create`: create what is missing. `sleep` waits for a number of seconds before a retry."""
-        self.task = SinkTask(context.staging, "parquet")
-        self.store = ObjectStore(context.staging)
+        super().__init__(context.staging)
         self._database = database
         self._create = create
         self._sleep = sleep
@@ -162,7 +161,7 @@ class TableSink(Sink):
         except RefusedError as error:  # from a constraint that is checked at the commit
             raise self._refused(error, epoch) from error
         reach("table-committed", epoch)
-        self.store.delete([file.staged_path for file in staged])
+        self.delete_staged(staged)
 
     @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
@@ -184,11 +183,6 @@ class TableSink(Sink):
     def oldest_published(self) -> Epoch | None:
         entry = self._entry()
         return None if entry is None else entry.first_epoch
-
-    @override
-    def published_otherwise(self, epoch: Epoch, files: Sequence[StagedFile]) -> Sequence[str]:
-        """Return nothing: rows in a table do not tell which file they came in."""
-        return ()
 
     @override
     def obstacle(self, manifest: Manifest) -> str | None:
@@ -213,9 +207,7 @@ class TableSink(Sink):
                 f"cause={hidden(str(error))}, epoch={after}, table={self._database.place}"
             )
             raise InvalidJobError(msg) from error
-        later = [path for path, _ in self.store.list(paths.STAGING) if _epoch_of(path) > after]
-        self.store.delete(later)
-        return rows + len(later)
+        return rows + self.delete_staged_after(after)
 
     def _roll_back(self, transaction: Transaction, after: Epoch) -> int:
         entry, writer = transaction.entry(), self._identified()
@@ -379,8 +371,3 @@ def _shown(row: pa.Table) -> str:
     values = shown_rows(row.drop_columns([n for n in ("_op",) if n in row.column_names]))[0]
     texts = {name: str(value) if isinstance(value, int | float) else repr(value) for name, value in values.items()}
     return "{" + ", ".join(f"{name}: {text[:_SHOWN_MAX]}" for name, text in texts.items()) + "}"
-
-
-def _epoch_of(path: str) -> int:
-    file = paths.parse_staged_path(path)
-    return -1 if file is None else file.epoch

@@ -1,0 +1,156 @@
+"""What the Python calls of all kinds have in common: `Source.parquet(...)`, `Sink.kafka(...)`, `Source.of(...)`.
+
+A call returns the same frozen spec as a section of a job file, checked, with relative paths resolved against the
+current directory of that moment. An argument is a setting under another name, and an error in the setting is reported
+under the name of the argument.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any, Literal, TypedDict, TypeVar
+
+from mixedmode.config.connectors import Role, kinds_with
+from mixedmode.config.document import Path
+from mixedmode.config.load import checked_section, with_paths
+from mixedmode.config.registry import ConnectorKind, connector_kinds, formats_of
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sources import SourceSpec
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+
+FileName = str | os.PathLike[str]
+Duration = str | Literal[0]  # "1s", "1h30m", 0
+Size = str | int  # "256MB", a number of bytes
+SparkValue = str | int | float | bool
+#: a value that YAML can hold, as an argument of a user's class
+PlainValue = None | bool | int | float | str | Sequence["PlainValue"] | Mapping[str, "PlainValue"]
+
+AnyConnector = TypeVar("AnyConnector", bound=SourceSpec | SinkSpec)
+#: {path of a setting of every source: its argument}
+_OF_EVERY_SOURCE: Mapping[Path, str] = {
+    ("watermark", "out-of-orderness"): "out_of_orderness",
+    ("watermark", "idle-timeout"): "idle_timeout",
+    ("watermark", "max-ahead"): "max_ahead",
+    ("watermark", "partition-column"): "partition_column",
+}
+
+
+class SourceArguments(TypedDict, total=False):
+    """Arguments of every source.
+
+    event_time: the column that says when a record happened.
+    out_of_orderness: how far the watermark stays behind the newest event time, so how late a record may come.
+    idle_timeout: a source or partition without a record for this long no longer holds the watermark back.
+    max_ahead: a record further ahead of the clock than this does not move the watermark.
+        With `none`, every record moves it.
+    partition_column: the column that says which partition a record comes from.
+        Each partition has its own watermark, and the smallest is used.
+    bounded: True if all input is present when the job starts.
+    """
+
+    event_time: str
+    out_of_orderness: Duration
+    idle_timeout: Duration
+    max_ahead: Duration | Literal["none"]
+    partition_column: str
+    bounded: bool
+
+
+def source_of(file_format: str, arguments: Mapping[str, Any], *, call: str) -> SourceSpec:
+    """Return a source of any installed kind, by its format. Raises InvalidJobError with everything that is wrong."""
+    kind = _kind_with("source", file_format, call=call)
+    assert kind.source is not None, kind
+    return checked(kind.source, kind, {"format": file_format}, arguments, call=call)
+
+
+def sink_of(file_format: str, arguments: Mapping[str, Any], *, call: str) -> SinkSpec:
+    """Return a sink of any installed kind, by its format. Raises InvalidJobError with everything that is wrong."""
+    kind = _kind_with("sink", file_format, call=call)
+    assert kind.sink is not None, kind
+    return checked(kind.sink, kind, {"format": file_format}, arguments, call=call)
+
+
+def side_output_of(file_format: str, arguments: Mapping[str, Any], *, call: str) -> SideOutputSpec:
+    """Return a side output of any installed kind, by its format.
+
+    Raises InvalidJobError with everything that is wrong.
+    """
+    kind = _kind_with("side output", file_format, call=call)
+    return checked_side_output(kind, {"format": file_format}, arguments, call=call)
+
+
+def checked(
+    model: type[AnyConnector],
+    kind: ConnectorKind,
+    given: Mapping[Any, Any],
+    settings: Mapping[str, Any],
+    *,
+    call: str,
+    takes: Any = None,
+) -> AnyConnector:
+    """Return the source or sink with these arguments, of which None stands for one that was left out.
+
+    given: the arguments that every call has, by name, or by the path of the setting.
+    settings: the arguments by keyword, which are keys of the TypedDict `takes` if that is given.
+    call: for messages.
+
+    Raises InvalidJobError with everything that is wrong, TypeError for an argument that `takes` does not have.
+    """
+    unknown = None if takes is None else next((name for name in settings if name not in takes.__annotations__), None)
+    if unknown is not None:
+        msg = f"{call}() got an unexpected keyword argument {unknown!r}"
+        raise TypeError(msg)  # as Python does where the signature lists the arguments
+    names = {**_OF_EVERY_SOURCE, **kind.source_arguments} if issubclass(model, SourceSpec) else {}
+    paths = {name: path for path, name in names.items()}
+    arguments = {**given, **{name: value for name, value in settings.items() if value is not None}}
+    values = nested({_path(argument, paths): value for argument, value in arguments.items()})
+    section = checked_section(model, values, place=call, name=lambda path: argument_at(path, names))
+    return with_paths(section, FilePath())
+
+
+def checked_side_output(
+    kind: ConnectorKind, given: Mapping[str, Any], settings: Mapping[str, Any], *, call: str, takes: Any = None
+) -> SideOutputSpec:
+    """Return the side output of a kind, as `checked` does."""
+    assert kind.side_output is not None, kind
+    return checked(kind.side_output, kind, given, settings, call=call, takes=takes)
+
+
+def nested(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return nested sections that hold each value at its path; None (an argument that was left out) is not included."""
+    tree: dict[Any, Any] = {}
+    for path, value in values.items():
+        if value is None:
+            continue
+        into = tree
+        for part in path[:-1]:
+            into = into.setdefault(part, {})
+        into[path[-1]] = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return tree
+
+
+def argument_at(path: Path, names: Mapping[Path, str]) -> str:
+    """Return the argument for the setting at `path`, with what is below it: `schema_drift['new-column']`.
+
+    names: {path of a setting: its argument}, where the argument is not the first key of the path with _ instead of -.
+    """
+    known = next((end for end in range(len(path), 0, -1) if path[:end] in names), 1)
+    name = names.get(path[:known]) or str(path[0]).replace("-", "_")
+    return name + "".join(f"[{part!r}]" for part in path[known:])
+
+
+def _path(argument: str | Path, paths: Mapping[str, Path]) -> Path:
+    return argument if isinstance(argument, tuple) else paths.get(argument, (argument.replace("_", "-"),))
+
+
+def _kind_with(role: Role, file_format: str, *, call: str) -> ConnectorKind:
+    """Return the kind that has a format in this role. Raises InvalidJobError if none has."""
+    owners = {known: name for name, section in kinds_with(role).items() for known in formats_of(section)}
+    if file_format in owners:
+        return connector_kinds()[owners[file_format]]
+    msg = (
+        f"{call}: format cannot be {file_format}.{did_you_mean(file_format, owners)} "
+        f"Known values: {', '.join(sorted(owners))}."
+    )
+    raise InvalidJobError(msg)

@@ -1,0 +1,6 @@
+"""What the registry knows about the console."""
+
+from mixedmode.config.registry import ConnectorKind
+from mixedmode.config.sinks import ConsoleSinkSpec
+
+KIND = ConnectorKind("console", sink=ConsoleSinkSpec, open_sink="mixedmode.connectors.console.sink:open_console")

@@ -1,0 +1,97 @@
+"""Calls of a user's connector classes: instantiation with secrets, and errors that name class, method and line.
+
+Whatever such a class raises is converted at the call into one of our kinds of error. The message is one line, and it
+shows the names of secrets instead of their values. So no stack trace of user code reaches a screen, from any process.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from mixedmode.connectors.custom.classes import CustomSink, CustomSource
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.operators.classes import ClassKind, NamedClass, file_of
+from mixedmode.secrets import hidden, resolve
+
+__all__ = ["CustomSinkClass", "CustomSourceClass", "call_user_method", "calling", "instantiate"]
+
+T = TypeVar("T", CustomSource, CustomSink)
+R = TypeVar("R")
+
+
+class CustomSourceClass(NamedClass[CustomSource]):
+    """A custom source that a job names."""
+
+    __slots__ = ()
+    kind = ClassKind(
+        noun="custom source",
+        key="class",
+        bases=(CustomSource,),
+        derives_from="mixedmode.connectors.CustomSource",
+    )
+
+
+class CustomSinkClass(NamedClass[CustomSink]):
+    """A custom sink that a job names."""
+
+    __slots__ = ()
+    kind = ClassKind(
+        noun="custom sink",
+        key="class",
+        bases=(CustomSink,),
+        derives_from="mixedmode.connectors.CustomSink",
+    )
+
+
+def instantiate(named: NamedClass[T]) -> T:
+    """Return a new instance of the class.
+    Raises InvalidJobError, without secrets, if the class cannot be instantiated.
+    """
+    try:
+        return replace(named, args=_resolved(named.args)).create()
+    except InvalidJobError as error:
+        raise InvalidJobError(hidden(str(error))) from None  # the chained exception may contain a secret
+
+
+def call_user_method(named: NamedClass[T], own: T, method: Callable[..., R], *arguments: Any) -> R:
+    """Return the result of a method of `own`, an instance of the class. Raises the errors that `calling` raises."""
+    with calling(named, own, method.__name__):
+        return method(*arguments)
+
+
+@contextmanager
+def calling(named: NamedClass[T], own: T, method: str) -> Iterator[None]:
+    """Convert errors of the block, which calls a method of `own`, an instance of the class.
+
+    Errors of our own kinds keep their kind, since the method chose it. All other exceptions become a RetryableError.
+    """
+    try:
+        yield
+    except MixedmodeError as error:
+        msg = f"{hidden(_in_one_line(str(error)))} class={named.label}, method={method}"
+        raise type(error)(msg) from None
+    except Exception as error:  # noqa: BLE001 - whatever the method raises
+        from mixedmode.operators.process.failures import line_of, shown_error  # noqa: PLC0415 - much to import, rarely needed
+
+        msg = _in_one_line(
+            f"the {named.kind.noun} raised {shown_error(error)} in `{method}`. Nothing of this epoch was committed. "
+            "Correct the class, or what it reaches, and start the job again: it resumes. "
+            f"class={named.label}, method={method}, at={line_of(error, file_of(own))}"
+        )
+        has_secret = hidden(str(error)) != str(error)
+        raise RetryableError(hidden(msg)) from (None if has_secret else error)
+
+
+def _resolved(value: Any) -> Any:
+    if isinstance(value, str):
+        return resolve(value)
+    if isinstance(value, list):
+        return [_resolved(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _resolved(one) for name, one in value.items()}
+    return value
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""Folders of files in Parquet, JSON and CSV, as sources and sinks."""

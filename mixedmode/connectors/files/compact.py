@@ -1,0 +1,208 @@
+"""Compaction of an output: merges small files of old epochs into larger files, while the job and its readers run.
+
+The steps, any of which may be the last before a crash (compaction.py explains why that is safe):
+
+    finish an earlier compaction that was interrupted; delete files that a merged file has replaced
+    decide which files to merge, and write the plan, create-once
+    for each merged file: write it locally, put it at once under its name, delete the files that it replaces
+
+The files of a job's retained checkpoints are not touched, because they are verified, published again, and rolled back.
+
+Invariants (tests/sinks/test_compact.py):
+  I1  at any moment, a reader of `publish.current_files` gets the rows of every epoch, each once (with newest_only: the
+      same current table)
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.files.compaction import (
+    CompactionPlan,
+    Merge,
+    forget_plans,
+    lost,
+    newest_plan,
+    plan_merges,
+    put_plan,
+)
+from mixedmode.connectors.files.merge_files import ChangedMeanwhileError, FileMerger
+from mixedmode.crash_points import reach
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import group_codes
+from mixedmode.sinks.files import SinkTask
+from mixedmode.sinks.publish import OutputDescription, parsed_files, read_output_description, superseded
+from mixedmode.sinks.read_files import read_rows
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The number and the bytes of the files that count, before and after a compaction."""
+
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+def compact_output(task: SinkTask, *, before: Epoch, target_bytes: int, newest_only: bool) -> Compacted:
+    """Merge files of the epochs before `before`, the oldest epoch that a checkpoint of the job names.
+
+    newest_only: of the rows of a key in those epochs, keep only the newest, also if it deletes the key; rows without a
+    key all stay. Raises InvalidJobError if the folder has no output, or the output of a batch run.
+    """
+    store = ObjectStore(task.url)
+    description = _description(store)
+    newest_only = newest_only and bool(description.key_columns)
+    number, plan = newest_plan(store)
+    if plan is not None:
+        _finish(task, description, plan)
+    _delete_superseded(store)
+    files = parsed_files(store)
+    sizes = {file: size for file, (_, size) in files.items()}
+    kept = _kept_rows(store, description, files, before) if newest_only else {}
+    rewritten = {file for file, mask in kept.items() if not mask.all()}
+    left = {file: int(size * kept[file].mean()) if file in rewritten else size for file, size in sizes.items()}
+    merges = plan_merges(left, before=before, target_bytes=target_bytes, extension=task.extension, rewritten=rewritten)
+    wanted = tuple(
+        Merge(paths.compacted_path(name.first, name.last, name.extension, folder=name.folder), _paths(files, inputs))
+        for name, inputs in merges
+    )
+    if wanted:
+        plan = CompactionPlan(before, newest_only, wanted)
+        if not put_plan(store, number + 1, plan):  # another compaction has; both finish its plan first
+            return compact_output(task, before=before, target_bytes=target_bytes, newest_only=newest_only)
+        forget_plans(store, before=number + 1)
+        reach("compact-planned", before)
+        _finish(task, description, plan, is_own=True)
+    after = [size for _, size in parsed_files(store).values()]
+    return Compacted(len(sizes), len(after), sum(sizes.values()), sum(after))
+
+
+def _description(store: ObjectStore) -> OutputDescription:
+    found = read_output_description(store)
+    if found is None:
+        msg = (
+            "there is no output of a job to compact here: there is no _mixedmode in the folder. Start the job "
+            f"first, or correct the path of the output. folder={store.url}"
+        )
+        raise InvalidJobError(msg)
+    if found.run == "batch":
+        msg = (
+            "this output is a batch run's, which the next run replaces as a whole, perhaps while it is compacted. For "
+            f"fewer and larger files, set a smaller parallelism, or no partitions. folder={store.url}"
+        )
+        raise InvalidJobError(msg)
+    return found
+
+
+def _finish(task: SinkTask, description: OutputDescription, plan: CompactionPlan, *, is_own: bool = False) -> None:
+    """Create the missing merged files of a plan, and delete the files that they replace. Repeatable, also
+    concurrently.
+
+    A merged file may replace a file of the same name. Only the process that planned such a file creates it (`is_own`),
+    because the new file cannot be distinguished from the old one. Otherwise its outdated rows stay until the next
+    compaction.
+    """
+    store = ObjectStore(task.url)
+    missing = [merge for merge in plan.merges if not _is_made(store, merge) or (is_own and merge.path in merge.inputs)]
+    kept: Mapping[OutputFile, Mask] = {}
+    files = parsed_files(store)
+    if plan.newest_only and missing:
+        kept = _kept_rows(store, description, files, plan.before)
+    masks = {files[file][0]: mask for file, mask in kept.items()}
+    for merge in plan.merges:
+        if merge in missing:
+            _make(task, description, plan, merge, masks)
+        reach("compact-merged", plan.before)
+        store.delete([path for path in merge.inputs if path != merge.path])
+        reach("compact-deleted", plan.before)
+
+
+def _is_made(store: ObjectStore, merge: Merge) -> bool:
+    """Return whether a merged file exists, or a later merged file with all of its epochs."""
+    if store.exists(merge.path):
+        return True
+    wanted = paths.parse_output_path(merge.path)
+    assert wanted is not None, merge
+    return wanted in superseded([*parsed_files(store), wanted])
+
+
+def _make(
+    task: SinkTask, description: OutputDescription, plan: CompactionPlan, merge: Merge, masks: Mapping[str, Mask]
+) -> None:
+    store = ObjectStore(task.url)
+    with tempfile.TemporaryDirectory(prefix="mixedmode-compact-") as folder:
+        local = Path(folder, "merged")
+        try:
+            with FileMerger(local, merge.path, task, description) as merger:
+                for number, path in enumerate(merge.inputs):
+                    merger.add(_fetched(store, path, Path(folder, f"input-{number}")), path, masks.get(path))
+        except ChangedMeanwhileError:  # another compaction works on the same plan
+            if not _is_made(store, merge):
+                raise lost(store, merge) from None
+            return
+        reach("compact-written", plan.before)
+        store.put_file(local, merge.path)
+
+
+def _fetched(store: ObjectStore, path: str, local: Path) -> Path:
+    if not store.fetch_file(path, local):
+        raise ChangedMeanwhileError
+    return local
+
+
+def _delete_superseded(store: ObjectStore) -> None:
+    """Delete the replaced files that an interrupted compaction has left."""
+    files = parsed_files(store)
+    store.delete([files[file][0] for file in sorted(superseded(files))])
+
+
+def _kept_rows(
+    store: ObjectStore,
+    description: OutputDescription,
+    files: Mapping[OutputFile, tuple[str, int]],
+    before: Epoch,
+) -> dict[OutputFile, Mask]:
+    """Return {file: mask of the rows that are the newest of their keys among the epochs before `before`}. Reads all
+    keys.
+
+    A key is in one folder, so only the keys of one folder are in memory at a time.
+    """
+    kept: dict[OutputFile, Mask] = {}
+    old = sorted(file for file in files.keys() - superseded(files) if file.last < before)
+    for folder in sorted({file.folder for file in old}):
+        inside = [file for file in old if file.folder == folder]
+        keys = [read_rows(store, files[file][0], description).select(list(description.key_columns)) for file in inside]
+        everything = pa.concat_tables(keys).combine_chunks()
+        is_newest = np.zeros(everything.num_rows, np.bool_)
+        if everything.num_rows:
+            groups = group_codes([_array(everything, name) for name in description.key_columns])
+            newest = np.full(len(groups.first_row), -1, np.int64)
+            np.maximum.at(newest, groups.codes, np.arange(everything.num_rows))
+            is_newest[newest] = True
+        ends = np.cumsum([table.num_rows for table in keys])
+        kept |= {
+            file: is_newest[end - table.num_rows : end] for file, table, end in zip(inside, keys, ends, strict=True)
+        }
+    return kept
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _paths(files: Mapping[OutputFile, tuple[str, int]], wanted: tuple[OutputFile, ...]) -> tuple[str, ...]:
+    return tuple(files[file][0] for file in wanted)

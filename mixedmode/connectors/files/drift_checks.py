@@ -1,0 +1,70 @@
+"""Checks which settings a source with `schema-drift` may have; other settings are refused before anything runs."""
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+from mixedmode.connectors.files.csv_values import CsvDialect
+from mixedmode.connectors.files.drift import CSV_VALUE_OPTIONS
+from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.errors import InvalidJobError
+
+#: options of all Spark readers that select files
+_LISTING = {"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "maxfileage", "latestfirst"}
+_CSV = CSV_VALUE_OPTIONS | set(CsvDialect.OPTIONS)
+_JSON = {
+    *("dateformat", "timestampformat", "timestampntzformat", "locale", "linesep", "primitivesasstring"),
+    *("prefersdecimal", "allownumericleadingzeros", "allownonnumericnumbers", "timezone"),
+}
+_KNOWN: Mapping[str, set[str]] = {"parquet": set(), "csv": _CSV, "json": _JSON}
+
+
+def listing_options(source: FileSourceSpec) -> dict[str, str]:
+    """Return the options of a source that select its files."""
+    return {name: value for name, value in source.options.items() if name.lower() in _LISTING | {"linesep"}}
+
+
+def value_options(source: FileSourceSpec) -> dict[str, str]:
+    """Return the options of a source that define its records."""
+    return {name: value for name, value in source.options.items() if name.lower() not in _LISTING}
+
+
+def check_drift(source: FileSourceSpec, *, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, for settings that cannot be combined with the rules for drift."""
+    if source.drift is None:
+        return
+    known = _KNOWN[source.format] | _LISTING
+    unknown = [name for name in source.options if name.lower() not in known]
+    if unknown:
+        msg = (
+            f"{where}: with schema-drift, files are read by mixedmode's own means, which do not know this option of "
+            f"Spark's reader. Remove it, or schema-drift. option={unknown[0]}, known={', '.join(sorted(known))}"
+        )
+        raise InvalidJobError(msg)
+    if source.format == "json":
+        return
+    if "://" in source.path:
+        msg = (
+            f"{where}: with schema-drift, tasks open {source.format} files themselves, which they can where the files "
+            "are in a folder of the machine. Mount them, or remove schema-drift (of JSON, it can be had anywhere). "
+            f"path={source.path}"
+        )
+        raise InvalidJobError(msg)
+    if not is_plain_folder(source.path):
+        msg = (
+            f"{where}: the source has folders of partitions, whose columns no file has, so files cannot be held "
+            f"against schema. Name one partition as path, or remove schema-drift. path={source.path}"
+        )
+        raise InvalidJobError(msg)
+
+
+def check_drift_columns(source: FileSourceSpec, schema: StructType, *, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, for columns in which drift cannot be detected."""
+    for field in schema:
+        if source.format == "parquet" and isinstance(field.dataType, ArrayType | MapType | StructType | VariantType):
+            msg = (
+                f"{where}: schema-drift cannot be told inside of nested columns of Parquet. Remove the column from "
+                f"schema, or remove schema-drift. column={field.name}, type={field.dataType.simpleString()}"
+            )
+            raise InvalidJobError(msg)

@@ -1,0 +1,220 @@
+"""Parquet files that tasks read themselves, where nothing from Spark SQL is needed (tasks/direct.py).
+
+Spark still finds the files, fixes the range of an epoch and records it. But the records do not travel from Spark's JVM
+to Python. Each map task reads the columns that the stage needs, row group by row group.
+
+These readers treat a file as Spark does: column names are matched without regard to case, a column that a file lacks
+is NULL, and a type that does not widen to the declared type is refused. The source's `schema-drift` may change this
+(config/drift.py). If the rows of such a source go to Spark, the same functions read it (sources/drift.py).
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mixedmode.config.drift import WRONG_TYPE, Drift
+from mixedmode.connectors.files.local_inputs import matched
+from mixedmode.errors import InvalidJobError
+from mixedmode.plan.stages import ReadColumn
+from mixedmode.spark.damaged import damaged_file
+
+SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
+BATCH_ROWS = 1_000_000
+_FOOTERS = 20  # an estimate of records reads about so many
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Part `part` of `parts` of a file: the row groups g with g * parts // row_groups == part.
+
+    `size`: about how many bytes it has; 0 if unknown.
+
+    Example: with 5 row groups and 2 parts, part 0 has the row groups 0, 1 and 2, and part 1 has 3 and 4.
+    """
+
+    path: str
+    part: int
+    parts: int
+    size: float = field(default=0.0, compare=False)
+
+
+def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[FileSlice, ...]]:
+    """Cut files (path, bytes) into slices, and assign them to at most `tasks` tasks, about equal in bytes. Pure.
+
+    Every part of every file is in exactly one task; no task is empty.
+    """
+    slices = [
+        (max(1, length) / parts, FileSlice(path, part, parts, length / parts))  # an empty file counts, too
+        for path, length in files
+        for parts in (max(1, -(-length // SLICE_BYTES)),)
+        for part in range(parts)
+    ]
+    # row groups do not divide evenly, and first parts have more of them: so all tasks get equally many first parts
+    slices.sort(key=lambda item: (item[1].part, -item[0], item[1].path))
+    loads = [(0.0, task) for task in range(min(tasks, len(slices)))]
+    dealt: list[list[FileSlice]] = [[] for _ in loads]
+    for weight, piece in slices:
+        load, task = heapq.heappop(loads)
+        dealt[task].append(piece)
+        heapq.heappush(loads, (load + weight, task))
+    return [tuple(pieces) for pieces in dealt]
+
+
+def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
+    """Return all of the files (path, bytes) as the slices of one task."""
+    return (tuple(FileSlice(path, 0, 1, length) for path, length in files),)
+
+
+def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of whole local files as batches of `columns`.
+    Raises InvalidJobError for a file that does not match.
+    """
+    return read_slices([FileSlice(path, 0, 1) for path in paths], columns)
+
+
+def file_bytes(path: str) -> int:
+    """Return the size of a file; 0 if it no longer exists, which its reader will report."""
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def records_about(files: Sequence[tuple[str, int]]) -> int | None:
+    """Estimate the number of records in local files (path, bytes) from the footers of some; None for other formats."""
+    some = files[:: max(1, len(files) // _FOOTERS)]
+    rows = 0
+    for path, _ in some:
+        try:
+            rows += pq.read_metadata(path).num_rows
+        except (pa.ArrowException, OSError):
+            return None
+    sampled = sum(length for _, length in some)
+    return rows * sum(length for _, length in files) // sampled if sampled else None
+
+
+def read_slices(
+    slices: Sequence[FileSlice], columns: Sequence[ReadColumn], tell: Callable[[float], object] = lambda _bytes: None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not match.
+
+    tell: called before each batch with its part of the bytes of its file.
+    """
+    drift = columns[0].drift if columns else Drift()
+    for piece in slices:
+        with _damage_explained(piece.path), _opened(piece.path) as file:
+            drift.check_names(file.schema_arrow.names, file=piece.path)
+            instants = {c.name.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
+            groups = [
+                group
+                for group in range(file.num_row_groups)
+                if group * piece.parts // file.num_row_groups == piece.part
+            ]
+            names = {name.lower(): name for name in file.schema_arrow.names}
+            wanted = list(dict.fromkeys(names[c.source.lower()] for c in columns if c.source.lower() in names))
+            # by rows of the file, since a file of one large row group is all in one slice
+            row_bytes = piece.size * piece.parts / max(1, file.metadata.num_rows)
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
+                tell(batch.num_rows * row_bytes)
+                yield _renamed(batch, columns, instants, piece.path)
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    return pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
+
+
+@contextmanager
+def _damage_explained(path: str) -> Iterator[None]:
+    """Raise InvalidJobError for Arrow's errors about the bytes of a file. Errors of the system stay what they are."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise damaged_file(path, re.sub(r"\s+", " ", str(error))[:200]) from error
+
+
+def _is_int96(column: pq.ColumnSchema) -> bool:
+    """Return whether a column has Spark's default timestamp format.
+    It is always an instant, though Arrow shows no time zone.
+    """
+    return bool(column.physical_type == "INT96")
+
+
+def _renamed(batch: pa.RecordBatch, columns: Sequence[ReadColumn], instants: set[str], path: str) -> pa.RecordBatch:
+    found = {name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    arrays = []
+    for column in columns:
+        array = found.get(column.source.lower())
+        if array is None:
+            array = pa.nulls(batch.num_rows, column.data_type)
+        elif column.source.lower() in instants:
+            array = array.view(pa.timestamp("us", "UTC"))
+        arrays.append(_widened(array, column, path))
+    return pa.record_batch(arrays, names=[column.name for column in columns])
+
+
+def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == column.data_type:
+        return array
+    if not _widens(array.type, column.data_type):
+        if column.drift.wrong_type == "nulls":
+            return pa.nulls(len(array), column.data_type)
+        msg = (
+            f"{WRONG_TYPE} file={path}, column={column.source}, type_in_file={array.type}, "
+            f"type_in_schema={column.data_type}"
+        )
+        raise InvalidJobError(msg)
+    if pa.types.is_timestamp(array.type):  # a timestamp without a zone is read as UTC, as Spark does
+        return array.cast(pa.timestamp("us", array.type.tz)).view(column.data_type)
+    return array.cast(column.data_type)
+
+
+def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether every value of the stored type is the same value in the wanted type."""
+    if pa.types.is_null(stored):
+        return True
+    if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(wanted):
+        return bool(stored.bit_width <= wanted.bit_width)
+    if pa.types.is_float32(stored) and pa.types.is_float64(wanted):
+        return True
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
+        return (stored.tz is None or wanted.tz is not None) and stored.unit in {"ms", "us"}
+    texts = (pa.types.is_string, pa.types.is_large_string)
+    if any(is_text(stored) for is_text in texts):
+        return any(is_text(wanted) for is_text in texts)
+    if pa.types.is_binary(stored) or pa.types.is_large_binary(stored):
+        return bool(pa.types.is_binary(wanted))
+    if pa.types.is_decimal(stored) and pa.types.is_decimal(wanted):
+        return bool(stored.scale == wanted.scale and stored.precision <= wanted.precision)
+    return False
+
+
+def path_of_url(url: str) -> str:
+    """Return the path in a `file:` URL of Spark's log, in which Spark escapes some characters (`%20`)."""
+    return unquote(urlsplit(url).path)
+
+
+def path_of_text(text: str) -> str:
+    """Return the path in a `file:/a b` of Spark's column `path`, in which Spark escapes nothing."""
+    return text.removeprefix("file:")
+
+
+def is_plain_folder(path: str) -> bool:
+    """Return whether a source's path is local and has no partition folder (`day=1`), whose columns no file has."""
+    if "://" in path:
+        return False
+    return not any("=" in child.name for root in matched(path) for child in _children(root) if child.is_dir())
+
+
+def _children(folder: Path) -> Iterator[Path]:
+    return folder.iterdir() if folder.is_dir() else iter(())

@@ -1,0 +1,1 @@
+"""A history and its live continuation as one source."""

@@ -1,0 +1,1 @@
+"""Topics of Kafka as sources and sinks."""

@@ -1,0 +1,104 @@
+"""Translates error texts of Spark's Kafka connector and of Kafka's clients into MixedmodeErrors.
+
+spark/errors.py asks this module. No other module branches on such texts.
+"""
+
+import re
+
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+
+__all__ = ["kafka_problem", "without_connector"]
+
+#: Spark's messages on records that Kafka deleted before they were read, with the known values of the records
+_LOST = (
+    (
+        re.compile(r"Could not read records in offset \[(\d+), (\d+)\) for topic partition (\S+)-(\d+)"),
+        "topic={2}, partition={3}, offsets=[{0}, {1}) or a part of them",
+    ),
+    (
+        re.compile(r"Starting offset for (\S+)-(\d+) was (\d+) but consumer reset to (\d+)"),
+        "topic={0}, partition={1}, offsets=[{2}, {3})",
+    ),
+    (
+        re.compile(r"Partition (\S+)-(\d+) offset was changed from (\d+) to (\d+)"),
+        "topic={0}, partition={1}, read up to {2}, but it now ends at {3}: the topic was made anew",
+    ),
+    (
+        re.compile(r"Added partition (\S+)-(\d+) starts from (\d+) instead of 0"),
+        "topic={0}, partition={1}, offsets=[0, {2})",
+    ),
+    (re.compile(r"Partitions? (\S+(?:, ?\S+)*) (?:have|has) been deleted"), "partitions deleted={0}"),
+    (re.compile(r"Cannot find initial offsets for partitions (.*?)\. They may"), "partitions deleted={0}"),
+)
+_NO_TOPIC = re.compile(r"UnknownTopicOrPartitionException|UNKNOWN_TOPIC_OR_PARTITION|Topic \S+ not present in metadata")
+_NOT_ALLOWED = re.compile(r"\w*(?:Authentication|Authorization)Exception: ([^\n]*)")
+_NO_CLIENT = re.compile(r"Failed to (?:create new KafkaAdminClient|construct kafka (?:consumer|producer))")
+_NO_ANSWER = re.compile(
+    r"TimeoutException: ((?:Timed out|Timeout|Failed to update metadata|Call\()[^\n]*)|(No resolvable bootstrap urls)"
+)
+_OTHER_PARTITIONS = re.compile(
+    r"(?:don't match what are assigned|you must specify all TopicPartitions)"
+    r".*?Specified: (?P<specified>.*?) Assigned: (?P<assigned>[^\n]*)",
+    re.DOTALL,
+)
+
+
+def kafka_problem(text: str) -> MixedmodeError | None:
+    """Return the error for a text about Kafka; None if the text is about something else."""
+    for pattern, values in _LOST:
+        lost = pattern.search(text)
+        if lost is not None:
+            msg = (
+                "Kafka no longer has records that this job has yet to read: they expired, or were deleted. Nothing was "
+                "committed. To go on without them, set `allow-data-loss: true` on the source; to keep this from "
+                f"happening, have the topic keep its records for longer. {values.format(*lost.groups())}"
+            )
+            return InvalidJobError(msg)
+    other = _OTHER_PARTITIONS.search(text)
+    if other is not None:
+        msg = (
+            "starting.offsets of a Kafka source must name every partition of its topics, and no other (earliest and "
+            f"latest are offsets, too). Correct it. given={other['specified']}, there are={other['assigned']}"
+        )
+        return InvalidJobError(msg)
+    refused = _NOT_ALLOWED.search(text)
+    if refused is not None:
+        msg = (
+            "Kafka refuses this user. Correct the security settings in `options` of the source or sink (kafka.sasl.*, "
+            f"kafka.ssl.*), or the user's rights. cause={refused[1].strip()[:300]}"
+        )
+        return InvalidJobError(msg)
+    if _NO_CLIENT.search(text):
+        msg = (
+            "Kafka's client does not start with these `options` of the source or sink, and nothing was committed. "
+            "Correct them; Spark's log names the one"
+        )
+        return InvalidJobError(msg)
+    if _NO_TOPIC.search(text):
+        found = re.search(r"Topic (\S+) not present", text)
+        msg = (
+            "a Kafka topic of the job does not exist, and the job makes none. Create it, with the number of partitions "
+            f"that you want, or correct its name.{'' if found is None else f' topic={found[1]}'}"
+        )
+        return InvalidJobError(msg)
+    silent = _NO_ANSWER.search(text)
+    if silent is not None:
+        msg = (
+            "Kafka's brokers do not answer. See that they run, and that bootstrap-servers and, where they want it, "
+            f"kafka.security.protocol are right; then start the job again: it resumes. cause={silent[0][:300]}"
+        )
+        return RetryableError(msg)
+    return None
+
+
+def without_connector(where: str, error: Exception) -> MixedmodeError:
+    """Return the error if Spark does not know the format `kafka`, or refuses its options."""
+    text = str(error)
+    if "Failed to find data source" in text or "DATA_SOURCE_NOT_FOUND" in text:
+        msg = (
+            f"{where}: Spark's Kafka connector is not loaded. It has to be there when Spark's session starts: leave "
+            "spark.jars.packages to mixedmode, or name the connector there or in spark.jars; docs/kafka.md says how, "
+            "also where there is no network"
+        )
+        return InvalidJobError(msg)
+    return InvalidJobError(f"{where}: Spark refuses these settings of Kafka. cause={text.splitlines()[0][:300]}")

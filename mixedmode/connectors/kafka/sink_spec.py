@@ -1,0 +1,53 @@
+"""Settings of Kafka sinks, and the options of Kafka's client that sources and sinks set themselves."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+from typing_extensions import override
+
+from mixedmode.config.document import Path
+from mixedmode.config.fields import Options, Text
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.used_places import UsedPlace
+
+_OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topic", "includeheaders": "topic"}
+
+
+class KafkaSinkSpec(SinkSpec):
+    """A sink that writes one record per row to a topic, at least once."""
+
+    format: Literal["kafka"] = Field(description="kafka")
+    bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")
+    topic: Text = Field(description="the topic, which has to be there")
+    options: Options = Field(
+        default={}, description="options of Spark's Kafka connector; those of Kafka's producers begin with kafka."
+    )
+
+    @property
+    @override
+    def place(self) -> str:
+        return f"kafka {self.topic} at {self.bootstrap_servers}"
+
+    @property
+    @override
+    def used_places(self) -> tuple[UsedPlace, ...]:
+        names = on_each_server(self.bootstrap_servers, [self.topic])
+        return (UsedPlace(("topic",), self.topic, names=names),)
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from option_findings(self.options, _OURS_IN_SINKS)
+
+
+def on_each_server(servers: str, topics: Sequence[str]) -> frozenset[str]:
+    """Return a name for each topic on each server, since any of its servers stands for a cluster."""
+    return frozenset(f"{server.strip().lower()} {topic}" for topic in topics for server in servers.split(","))
+
+
+def option_findings(options: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Yield an error for each option that one of our settings sets. ours: {option, in lower case: setting}."""
+    for option in options:
+        setting = ours.get(option.lower())
+        if setting is not None:
+            text = f" has an option that is set by {setting}. Remove it, and see that setting. option={option}"
+            yield ("options",), text

@@ -1,0 +1,1 @@
+"""Tables of Delta Lake and Apache Iceberg as sources and sinks."""

@@ -1,0 +1,119 @@
+# ruff: noqa: S608 - only names are inserted into statements, each of them quoted
+"""A Delta table: the mark of a commit is its user metadata, and Delta's transaction ids detect repeats.
+
+Delta accepts a commit with (application, version) only if the application has not committed that version yet. The
+commit itself checks this, so it holds for any number of writers. The application is the output of the job, and the
+version is the epoch.
+
+After going back, epochs with the same numbers follow, and Delta would take them for repeats. So each past has its own
+application. The application of an abandoned past is closed with the greatest possible version: a start of that past
+that still writes changes nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
+from typing_extensions import override
+
+from mixedmode.config.calls import quoted
+from mixedmode.connectors.lakehouse.table import Commit, LakeTable, Mark, create_sql, parse_mark
+
+_TXN_APP = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_VERSION_MAX = 2**63 - 1
+_LOOK_FIRST = 20  # commits; the newest mark is nearly always among them, and each commit is a file to read
+#: operations that do not change rows
+_QUIET = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"}
+
+
+class DeltaTable(LakeTable):
+    """A Delta table."""
+
+    refuses_repeats = True
+
+    def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
+        """`session` is used by this sink only, because its settings change from commit to commit."""
+        self.session = session
+        self.name = f"delta.{quoted(path)}" if path else ".".join(map(quoted, (table or "").split(".")))
+
+    @override
+    def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
+        self.session.sql(create_sql(self.name, "delta", schema, partition_by))
+
+    @override
+    def stored_type(self, column_type: str) -> str:
+        return column_type
+
+    @override
+    def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
+        seen = 0
+        for limit in (f" LIMIT {_LOOK_FIRST}", ""):
+            rows = self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect()
+            yield from (_commit(row, output) for row in rows[seen:])
+            if len(rows) < _LOOK_FIRST:
+                return
+            seen = len(rows)
+
+    @override
+    def knows_its_beginning(self) -> bool:
+        versions = self.session.sql(f"DESCRIBE HISTORY {self.name}").selectExpr("min(version)").collect()
+        return bool(versions[0][0] == 0)
+
+    @override
+    def write(self, sql: str, mark: Mark) -> None:
+        with self._committing(mark, mark.epoch if mark.kind == "epoch" else None):
+            self.session.sql(sql).collect()
+
+    @override
+    def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:
+        self._close(newest)
+        with self._committing(replace(mark, past=newest.past + 1), None):
+            self.session.sql(f"RESTORE TABLE {self.name} TO VERSION AS OF {to.number}").collect()
+
+    @override
+    def note(self, newest: Mark, mark: Mark) -> None:
+        self._close(newest)
+        mark = replace(mark, past=newest.past + 1)
+        with self._committing(mark, max(mark.epoch, 0)):
+            self._write_nothing()
+
+    def _close(self, newest: Mark) -> None:
+        with self._committing(replace(newest, kind="closed"), _VERSION_MAX):
+            self._write_nothing()
+
+    def _write_nothing(self) -> None:
+        self.session.sql(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE false").collect()
+
+    @contextmanager
+    def _committing(self, mark: Mark, version: int | None) -> Iterator[None]:
+        settings = {_METADATA: mark.to_text()}
+        if version is not None:
+            settings |= {_TXN_APP: _application(mark), _TXN_VERSION: str(version)}
+        with _set(self.session, settings):
+            yield
+
+
+def _application(mark: Mark) -> str:
+    return f"mixedmode:{mark.job}:{mark.output}:{mark.past}"
+
+
+def _commit(row: Row, output: tuple[str, str]) -> Commit:
+    mark = parse_mark(row.userMetadata)
+    own = mark is not None and (mark.job, mark.output) == output
+    return Commit(row.version, mark if own else None, row.operation not in _QUIET)
+
+
+@contextmanager
+def _set(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set these settings for the block. Only this sink uses the session, so they are not restored."""
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            session.conf.unset(key)

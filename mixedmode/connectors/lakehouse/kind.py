@@ -1,0 +1,33 @@
+"""What the registry knows about Delta Lake and Iceberg."""
+
+from mixedmode.config.registry import ConnectorKind, SparkPackage
+from mixedmode.connectors.lakehouse.jars import DELTA, ICEBERG
+from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
+
+_EXTENSIONS = "spark.sql.extensions"
+
+KIND = ConnectorKind(
+    "lakehouse",
+    source=TableSourceSpec,
+    sink=TableSinkSpec,
+    open_source="mixedmode.connectors.lakehouse.source:LakehouseSource",
+    open_sink="mixedmode.connectors.lakehouse.sink:LakehouseSink",
+    packages={
+        "delta": SparkPackage(
+            "Delta Lake",
+            {"4.1": DELTA},
+            {
+                _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
+                "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+                # by default, Delta reads each table's log with 50 tasks, and an epoch has to wait for them
+                "spark.databricks.delta.snapshotPartitions": "2",
+            },
+        ),
+        "iceberg": SparkPackage(
+            "Apache Iceberg",
+            {"4.1": ICEBERG},
+            {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+        ),
+    },
+    errors="mixedmode.connectors.lakehouse.errors:lakehouse_problem",
+)

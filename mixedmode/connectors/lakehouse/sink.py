@@ -1,0 +1,383 @@
+# ruff: noqa: S608 - only names are inserted into statements, each of them quoted
+"""Tables of Delta Lake and Iceberg as outputs: an epoch is one commit of the table, with a mark that names the epoch.
+
+    append   every row, with `_epoch` (and `_op`, if the output has key columns) where the table has such columns
+    merge    one row per key: MERGE INTO, the last row of each key in the epoch counts
+
+The table's own history records that an epoch is published, in the same commit as the rows. So a repeat after a crash
+between any two steps detects the published epoch, and changes nothing. The staged files are deleted last.
+
+Invariants (tests/lakehouse):
+  I1  after publish returns, the table has the rows of the epoch once, and no file of it is staged
+  I2  a repeated publish changes nothing more, also after a publish that was interrupted anywhere
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType
+from typing_extensions import override
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
+from mixedmode.checkpoint.verify import file_problem
+from mixedmode.connectors.lakehouse.delta import DeltaTable
+from mixedmode.connectors.lakehouse.iceberg import IcebergTable
+from mixedmode.connectors.lakehouse.spec import TableSinkSpec
+from mixedmode.connectors.lakehouse.table import (
+    OP_COLUMN,
+    STAGED_VIEW,
+    Columns,
+    Commit,
+    LakeTable,
+    Mark,
+    MarkKind,
+    WayBack,
+    decide_way_back,
+    insert_sql,
+    last_rows,
+    merge_sql,
+    newest_mark,
+)
+from mixedmode.crash_points import reach
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
+from mixedmode.secrets import hidden
+from mixedmode.sinks.files import EPOCH_COLUMN
+from mixedmode.sinks.sink import SinkContext
+from mixedmode.sinks.staged import StagedSink
+from mixedmode.spark.errors import spark_text
+
+_NO_EPOCH = -1
+_CAUSE_LENGTH_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    columns: Columns
+    merges: bool
+    names: tuple[str, ...]  # names of the columns that are written
+
+
+class LakehouseSink(StagedSink):
+    """An output in a table of Delta Lake or Iceberg."""
+
+    can_roll_back = True
+    cannot_report_published = False
+
+    def __init__(self, spec: TableSinkSpec, context: SinkContext) -> None:
+        """Store the settings; access nothing outside until `prepare` is called."""
+        super().__init__(context.staging)
+        self._spec = spec
+        self._context = context
+        self._opened: LakeTable | None = None
+        self._prepared: _Prepared | None = None
+        self._past: int | None = None  # the past of this start's epochs, once read
+        self._seen = _NO_EPOCH  # the newest epoch seen in the table; there may be later epochs
+
+    @override
+    def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
+        """Create or check the table. Rows of others may be in it, except in a batch run, which replaces all rows."""
+        columns = Columns(tuple(fields), tuple(key_columns))
+        merges = bool(key_columns) if self._spec.mode is None else self._spec.mode == "merge"
+        if merges and not key_columns:
+            msg = (
+                "merge goes by key, and this output has no key columns. Set mode: append, or end the job's steps with "
+                f"a keyed one. {self._where}"
+            )
+            raise InvalidJobError(msg)
+        added = () if merges else ((OP_COLUMN,) if key_columns else ()) + (EPOCH_COLUMN,)
+        schema = columns.schema
+        for name in added:
+            schema = schema.add(name, LongType() if name == EPOCH_COLUMN else StringType())
+        missing = sorted(set(self._spec.partition_by) - set(schema.names))
+        if missing:
+            msg = (
+                "a table can be partitioned by columns of its output only. Correct partition-by. "
+                f"not a column={missing[0]!r}, columns={schema.names}, {self._where}"
+            )
+            raise InvalidJobError(msg)
+        with self._outside("prepare"):
+            if is_fresh or self._context.replaces:
+                self._table.create(schema, self._spec.partition_by)
+            names = self._checked(columns, added)
+            self._check_history(is_fresh=is_fresh)
+        self._prepared = _Prepared(columns, merges, names)
+        if self._context.replaces:  # this run cannot use what a failed batch run has staged
+            self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
+
+    @override
+    def is_new(self) -> bool:
+        return not any(commit.mark is not None for commit in self._commits())
+
+    @override
+    def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        if self._context.replaces:
+            self._replace(staged)
+        elif staged:
+            self._publish(epoch, staged)
+        else:
+            return
+        reach("table-committed", epoch)
+        self.delete_staged(staged)
+
+    @override
+    def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
+        """Report no problem for a missing file if the table says that it was published."""
+        for _ in range(2):  # it may be published at this moment
+            if self.store.exists(file.staged_path):
+                found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
+                if found is None or self.store.exists(file.staged_path):
+                    return None if found is None else (file.staged_path, found)
+            parsed = paths.parse_staged_path(file.staged_path)
+            if parsed is not None and (parsed.epoch <= self._seen or parsed.epoch <= self._look()):
+                return None
+        return file.staged_path, "does not exist, and the table does not have its epoch"
+
+    @override
+    def newest_published(self) -> Epoch | None:
+        newest = self._look()
+        return None if newest == _NO_EPOCH else Epoch(newest)
+
+    @override
+    def oldest_published(self) -> Epoch | None:
+        epochs = [commit.mark.epoch for commit in self._commits() if commit.mark and commit.mark.kind == "epoch"]
+        return Epoch(min(epochs)) if epochs else None
+
+    @override
+    def obstacle(self, manifest: Manifest) -> str | None:
+        """Return the reason if somebody else has written to the table since the checkpoint."""
+        with self._outside("look at"):
+            way = self._way_back(manifest.epoch)
+        return way if isinstance(way, str) else None
+
+    @override
+    def roll_back(self, after: Epoch) -> int:
+        with self._outside("roll epochs back in"):
+            later = self._roll_back(after)
+        self._past, self._seen = None, _NO_EPOCH
+        return later + self.delete_staged_after(after)
+
+    def _publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        waiting = [file for file in staged if self.store.exists(file.staged_path)]
+        with self._outside("publish an epoch to"):
+            is_whole = len(waiting) == len(staged)
+            if self._past is not None and self._table.refuses_repeats and is_whole:
+                self._table.write(self._put(staged), self._mark("epoch", epoch, self._past))
+                return
+            newest = self._newest_mark()
+            self._past = 0 if newest is None else newest.past
+            if newest is not None and newest.epoch > epoch:
+                msg = (
+                    "the table has later epochs of this job than this start, so it stops without writing. Either "
+                    "another start of the job is running: then it goes on, and nothing is lost; stop the one that is "
+                    "not wanted. Or no other start is running, and this checkpoint folder is an older copy of the one "
+                    "that was used last: then start the job with that one. "
+                    f"epoch={epoch}, latest_published={newest.epoch}, {self._where}"
+                )
+                raise FencedError(msg)
+            if newest is not None and newest.epoch == epoch:
+                return
+            if not is_whole:
+                gone = next(file.staged_path for file in staged if file not in waiting)
+                msg = (
+                    "an output of a committed epoch is lost: its staged file is gone, and the table does not have the "
+                    "epoch. Find out what deletes files of the checkpoint folder, and start the job again: it goes "
+                    f"back to an older checkpoint. file={self.store.url}/{gone}, epoch={epoch}, {self._where}"
+                )
+                raise CorruptStateError(msg)
+            self._table.write(self._put(staged), self._mark("epoch", epoch, self._past))
+
+    def _put(self, staged: Sequence[StagedFile]) -> str:
+        """Return the statement that writes the staged rows to the table, after the rows are registered as a view."""
+        prepared = self._ready
+        rows = self._rows(staged)
+        if prepared.merges:
+            last_rows(rows, prepared.columns).createOrReplaceTempView(STAGED_VIEW)
+            return merge_sql(self._table.name, prepared.columns)
+        rows.createOrReplaceTempView(STAGED_VIEW)
+        return insert_sql(self._table.name, prepared.names)
+
+    def _replace(self, staged: Sequence[StagedFile]) -> None:
+        """Replace all rows by those of a batch run. There is no repeat: a batch run that fails starts over."""
+        prepared = self._ready
+        mark = self._mark("batch", _NO_EPOCH, 0)
+        with self._outside("replace the rows of"):
+            if not staged:
+                self._table.write(f"DELETE FROM {self._table.name}", mark)
+                return
+            rows = self._rows(staged)
+            if prepared.merges:
+                rows = last_rows(rows, prepared.columns).where(f"{OP_COLUMN} <> 'delete'")
+            rows.createOrReplaceTempView(STAGED_VIEW)
+            self._table.write(insert_sql(self._table.name, prepared.names, overwrites=True), mark)
+
+    def _rows(self, staged: Sequence[StagedFile]) -> DataFrame:
+        columns = self._ready.columns
+        schema = columns.schema.add(EPOCH_COLUMN, LongType())
+        if columns.key:
+            schema = schema.add(OP_COLUMN, StringType())
+        url = self.store.url
+        folder = f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url  # as Spark calls it
+        files = [f"{folder}/{file.staged_path}" for file in staged]
+        return self._table.session.read.schema(schema).parquet(*files)
+
+    def _roll_back(self, after: Epoch) -> int:
+        way = self._way_back(after)
+        if isinstance(way, str):
+            raise InvalidJobError(way)
+        if way is None:
+            return 0
+        mark = self._mark("back", after, way.newest.past)
+        if way.to is not None:
+            self._table.go_back(way.to, way.newest, mark)
+        else:
+            closed = self._mark("closed", way.newest.epoch, way.newest.past)
+            self._table.write(f"DELETE FROM {self._table.name}", closed)
+            self._table.note(way.newest, mark)
+        return len({commit.mark.epoch for commit in way.since if commit.mark and commit.mark.kind == "epoch"})
+
+    def _way_back(self, after: Epoch) -> WayBack | str | None:
+        """Return how to go back; None if no later epoch is in the table; an error text if it is impossible."""
+        if self._look() <= after:  # avoids that every start reads the whole history
+            return None
+        way = decide_way_back(list(self._commits()), after, self._table.knows_its_beginning)
+        if not isinstance(way, str):
+            return way
+        return (
+            f"the job goes back to an older checkpoint, and its table cannot be set back: {way}. Rows of later epochs "
+            "would stay in it. Nothing was changed. Give this output a new table and the job a new "
+            "execution.checkpointing.dir (it then starts from the beginning of its sources, or goes on from a "
+            f"savepoint); or set the table back by hand, if you know how. checkpoint={after}, {self._where}"
+        )
+
+    def _checked(self, columns: Columns, added: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns to write. Raises InvalidJobError if the table lacks columns of the output."""
+        there = {
+            field.name.lower(): field.dataType.simpleString()
+            for field in self._table.session.read.table(self._table.name).schema
+        }
+        for field in columns.schema:
+            wanted = self._table.stored_type(field.dataType.simpleString())
+            found = there.get(field.name.lower())
+            if found != wanted:
+                msg = (
+                    "the table does not have the columns of this output. Change the table (ALTER TABLE), the job, or "
+                    f"the table's name. column={field.name}, type={wanted}, in the table={found or 'no such column'}, "
+                    f"{self._where}"
+                )
+                raise InvalidJobError(msg)
+        if OP_COLUMN in added and OP_COLUMN not in there:
+            msg = (
+                "an output with key columns is appended as changes, and this table has no column `_op string` for what "
+                f"a change is. Add it, or set mode: merge. {self._where}"
+            )
+            raise InvalidJobError(msg)
+        return (*(field.name for field in columns.fields), *(name for name in added if name in there))
+
+    def _check_history(self, *, is_fresh: bool) -> None:
+        newest = self._newest_mark()
+        if self._context.replaces:
+            is_foreign = newest is None and self._table.session.read.table(self._table.name).limit(1).count() > 0
+            if is_foreign or (newest is not None and newest.kind != "batch"):
+                msg = (
+                    "a batch run replaces all rows of its table, and this one holds rows that no batch run of the job "
+                    f"has written. Choose another table, or remove the rows. {self._where}"
+                )
+                raise InvalidJobError(msg)
+        elif is_fresh and newest is not None and newest.epoch != _NO_EPOCH:
+            msg = (
+                "the table holds the output of an earlier run of this job whose checkpoints are not here, and the two "
+                "would be mixed. Give this output a new table, or put the old checkpointing.dir back. "
+                f"latest_published={newest.epoch}, {self._where}"
+            )
+            raise InvalidJobError(msg)
+        elif is_fresh and newest is not None and newest.kind == "batch":
+            msg = (
+                "the table holds the output of a batch run of this job, and the two would be mixed. Give this output a "
+                f"new table. {self._where}"
+            )
+            raise InvalidJobError(msg)
+        elif not is_fresh and newest is None and not self._table.knows_its_beginning():
+            msg = (
+                "the table's history no longer tells what this job has published, because others have written to it "
+                "since and old history is removed, so the job cannot go on exactly. Keep the history for longer "
+                "(delta.logRetentionDuration; history.expire.min-snapshots-to-keep), and give this output a new table "
+                f"and the job a new execution.checkpointing.dir. {self._where}"
+            )
+            raise InvalidJobError(msg)
+
+    def _look(self) -> int:
+        """Return the newest epoch in the table."""
+        newest = self._newest_mark()
+        self._seen = _NO_EPOCH if newest is None else newest.epoch
+        return self._seen
+
+    def _newest_mark(self) -> Mark | None:
+        return newest_mark(self._commits())
+
+    def _commits(self) -> Iterator[Commit]:
+        with self._outside("look at"), suppress(AnalysisException):  # the table does not exist yet
+            yield from self._table.commits(self._output)
+
+    def _mark(self, kind: MarkKind, epoch: int, past: int) -> Mark:
+        return Mark(*self._output, kind, epoch, past)
+
+    @property
+    def _output(self) -> tuple[str, str]:
+        return self._context.job, self._context.name
+
+    @property
+    def _ready(self) -> _Prepared:
+        assert self._prepared is not None, "prepared before it is published to"
+        return self._prepared
+
+    @property
+    def _table(self) -> LakeTable:
+        if self._opened is None:
+            session = _own_session(self._context.session)
+            kind = DeltaTable if self._spec.format == "delta" else IcebergTable
+            self._opened = kind(session, self._spec.path, self._spec.table)
+        return self._opened
+
+    @property
+    def _where(self) -> str:
+        return f"table={self._spec.place}"
+
+    def _not_there(self, error: BaseException) -> InvalidJobError:
+        msg = (
+            "Spark cannot open the table of an output. If the job goes on from a checkpoint, put the old table back; "
+            "and see that Spark has the jars and the catalog for it. "
+            f"{self._where}, cause={hidden(spark_text(error))[:_CAUSE_LENGTH_MAX]}"
+        )
+        return InvalidJobError(msg)
+
+    @contextmanager
+    def _outside(self, action: str) -> Iterator[None]:
+        """Convert Spark's errors about the table to our kinds of error."""
+        try:
+            yield
+        except AnalysisException as error:
+            raise self._not_there(error) from error
+        except (PySparkException, Py4JError) as error:
+            msg = (
+                f"Spark could not {action} the table of an output. What is committed stays so, and is published when "
+                "the job is started again, or repeats the epoch. "
+                f"{self._where}, cause={hidden(spark_text(error))[:_CAUSE_LENGTH_MAX]}"
+            )
+            raise RetryableError(msg) from error
+
+
+def _own_session(session: SparkSession) -> SparkSession:
+    """Return a session for commits, whose settings do not affect the rest of the job."""
+    own = session.newSession()
+    for key, value in dict(session.conf.getAll).items():
+        if key.startswith("spark.sql.catalog."):
+            own.conf.set(key, value)
+    # many commits have few rows, and each should write few files
+    own.conf.set("spark.sql.adaptive.enabled", "true")
+    return own

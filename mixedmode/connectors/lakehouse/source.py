@@ -1,0 +1,177 @@
+"""Tables of Delta Lake and Iceberg as sources, through the formats' own readers.
+
+A stream reads the rows that commits have added to the table. The formats' limits per micro-batch are set so high that
+the first micro-batch reads everything that exists. Settings under which rows would silently not be read are refused.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from typing_extensions import override
+
+from mixedmode.config.calls import quoted
+from mixedmode.connectors.lakehouse.spec import TableSourceSpec
+from mixedmode.errors import InvalidJobError
+from mixedmode.secrets import hidden, resolve_all
+from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
+from mixedmode.spark.errors import spark_text
+
+#: a limit that never applies. Delta's own default of 1,000 files would cut a backlog into several epochs
+_NO_LIMIT = str(2**31 - 1)
+
+
+class LakehouseSource(OpenSource, ChecksBeginning):
+    """A table in a session."""
+
+    def __init__(self, session: SparkSession, source: TableSourceSpec, *, where: str) -> None:
+        """Raise InvalidJobError, beginning with `where`, if the table or a reader for it does not exist."""
+        self._session = session
+        self._source = source
+        self._where = where
+        self._options = resolve_all(source.options, where=where)
+        self._start_ms = None if source.starting is None else _milliseconds(source.starting.timestamp, where)
+        try:
+            self.schema = self._read({}).schema
+        except (PySparkException, Py4JError) as error:
+            raise self._not_there(error) from error
+
+    @override
+    def batch(self) -> DataFrame:
+        if self._source.starting is None:
+            return self._read(self._options)
+        if self._source.format == "delta":
+            msg = (
+                f"{self._where}: Delta reads a table from a version on only as a stream, and batch mode has none. "
+                f"Remove `starting`, or set execution.runtime-mode to mixed. place={self._source.place}"
+            )
+            raise InvalidJobError(msg)
+        self._check_start()
+        first = self._first_snapshot()
+        if first is None:  # the snapshot does not exist yet
+            return self._read(self._options).where("false")
+        if first.parent_id is None:
+            return self._read(self._options)
+        return self._read({**self._options, "start-snapshot-id": str(first.parent_id)})  # the start is exclusive
+
+    @override
+    def stream(self, admission: Admission) -> DataFrame:
+        options = {**self._limits(admission), **self._start(), **self._options}
+        reader = self._session.readStream.format(self._source.format).options(**options)
+        return reader.load(self._source.path) if self._source.path else reader.table(self._name)
+
+    @override
+    def check_beginning(self) -> None:
+        """Raise InvalidJobError if a stream of an Iceberg table would miss rows: it begins with the oldest snapshot
+        that is left, which must be the first one of the table.
+        """
+        if self._source.format == "delta":
+            return
+        if self._source.starting is not None:
+            self._check_start()
+            return
+        snapshots = self._snapshots()
+        if snapshots and snapshots[0].parent_id is not None:
+            msg = (
+                f"{self._where}: the table's oldest snapshots have expired, and Iceberg's stream begins with the "
+                "oldest one that is left: what those before it added would not be read. Read the table in batch mode, "
+                "or say with `starting` from where on to read. "
+                f"place={self._source.place}, oldest_snapshot={snapshots[0].snapshot_id}"
+            )
+            raise InvalidJobError(msg)
+
+    def _check_start(self) -> None:
+        starting = self._source.starting
+        if starting is not None and starting.snapshot is not None and self._first_snapshot() is None:
+            there = [one.snapshot_id for one in self._snapshots()]
+            msg = (
+                f"{self._where}: the table has no such snapshot; it may have expired. Choose one of those that it "
+                f"has. starting.snapshot={starting.snapshot}, snapshots={there}"
+            )
+            raise InvalidJobError(msg)
+
+    def _read(self, options: dict[str, str]) -> DataFrame:
+        reader = self._session.read.format(self._source.format).options(**options)
+        return reader.load(self._source.path) if self._source.path else reader.table(self._name)
+
+    def _limits(self, admission: Admission) -> dict[str, str]:
+        files = str(admission.max_files or _NO_LIMIT)
+        if self._source.format == "iceberg":
+            records = str(admission.max_records or _NO_LIMIT)
+            return {"streaming-max-files-per-micro-batch": files, "streaming-max-rows-per-micro-batch": records}
+        if admission.max_bytes is None:
+            return {"maxFilesPerTrigger": files}
+        return {"maxFilesPerTrigger": files, "maxBytesPerTrigger": str(admission.max_bytes)}
+
+    def _start(self) -> dict[str, str]:
+        starting = self._source.starting
+        if starting is None:
+            return {}
+        if self._source.format == "iceberg":
+            first = self._first_snapshot()
+            # a job that resumes from a checkpoint begins there, whatever these options say
+            milliseconds = self._start_ms or 0 if first is None else _milliseconds_of(first)
+            return {"stream-from-timestamp": str(milliseconds)}
+        if starting.version is not None:
+            return {"startingVersion": str(starting.version)}
+        assert self._start_ms is not None, starting
+        at = datetime.fromtimestamp(self._start_ms / 1000, UTC)  # with its offset, whatever the session's time zone is
+        return {"startingTimestamp": at.isoformat(sep=" ", timespec="milliseconds")}
+
+    def _first_snapshot(self) -> Row | None:
+        """Return Iceberg's snapshot with which to begin; None if no snapshot matches."""
+        starting = self._source.starting
+        assert starting is not None, self._source
+        snapshots = self._snapshots()
+        if starting.snapshot is not None:
+            return next((one for one in snapshots if one.snapshot_id == starting.snapshot), None)
+        assert self._start_ms is not None, starting
+        return next((one for one in snapshots if _milliseconds_of(one) >= self._start_ms), None)
+
+    def _snapshots(self) -> list[Row]:
+        """Return the snapshots of an Iceberg table that led to its current state, oldest first."""
+        place, reader = self._source.path, self._session.read.format("iceberg")
+        frame = reader.load(f"{place}#snapshots") if place else reader.table(f"{self._name}.snapshots")
+        every: dict[Any, Row] = {row.snapshot_id: row for row in frame.collect()}
+        newest = max(every.values(), key=lambda row: row.committed_at, default=None)
+        refs = reader.load(f"{place}#refs") if place else reader.table(f"{self._name}.refs")
+        current = [row.snapshot_id for row in refs.where("name = 'main'").collect()]
+        one = every[current[0]] if current else newest
+        found: list[Row] = []
+        while one is not None:
+            found.insert(0, one)
+            one = every.get(one.parent_id)
+        return found
+
+    @property
+    def _name(self) -> str:
+        assert self._source.table is not None, self._source
+        return ".".join(map(quoted, self._source.table.split(".")))
+
+    def _not_there(self, error: BaseException) -> InvalidJobError:
+        msg = (
+            f"{self._where}: Spark cannot open this table. Create it before the job starts, or correct the name; and "
+            "see that Spark has the jars and the catalog for it. "
+            f"place={self._source.place}, cause={hidden(spark_text(error))[:500]}"
+        )
+        return InvalidJobError(msg)
+
+
+def _milliseconds(text: str | None, where: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        msg = (
+            f"{where}: this is no time. Write it as 2026-01-31 08:00:00, or with an offset such as +01:00; without one "
+            f"it is UTC. starting.timestamp={text}"
+        )
+        raise InvalidJobError(msg) from error
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _milliseconds_of(snapshot: Row) -> int:
+    return round(float(snapshot.committed_at.timestamp()) * 1000)

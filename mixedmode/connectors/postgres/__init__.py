@@ -1,0 +1,1 @@
+"""Tables in PostgreSQL databases as sinks."""

@@ -1,0 +1,44 @@
+"""Tables in PostgreSQL databases as sinks, in Python."""
+
+from typing import TypedDict, Unpack
+
+from mixedmode.config.sinks import SideOutputSpec
+from mixedmode.connectors.calls import checked, checked_side_output
+from mixedmode.connectors.postgres.kind import KIND
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+
+
+class PostgresSinkArguments(TypedDict, total=False):
+    """Arguments of sinks of PostgreSQL tables. docs/tables.md is the guide.
+
+    table_schema: the database schema that holds the table.
+    create: True creates the table, its primary key and the bookkeeping table `_mixedmode` where they are missing.
+        False requires that they exist.
+    """
+
+    table_schema: str
+    create: bool
+
+
+class PostgresSinks:
+    """The methods of `Sink` for PostgreSQL.
+
+    url: `postgresql://user:${env:NAME}@host:5432/database`, where `${env:NAME}` is the variable with the password.
+    table: the table, which must belong to this output alone.
+    """
+
+    @staticmethod
+    def postgres(url: str, table: str, **settings: Unpack[PostgresSinkArguments]) -> PostgresSinkSpec:
+        """Return a sink that writes a table in a PostgreSQL database."""
+        given = {"format": "postgres", "url": url, "table": table}
+        return checked(PostgresSinkSpec, KIND, given, settings, call="Sink.postgres", takes=PostgresSinkArguments)
+
+
+class PostgresSideOutputs:
+    """The methods of `SideOutput` for PostgreSQL. See PostgresSinks for the arguments."""
+
+    @staticmethod
+    def postgres(url: str, table: str, *, schema: str, **settings: Unpack[PostgresSinkArguments]) -> SideOutputSpec:
+        """Return a sink that writes a table in a PostgreSQL database.  schema: the columns, as Spark DDL."""
+        given = {"format": "postgres", "url": url, "table": table, "schema": schema}
+        return checked_side_output(KIND, given, settings, call="SideOutput.postgres", takes=PostgresSinkArguments)

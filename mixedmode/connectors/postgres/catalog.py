@@ -1,0 +1,121 @@
+"""Compares a table in PostgreSQL's catalogue with what a job writes, and reports all differences at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from mixedmode.connectors.postgres.types import ActualType, created_as, holds
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.tables.database import Shape
+
+__all__ = ["ActualColumn", "check_names", "columns_of", "differences", "has_unique_key", "types_of"]
+
+_NAME_BYTES_MAX = 63  # the server truncates longer names, and only issues a notice
+
+_COLUMNS = """
+SELECT a.attname, coalesce(b.typname, t.typname), format_type(a.atttypid, a.atttypmod),
+       coalesce(b.typtype, t.typtype) = 'e',
+       CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
+       a.attgenerated <> '' OR a.attidentity = 'a',
+       a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
+WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+ORDER BY a.attnum
+"""
+# a domain may refuse NULL, but the history must store NULL
+_TYPES = """
+SELECT a.attname,
+       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
+            ELSE format_type(a.atttypid, a.atttypmod) END
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_type t ON t.oid = a.atttypid
+WHERE n.nspname = %s AND c.relname = %s
+"""
+# only indexes that ON CONFLICT can use: no expression, no predicate, not deferrable
+_UNIQUE_KEYS = """
+SELECT array(SELECT a.attname::text FROM unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+             WHERE k.place <= i.indnkeyatts)
+FROM pg_index i
+JOIN pg_class c ON c.oid = i.indrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s
+  AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ActualColumn:
+    """A column of the table. is_computed: the server computes its value. is_needed: a value is required."""
+
+    name: str
+    type: ActualType
+    is_computed: bool
+    is_needed: bool
+
+
+def check_names(*names: str) -> None:
+    """Raise InvalidJobError for a name that the server would truncate."""
+    for name in names:
+        if len(name.encode()) > _NAME_BYTES_MAX:
+            msg = (
+                f"PostgreSQL's names have at most {_NAME_BYTES_MAX} bytes, and the rest would be cut off. Give the "
+                f"table or column a shorter one. name={name}"
+            )
+            raise InvalidJobError(msg)
+
+
+def columns_of(connection: psycopg.Connection, schema: str, table: str) -> tuple[ActualColumn, ...] | None:
+    """Return the columns of a table, in order; None if the table does not exist."""
+    rows = connection.execute(_COLUMNS, [schema, table]).fetchall()
+    return tuple(_column(*row) for row in rows) or None
+
+
+def types_of(connection: psycopg.Connection, schema: str, table: str) -> dict[str, str]:
+    """Return {column: its type as SQL}; for a domain, the type below it."""
+    return dict(connection.execute(_TYPES, [schema, table]).fetchall())
+
+
+def has_unique_key(connection: psycopg.Connection, schema: str, table: str, columns: Sequence[str]) -> bool:
+    """Return whether exactly these columns are the primary key of the table, or have a unique constraint."""
+    rows = connection.execute(_UNIQUE_KEYS, [schema, table]).fetchall()
+    return any(set(names) == set(columns) for (names,) in rows)
+
+
+def differences(actual: Sequence[ActualColumn], shape: Shape, *, has_key: bool) -> list[str]:
+    """Return all differences between the table and `shape`, each with the statement or type that corrects it. Pure."""
+    by_name = {column.name: column for column in actual}
+    found = []
+    for field in shape.fields:
+        column = by_name.get(field.name)
+        if column is None:
+            found.append(f'column {field.name} is missing (ADD COLUMN "{field.name}" {created_as(field)})')
+        elif column.is_computed:
+            found.append(f"column {field.name} is computed by the database, and the job writes it")
+        elif not holds(column.type, field):
+            found.append(f"column {field.name} is {column.type.shown} and has to be {created_as(field)}")
+    found += [
+        f"column {column.name}, which the job does not write, is NOT NULL without a default"
+        for column in actual
+        if column.is_needed and not column.is_computed and column.name not in shape.names
+    ]
+    if shape.key_columns and not has_key:
+        listed = ", ".join(f'"{name}"' for name in shape.key_columns)
+        found.append(f"no primary key or unique constraint is on exactly the key columns (ADD UNIQUE ({listed}))")
+    return found
+
+
+def _column(*row: Any) -> ActualColumn:
+    name, type_name, shown, is_enum, modifier, is_computed, is_needed = row
+    precision = scale = None
+    if type_name == "numeric" and modifier >= 4:  # the catalogue packs precision and scale, and adds 4
+        precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
+    return ActualColumn(name, ActualType(type_name, shown, is_enum, precision, scale), is_computed, is_needed)

@@ -1,0 +1,8 @@
+"""What the registry knows about PostgreSQL."""
+
+from mixedmode.config.registry import ConnectorKind
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+
+KIND = ConnectorKind(
+    "postgres", sink=PostgresSinkSpec, open_sink="mixedmode.connectors.postgres.sink:open_postgres_sink"
+)

@@ -1,0 +1,329 @@
+"""A PostgreSQL table through psycopg, by COPY.
+
+Rows go as CSV to a temporary table, and from there to the table with one INSERT ... ON CONFLICT DO UPDATE and one
+DELETE. If the table was empty, as in a backlog, rows are copied into it directly. If a key then occurs twice, the
+remaining rows go through the temporary table.
+
+Every transaction has its own connection, so no connection is open, or was closed by a firewall, between two epochs.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from typing_extensions import override
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.postgres.catalog import check_names, columns_of, differences, has_unique_key, types_of
+from mixedmode.connectors.postgres.types import created_as, csv_bytes
+from mixedmode.errors import InvalidJobError
+from mixedmode.secrets import hidden, resolve
+from mixedmode.sinks.files import EPOCH_COLUMN
+from mixedmode.sinks.tables.database import (
+    DELETE,
+    OP_COLUMN,
+    Database,
+    LostConnectionError,
+    RefusedError,
+    Shape,
+    Transaction,
+)
+from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name, quoted
+from mixedmode.sinks.tables.ledger import LEDGER, Entry
+
+__all__ = ["PostgresTable"]
+
+_REFERENCE = re.compile(r"\$\{env:[^}]*\}")
+#: defaults that the URL may override: they detect a dead server even if no packet reports it
+_DEFAULTS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "application_name": "mixedmode"}
+_LOCK_TIMEOUT = "30s"  # a suspended driver may hold the lock on the ledger's row
+_ROWS_SENT = 4_096
+_ROWS, _KEYS = "_mixedmode_rows", "_mixedmode_keys"
+_ENTRY = ("job", "output", "run", "owner", "generation", "key_columns", "first_epoch", "last_epoch", "content")
+_SELECT_ENTRY = f"SELECT {', '.join(_ENTRY)} FROM {{}} WHERE table_name = %s FOR UPDATE"  # noqa: S608
+_PUT_ENTRY = (
+    f"INSERT INTO {{}} AS e (table_name, {', '.join(_ENTRY)}) VALUES (%s{', %s' * len(_ENTRY)}) "  # noqa: S608
+    f"ON CONFLICT (table_name) DO UPDATE SET ({', '.join(_ENTRY)}) = ({', '.join(f'EXCLUDED.{n}' for n in _ENTRY)})"
+)
+_LEDGER_DDL = (
+    "CREATE TABLE {} (table_name text PRIMARY KEY, job text NOT NULL, output text NOT NULL, run text NOT NULL, "
+    "owner text NOT NULL, generation bigint NOT NULL, key_columns text NOT NULL, first_epoch bigint, "
+    "last_epoch bigint, content text NOT NULL)"
+)
+
+
+class PostgresTable(Database):
+    """One table of PostgreSQL. `url` may hold `${env:NAME}`; `place` is for messages."""
+
+    def __init__(self, url: str, schema: str, table: str, place: str) -> None:
+        self.place = place
+        self.ledger_ddl = _LEDGER_DDL.format(f'"{schema}".{LEDGER}')
+        self._url = url
+        self._schema = schema
+        self._table = table
+
+    @contextmanager
+    @override
+    def transaction(self, *, creates: bool = False) -> Iterator["PostgresTransaction"]:
+        conninfo, password = _resolved(self._url, self.place)
+        # also closes the connection if the commit fails; psycopg's own block would leave it open
+        with (
+            self._explained(password),
+            closing(psycopg.connect(conninfo, prepare_threshold=None)) as connection,
+            connection,
+        ):
+            connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+            if creates:  # without the lock, two concurrent starts would both find no table, and one would fail
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{LEDGER} {self._schema}"])
+            yield PostgresTransaction(connection, self._schema, self._table)
+
+    @override
+    def is_there(self) -> bool:
+        return True
+
+    @contextmanager
+    def _explained(self, password: str | None) -> Iterator[None]:
+        """Convert psycopg's errors to our kinds of error."""
+
+        def told(error: psycopg.Error) -> str:
+            text = hidden(" ".join(str(error).split()))
+            return text.replace(password, "***") if password else text
+
+        try:
+            yield
+        except (psycopg.IntegrityError, psycopg.DataError, errors.RaiseException) as error:
+            raise _refused(error) from error  # at the commit
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise LostConnectionError(told(error)) from error
+        except psycopg.Error as error:
+            msg = (
+                "the database refuses what the job has to do there. Give the user of the job what it lacks, or change "
+                f"the output's settings. cause={told(error)}, table={self.place}"
+            )
+            raise InvalidJobError(msg) from error
+
+
+class PostgresTransaction(Transaction):
+    """A transaction of PostgreSQL."""
+
+    def __init__(self, connection: psycopg.Connection, schema: str, table: str) -> None:
+        self._connection = connection
+        self._schema, self._name = schema, table
+        self._target = sql.Identifier(schema, table)
+        self._ledger = sql.Identifier(schema, LEDGER)
+        self._shape = Shape((), ())
+        self._is_direct = False  # True: rows go directly into the table, which was empty
+        self._saves: Epoch | None = None
+
+    @property
+    @override
+    def history(self) -> HistoryTable:
+        table, history = quoted(self._name), quoted(history_name(self._name))
+        schema = quoted(self._schema)
+        return HistoryTable(self.execute, f"{schema}.{table}", f"{schema}.{history}")
+
+    @override
+    def history_names(self) -> Sequence[str] | None:
+        columns = columns_of(self._connection, self._schema, history_name(self._name))
+        return None if columns is None else [one.name for one in columns if one.name not in HISTORY_COLUMNS]
+
+    @override
+    def history_ddl(self, shape: Shape) -> Sequence[str]:
+        """Return the statements with the types of the table's columns."""
+        number, epoch, kind, content = HISTORY_COLUMNS
+        types = types_of(self._connection, self._schema, self._name)
+        columns = "".join(f", {quoted(name)} {types[name]}" for name in shape.saved_names)
+        own = f"{epoch} bigint NOT NULL, {kind} text NOT NULL, {content} text"
+        name = self.history.name
+        return (
+            f"DROP TABLE IF EXISTS {name}",
+            f"CREATE TABLE {name} ({number} bigint GENERATED ALWAYS AS IDENTITY, {own}{columns})",
+            f"CREATE INDEX ON {name} ({epoch})",
+        )
+
+    @override
+    def execute(self, statement: str) -> "psycopg.Cursor[tuple[Any, ...]]":
+        return self._connection.execute(statement.encode())
+
+    @override
+    def has_table(self) -> bool:
+        return columns_of(self._connection, self._schema, self._name) is not None
+
+    @override
+    def differences(self, shape: Shape) -> Sequence[str] | None:
+        check_names(self._schema, self._name, *shape.names)
+        actual = columns_of(self._connection, self._schema, self._name)
+        if actual is None:
+            for field in shape.fields:
+                created_as(field)
+            return None
+        has_key = has_unique_key(self._connection, self._schema, self._name, shape.key_columns)
+        return differences(actual, shape, has_key=has_key)
+
+    @override
+    def create(self, shape: Shape) -> None:
+        parts = [
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(created_as(field))) for field in shape.fields
+        ]
+        if shape.key_columns:
+            parts.append(sql.SQL("PRIMARY KEY ({})").format(_listed(shape.key_columns)))
+        self._connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self._target, sql.SQL(", ").join(parts)))
+
+    @override
+    def has_ledger(self) -> bool:
+        return columns_of(self._connection, self._schema, LEDGER) is not None
+
+    @override
+    def create_ledger(self) -> None:
+        found = self._connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self._schema]).fetchone()
+        if found is None:
+            self._connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._schema)))
+        self._connection.execute(sql.SQL(_LEDGER_DDL).format(self._ledger))
+
+    @override
+    def entry(self) -> Entry | None:
+        statement = sql.SQL(_SELECT_ENTRY).format(self._ledger)
+        row = self._connection.execute(statement, [self._name]).fetchone()
+        if row is None:
+            return None
+        job, output, run, owner, generation, keys, first, last, content = row
+        return Entry(job, output, run, owner, generation, tuple(json.loads(keys)), first, last, content)
+
+    @override
+    def put(self, entry: Entry) -> None:
+        statement = sql.SQL(_PUT_ENTRY).format(self._ledger)
+        values = {name: getattr(entry, name) for name in _ENTRY}
+        values["key_columns"] = json.dumps(entry.key_columns)
+        self._connection.execute(statement, [self._name, *values.values()])
+
+    @override
+    def has_rows(self) -> bool:
+        found = self._connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self._target)).fetchone()
+        return found is not None
+
+    @override
+    def clear(self) -> int:
+        """Delete the rows without TRUNCATE: readers go on, and see the old rows until the commit."""
+        return self._connection.execute(sql.SQL("DELETE FROM {}").format(self._target)).rowcount
+
+    @override
+    def delete_after(self, epoch: Epoch) -> int:
+        statement = sql.SQL("DELETE FROM {} WHERE {} > %s").format(self._target, sql.Identifier(EPOCH_COLUMN))
+        return self._connection.execute(statement, [epoch]).rowcount
+
+    @override
+    def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
+        self._shape, self._saves = shape, saves
+        self._is_direct = not shape.key_columns or (saves is None and not self.has_rows())
+        if shape.key_columns:
+            for name, columns in ((_ROWS, shape.names), (_KEYS, shape.key_columns)):
+                statement = "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA"
+                self._connection.execute(sql.SQL(statement).format(_temporary(name), _listed(columns), self._target))
+
+    @override
+    def apply(self, rows: pa.Table) -> None:
+        keys = self._shape.key_columns
+        if not keys:
+            self._in_savepoint(rows, rows.slice(0, 0), is_direct=True)
+            return
+        is_delete = pc.equal(rows.column(OP_COLUMN), DELETE)
+        upserts = rows.filter(pc.invert(is_delete)).select(self._shape.names)
+        deletes = rows.filter(is_delete).select(list(keys))
+        try:
+            self._in_savepoint(upserts, deletes, is_direct=self._is_direct)
+        except RefusedError as error:
+            if not self._is_direct or not isinstance(error.__cause__, errors.UniqueViolation):
+                raise
+            self._is_direct = False
+            self._in_savepoint(upserts, deletes, is_direct=False)
+
+    def _in_savepoint(self, upserts: pa.Table, deletes: pa.Table, *, is_direct: bool) -> None:
+        try:
+            with self._connection.transaction():
+                if deletes.num_rows:
+                    self._delete(deletes)
+                if upserts.num_rows and is_direct:
+                    self._copy(self._target, upserts)
+                elif upserts.num_rows:
+                    self._upsert(upserts)
+        except (psycopg.IntegrityError, psycopg.DataError, errors.RaiseException) as error:
+            raise _refused(error) from error
+        except (errors.CardinalityViolation, errors.ProgramLimitExceeded) as error:
+            raise _refused(error) from error
+
+    def _upsert(self, rows: pa.Table) -> None:
+        names, keys = self._shape.names, self._shape.key_columns
+        self._copy(_temporary(_ROWS), rows)
+        self._save(_ROWS)
+        others = [name for name in names if name not in keys]
+        updates = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in others]
+        action = sql.SQL("UPDATE SET {}").format(sql.SQL(", ").join(updates)) if others else sql.SQL("NOTHING")
+        statement = sql.SQL("INSERT INTO {} ({columns}) SELECT {columns} FROM {} ON CONFLICT ({}) DO {}")
+        self._connection.execute(
+            statement.format(self._target, _temporary(_ROWS), _listed(keys), action, columns=_listed(names))
+        )
+        self._connection.execute(sql.SQL("TRUNCATE {}").format(_temporary(_ROWS)))
+
+    def _delete(self, keys: pa.Table) -> None:
+        self._copy(_temporary(_KEYS), keys)
+        self._save(_KEYS)
+        same = [sql.SQL("t.{0} = k.{0}").format(sql.Identifier(name)) for name in keys.column_names]
+        statement = sql.SQL("DELETE FROM {} AS t USING {} AS k WHERE {}")
+        self._connection.execute(statement.format(self._target, _temporary(_KEYS), sql.SQL(" AND ").join(same)))
+        self._connection.execute(sql.SQL("TRUNCATE {}").format(_temporary(_KEYS)))
+
+    def _save(self, temporary: str) -> None:
+        if self._saves is not None:
+            source = f"pg_temp.{quoted(temporary)}"
+            self.execute(self.history.save(self._saves, self._shape.key_columns, self._shape.names, source))
+
+    def _copy(self, into: sql.Composable, rows: pa.Table) -> None:
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')")
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy(statement.format(into, _listed(rows.column_names))) as copy,
+        ):
+            for start in range(0, rows.num_rows, _ROWS_SENT):  # the server reads one chunk while we write the next
+                copy.write(csv_bytes(rows.slice(start, _ROWS_SENT)))
+
+
+def _temporary(name: str) -> sql.Composable:
+    return sql.Identifier("pg_temp", name)
+
+
+def _listed(names: Sequence[str]) -> sql.Composable:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _refused(error: psycopg.Error) -> RefusedError:
+    diag = error.diag
+    why = hidden(" ".join(f"{diag.message_primary or error}".split()))
+    if diag.message_detail and not diag.message_detail.startswith("Failing row"):  # our message shows the row itself
+        why += f" ({hidden(diag.message_detail.rstrip('.'))})"
+    return RefusedError(why, constraint=diag.constraint_name, column=diag.column_name)
+
+
+def _resolved(url: str, place: str) -> tuple[str, str | None]:
+    """Return the URL for psycopg, and the password in it. A variable in the URL may hold any character."""
+    where = f"sink {place}"
+    if _REFERENCE.fullmatch(url):
+        text = resolve(url, where=where)
+    else:
+        text = _REFERENCE.sub(lambda found: quote(resolve(found[0], where=where), safe=""), url)
+    try:
+        given = {name: str(value) for name, value in conninfo_to_dict(text).items()}
+    except psycopg.Error:
+        msg = (
+            "PostgreSQL cannot read the url of this output. Write postgresql://user:${env:NAME}@host:5432/database; "
+            f"characters of a password that are written there themselves are escaped as %XX. table={place}"
+        )
+        raise InvalidJobError(msg) from None  # the original text would show a part of the password
+    return make_conninfo("", **{**_DEFAULTS, **given, "client_encoding": "UTF8"}), given.get("password")

@@ -1,0 +1,1 @@
+"""Tables in SQLite files as sinks."""

@@ -1,0 +1,6 @@
+"""What the registry knows about SQLite."""
+
+from mixedmode.config.registry import ConnectorKind
+from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
+
+KIND = ConnectorKind("sqlite", sink=SqliteSinkSpec, open_sink="mixedmode.connectors.sqlite.sink:open_sqlite_sink")

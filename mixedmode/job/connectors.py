@@ -1,0 +1,76 @@
+"""The sources and sinks of a job, in Python. Each call returns the same frozen spec as a section of a job file.
+
+The call with a mistake raises the error. A relative path is resolved against the current directory of that moment.
+The calls of our kinds are methods, so that a type checker knows their arguments; `of` is for every installed kind.
+"""
+
+from typing import Any
+
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sources import SourceSpec
+from mixedmode.connectors.calls import side_output_of, sink_of, source_of
+from mixedmode.connectors.console.calls import ConsoleSideOutputs, ConsoleSinks
+from mixedmode.connectors.custom.calls import CustomSideOutputs, CustomSinks, CustomSources
+from mixedmode.connectors.files.calls import FileSideOutputs, FileSinks, FileSources
+from mixedmode.connectors.history.calls import HistorySources
+from mixedmode.connectors.kafka.calls import KafkaSideOutputs, KafkaSinks, KafkaSources
+from mixedmode.connectors.lakehouse.calls import LakehouseSideOutputs, LakehouseSinks, LakehouseSources
+from mixedmode.connectors.postgres.calls import PostgresSideOutputs, PostgresSinks
+from mixedmode.connectors.sqlite.calls import SqliteSideOutputs, SqliteSinks
+
+__all__ = ["SideOutput", "Sink", "Source"]
+
+
+class Source(FileSources, LakehouseSources, KafkaSources, CustomSources, HistorySources):
+    """The sources of a job. Each call returns a SourceSpec to name in `Job(sources={...})`.
+
+    mixedmode.connectors.calls.SourceArguments lists the arguments that all sources have in common.
+    Raises InvalidJobError with everything that is wrong.
+    """
+
+    @staticmethod
+    def of(format: str, /, **settings: Any) -> SourceSpec:  # noqa: A002 - the key in a job file
+        """Return a source of any installed kind, such as that of another package.
+
+        settings: the keys of the section in a job file, with _ instead of -, and the arguments that all sources have.
+        """
+        return source_of(format, settings, call="Source.of")
+
+
+class Sink(FileSinks, LakehouseSinks, KafkaSinks, PostgresSinks, SqliteSinks, CustomSinks, ConsoleSinks):
+    """The sinks of a job: for its result, for late records, and for records on which a function failed.
+
+    Each call returns a SinkSpec for `Job.write`, or for an argument `late` or `dead_letter`.
+    Raises InvalidJobError with everything that is wrong.
+    """
+
+    @staticmethod
+    def of(format: str, /, **settings: Any) -> SinkSpec:  # noqa: A002 - the key in a job file
+        """Return a sink of any installed kind, such as that of another package.
+
+        settings: the keys of the section in a job file, with _ instead of -.
+        """
+        return sink_of(format, settings, call="Sink.of")
+
+
+class SideOutput(
+    FileSideOutputs,
+    LakehouseSideOutputs,
+    KafkaSideOutputs,
+    PostgresSideOutputs,
+    SqliteSideOutputs,
+    CustomSideOutputs,
+    ConsoleSideOutputs,
+):
+    """The sinks of side outputs. Each call returns a SinkSpec to name in `.process(outputs={...})`.
+
+    schema: the columns of the side output, as Spark DDL. Raises InvalidJobError with everything that is wrong.
+    """
+
+    @staticmethod
+    def of(format: str, /, *, schema: str, **settings: Any) -> SideOutputSpec:  # noqa: A002 - the key in a job file
+        """Return a side output of any installed kind, such as that of another package.
+
+        settings: the keys of the section in a job file, with _ instead of -.
+        """
+        return side_output_of(format, {"schema": schema, **settings}, call="SideOutput.of")
