@@ -43,7 +43,7 @@ def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> Ma
     """Return the stage of a step. `where` names a place in it. Raise InvalidJobError with every mistake."""
     found: list[MixedmodeError] = []
     with collecting(found):
-        _check_sources(sorted(given.reads.upstream), spec, where)
+        _check_sources([name for name in spec.sources if name in given.reads.upstream], spec, where)
     declared = check_declared_map(step, where, found)
     if declared is not None and declared.keeps_list and declared.redistribution is None:
         with collecting(found):

@@ -53,7 +53,7 @@ def job(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("of", ["job.yaml", "checkpoints"])
 def test_create_names_what_it_has_made(job: Path, of: str) -> None:
     assert lines(command("create", job / of, job / "kept" / "one")) == [
-        "savepoint of orders after epoch 1: 42 state entries, 12 files, 3.9 KiB, verified",
+        "savepoint of orders after epoch 1: 42 state entries, 12 files, 4.0 KiB, verified",
         f"{job}/kept/one",
     ]
     again = command("create", job / of, job / "kept" / "one")
@@ -77,7 +77,7 @@ def test_list_shows_all_below_a_folder(job: Path) -> None:
     os.truncate(job / "kept" / "b" / "savepoint.json", 20)
     heading, *rows = lines(command("list", job))
     assert heading.split() == ["savepoint", "job", "epoch", "taken", "at", "entries", "size"]
-    assert rows[0].split() == [f"{job}/kept/a", "orders", "1", "2023-11-14", "22:13:20", "42", "3.9", "KiB"]
+    assert rows[0].split() == [f"{job}/kept/a", "orders", "1", "2023-11-14", "22:13:20", "42", "4.0", "KiB"]
     assert rows[1].split() == [f"{job}/kept/b", "damaged"]
 
 
@@ -111,7 +111,7 @@ def test_dispose_deletes_a_savepoint_and_tells_of_what_is_left(job: Path) -> Non
     command("create", job / "checkpoints", job / "sp")
     write_text(job / "sp", "notes.txt", "before the migration")
     assert lines(command("dispose", job / "sp")) == [
-        "deleted 12 files, 3.9 KiB; files that are not of it, and are still there: 1",
+        "deleted 12 files, 4.0 KiB; files that are not of it, and are still there: 1",
         f"{job}/sp",
     ]
     again = command("dispose", job / "sp")

@@ -50,7 +50,7 @@ class HandFigures:
 def epoch_task() -> EpochTask:
     """As much of a task as a watch reads."""
     stage = SimpleNamespace(operator_id="by_key", operator=SimpleNamespace(combine=object()))
-    plan = SimpleNamespace(maps=(), stages=(stage,), sql=())
+    plan = SimpleNamespace(maps=(), stages=(stage,), rows_results={})
     task: Any = SimpleNamespace(epoch=Epoch(0), plan=plan, files=None, timing=SimpleNamespace(is_backlog=True))
     return cast("EpochTask", task)
 
