@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("plan",),
     ("spark",),
     ("sources", "sinks"),
-    ("tasks",),
+    ("queryable", "tasks"),
     ("analysis", "executor"),
     ("driver",),
     ("job",),
