@@ -14,8 +14,10 @@ Invariants (tests/queryable/test_reads.py):
 import base64
 import binascii
 import tempfile
+import time
+import uuid
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,11 +26,13 @@ from typing import Any, Self
 import pyarrow as pa
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.decide_leases import LEASE_MS_MAX
+from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Manifest, OperatorState
+from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.queryable.entries import EntryReader
@@ -39,6 +43,9 @@ from mixedmode.queryable.views import views_of
 __all__ = ["StateAnswer", "StateSnapshot", "open_state", "read_state"]
 
 Place = str | Path
+#: how long a lease lasts by default
+LEASE_SECONDS = 300.0
+_ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the one that is being leased
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +71,17 @@ class StateAnswer:
 class StateSnapshot:
     """The state of all steps after one epoch. Thread-safe. Close it, or use it as a context manager."""
 
-    def __init__(self, store: ObjectStore, manifest: Manifest, *, cache_bytes: int = 8 * 1024 * 1024) -> None:
+    def __init__(
+        self, store: ObjectStore, manifest: Manifest, lease: Lease | None = None, *, cache_bytes: int = 8 * 1024 * 1024
+    ) -> None:
+        """lease: what keeps the checkpoint. The snapshot gives it up when it is closed."""
+        self._leases, self._lease = Leases(store), lease
         self._manifest = manifest
         self._moment = Moment(manifest.watermark_us, manifest.clock_ms)
         self._stack = ExitStack()
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="reader-", dir=own_temporary_folder()))
         self._entries = EntryReader(store, manifest.max_parallelism, Path(folder), cache_bytes)
+        self._stack.callback(self._give_up)
         self._stack.callback(self._entries.close)
         self._views: dict[str, dict[str, StateView]] = {}
 
@@ -80,8 +92,30 @@ class StateSnapshot:
         self.close()
 
     def close(self) -> None:
-        """Delete the local files of the snapshot."""
+        """Delete the local files of the snapshot, and give up its lease."""
         self._stack.close()
+
+    def renew(self, seconds: float = LEASE_SECONDS) -> bool:
+        """Keep the checkpoint from now on for `seconds`. Return False if the job has dropped it: take a new snapshot.
+
+        Runs that the snapshot has opened can be read even then. A savepoint needs no lease; renewing it does nothing.
+        """
+        if self._lease is None:
+            return True
+        before = self._lease
+        self._lease = _leased(self._leases, self._manifest, seconds)
+        if self._lease is not None:
+            self._leases.give_up([before])
+        return self._lease is not None
+
+    def keep_lease(self) -> None:
+        """Let the lease last beyond `close`, until it ends by itself: for a reader that comes back for another page."""
+        self._lease = None
+
+    def _give_up(self) -> None:
+        if self._lease is not None:
+            with suppress(RetryableError):  # it ends by itself
+                self._leases.give_up([self._lease])
 
     @property
     def epoch(self) -> int:
@@ -175,13 +209,40 @@ class StateSnapshot:
         return position
 
 
-def open_state(directory: Place, *, epoch: int | None = None) -> StateSnapshot:
+def open_state(directory: Place, *, epoch: int | None = None, lease_seconds: float = LEASE_SECONDS) -> StateSnapshot:
     """Open the state in a checkpoint folder or savepoint, at an epoch; None: the newest one.
+
+    lease_seconds: how long the job keeps the checkpoint for this reader, at most an hour; 0: no lease, for a folder in
+    which this reader cannot write. `close` ends the lease earlier, and `renew` makes it last longer.
 
     Raise InvalidJobError for a folder without checkpoints or an unknown epoch, RetryableError if there is none yet.
     """
     log = _log(directory)
-    return StateSnapshot(log.store, _manifest(log, epoch))
+    if not 0 <= 1000 * lease_seconds <= LEASE_MS_MAX:
+        msg = f"a lease lasts at most an hour; renew it for longer. lease_seconds={lease_seconds}"
+        raise InvalidJobError(msg)
+    if lease_seconds == 0 or log.store.exists(paths.SAVEPOINT):
+        return StateSnapshot(log.store, _manifest(log, epoch))
+    for _ in range(_ATTEMPTS):
+        manifest = _manifest(log, epoch)
+        lease = _leased(Leases(log.store), manifest, lease_seconds)
+        if lease is not None:
+            return StateSnapshot(log.store, manifest, lease)
+    msg = f"the job drops its checkpoints faster than a reader can keep one. Read again. folder={log.store.url}"
+    raise RetryableError(msg)
+
+
+def _leased(leases: Leases, manifest: Manifest, seconds: float) -> Lease | None:
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        return leases.take(manifest, now_ms=now_ms, lasts_ms=round(1000 * seconds), token=uuid.uuid4().hex)
+    except RetryableError as error:
+        msg = (
+            "the reader cannot write its lease, which keeps the checkpoint while it is read. Give it write access to "
+            "the folder, or read with lease_seconds=0; then the job may drop the checkpoint during the read. "
+            f"folder={leases.store.url}"
+        )
+        raise RetryableError(msg) from error
 
 
 def read_state(
@@ -198,12 +259,15 @@ def read_state(
     """Return the state of a step as a table; its schema's metadata have the epoch as `mixedmode.epoch`.
 
     directory: a checkpoint folder or a savepoint, or its URL. The other arguments are those of StateSnapshot.read. A
-    further page is read at the epoch of the page before. Raise the errors of open_state and StateSnapshot.read.
+    further page is read at the epoch of the page before, whose lease lasts for five minutes. Raise the errors of
+    open_state and StateSnapshot.read.
     """
     if epoch is None and after is not None:
         epoch = _parsed_cursor(after)[0]
     with open_state(directory, epoch=epoch) as snapshot:
         answer = snapshot.read(step, keys=keys, prefix=prefix, name=name, limit=limit, after=after)
+        if answer.next is not None:
+            snapshot.keep_lease()
     return answer.as_table()
 
 

@@ -1,5 +1,6 @@
 """Reads of the state of each kind of step equal what a plain-Python replay up to the epoch gives."""
 
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mixedmode.checkpoint.retention import drop_old_checkpoints
 from mixedmode.queryable import open_state, read_state
 from tests.queryable.functions import Everything
 from tests.queryable.jobs import Row, RunningJob, rows_of
@@ -195,3 +197,28 @@ def test_each_state_of_a_process_function_is_read_by_its_name(tmp_path: Path) ->
     with open_state(job.checkpoints) as state:
         assert state.names(step)[0] == "values"
         assert set(state.names(step)) > {"total", "profile", "seen", "by_value", "other", "brief"}
+
+
+def test_the_checkpoint_of_an_open_snapshot_is_not_dropped(tmp_path: Path) -> None:
+    job = RunningJob(tmp_path, counts)
+    job.epoch(EPOCHS[0])
+    with open_state(job.checkpoints) as state:
+        job.epoch(EPOCHS[1])
+        retained = list(job.manifests)
+        drop_old_checkpoints(job.log, retained, num_retained=1, now_ms=time.time_ns() // 1_000_000)
+        assert job.log.epochs() == (0, 1)
+        assert state.renew()
+        assert rows_of(state.read("aggregate-1").table) == totals(EPOCHS[:1])
+    drop_old_checkpoints(job.log, retained, num_retained=1, now_ms=time.time_ns() // 1_000_000)
+    assert job.log.epochs() == (1,)
+    assert job.log.store.list("leases") == []
+
+
+def test_a_page_keeps_its_checkpoint_for_the_next_page(tmp_path: Path) -> None:
+    job = RunningJob(tmp_path, counts)
+    job.epoch(EPOCHS[2])
+    page = read_state(job.checkpoints, "aggregate-1", limit=5)
+    job.epoch(EPOCHS[1])
+    drop_old_checkpoints(job.log, list(job.manifests), num_retained=1, now_ms=time.time_ns() // 1_000_000)
+    rest = read_state(job.checkpoints, "aggregate-1", after=page.schema.metadata[b"mixedmode.next"].decode())
+    assert page.num_rows + rest.num_rows == len(totals(EPOCHS[2:]))
