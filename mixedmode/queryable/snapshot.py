@@ -136,6 +136,10 @@ class StateSnapshot:
         """Return the names of the parts of a step's state, the default first; () if the step keeps no state."""
         return tuple(self._views_of(self._operator(step)))
 
+    def key_fields(self, step: str, name: str | None = None) -> tuple[pa.Field, ...]:
+        """Return the key columns of a part of a step's state; () if the step has no key."""
+        return self._view(self._operator(step), name).key_fields
+
     def read(
         self,
         step: str,
