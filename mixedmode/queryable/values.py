@@ -72,10 +72,11 @@ def column_of(values: Sequence[Any], description: Any) -> pa.Array:
     converted = [None if value is None else convert(value) for value in values]
     try:
         return pa.array(converted, data_type)
-    except (OverflowError, pa.ArrowInvalid):
-        if description not in ("int", {"union": ["int", "None"]}):
-            raise
-        return pa.array(converted, _WIDE)
+    except (OverflowError, pa.ArrowInvalid) as error:
+        if description in ("int", {"union": ["int", "None"]}):
+            return pa.array(converted, _WIDE)
+        msg = f"a value is beyond the range of its Arrow type, such as a large int. type={data_type}, cause={error}"
+        raise InvalidJobError(msg) from error
 
 
 def decoded(packed: bytes, where: str) -> Any:

@@ -1,10 +1,12 @@
 """Jobs whose epochs run without Spark and leave a real checkpoint folder, and reads of their state."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode import Job, Sink, Source
 from mixedmode.checkpoint import paths
@@ -13,6 +15,9 @@ from mixedmode.checkpoint.manifest import encode_identity, encode_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import JobIdentity, Manifest
 from mixedmode.executor.local_run import LocalRun
+from mixedmode.executor.protocol import StageSettings
+from mixedmode.state.merging import FAN_IN
+from mixedmode.tasks.timing import Timing
 from mixedmode.testing.local_plan import local_plan
 from mixedmode.testing.schemas import schema_of
 
@@ -21,10 +26,21 @@ MINUTE = 60_000_000
 Row = Mapping[str, Any]
 
 
+class _Run(LocalRun):
+    fan_in = FAN_IN
+
+    @override
+    def _settings(self, timing: Timing, *, is_batch: bool) -> StageSettings:
+        return replace(super()._settings(timing, is_batch=is_batch), fan_in=self.fan_in)
+
+
 class RunningJob:
     """A job over rows of `DDL`; times are minutes. Each epoch is committed to `folder / "checkpoints"`."""
 
-    def __init__(self, folder: Path, build: Callable[[Job], Any], *, ddl: str = DDL, clock_ms: int = 0) -> None:
+    def __init__(
+        self, folder: Path, build: Callable[[Job], Any], *, ddl: str = DDL, clock_ms: int = 0, fan_in: int = FAN_IN
+    ) -> None:
+        """fan_in: how many runs are merged."""
         (folder / "in").mkdir(parents=True)
         source = Source.json(folder / "in", schema=ddl, event_time="at", out_of_orderness="0s")
         job = Job(
@@ -42,7 +58,8 @@ class RunningJob:
         self.checkpoints = folder / "checkpoints"
         self.log = CheckpointLog(ObjectStore(self.checkpoints))
         self.log.store.put_new(paths.JOB, encode_identity(JobIdentity("states", 8, {})))
-        self.run = LocalRun(spec, plan, folder, clock_ms)
+        self.run = _Run(spec, plan, folder, clock_ms)
+        self.run.fan_in = fan_in
         self.manifests: list[Manifest] = []
 
     def epoch(self, rows: Sequence[Row], *, parallelism: int | None = None) -> Manifest:
