@@ -194,7 +194,7 @@ def table(
 
 
 @app.command()
-def state(
+def state(  # noqa: PLR0913, PLR0917  # one argument per option
     directory: Folder,
     step: Annotated[str | None, typer.Argument(metavar="STEP", help="A step; without it, all are listed.")] = None,
     keys: Annotated[
@@ -205,12 +205,42 @@ def state(
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="Keys to show; 0 shows all.")] = None,
     form: Annotated[StateFormat, typer.Option("--format", help="How to print the rows.")] = StateFormat.TABLE,
     prefix: Annotated[bool, typer.Option("--prefix", help="KEY has the first key columns only.")] = False,
+    no_lease: Annotated[
+        bool, typer.Option("--no-lease", help="Write nothing: the job may drop the checkpoint meanwhile.")
+    ] = False,
 ) -> None:
     """Show the state of a step at one epoch, also while the job runs; of a checkpoint folder or a savepoint."""
     with errors_as_messages():
         from mixedmode.cli.state import print_state
 
-        print_state(directory, step, keys or (), form=form, name=name, epoch=epoch, limit=limit, is_prefix=prefix)
+        print_state(
+            directory,
+            step,
+            keys or (),
+            form=form,
+            name=name,
+            epoch=epoch,
+            limit=limit,
+            is_prefix=prefix,
+            has_lease=not no_lease,
+        )
+
+
+@app.command()
+def verify(job: JobFile, overrides: Overrides = None) -> None:
+    """Run a job again over the input of its newest checkpoint, and compare with its table, key by key."""
+    with errors_as_messages():
+        from mixedmode.cli.job_files import checked_job
+
+        loaded = checked_job(job, overrides or ())
+        require_environment([])
+        from mixedmode.cli.verify import verification_text
+        from mixedmode.job.verification import verify_job
+
+        found = verify_job(loaded)
+        screen_print(verification_text(found))
+        if not found.differences.are_none:
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -16,14 +16,14 @@ from mixedmode.cli.state_format import StateFormat
 from mixedmode.cli.table import rows_shown
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.queryable import StateAnswer, StateSnapshot, open_state
+from mixedmode.queryable import LEASE_SECONDS, StateAnswer, StateSnapshot, open_state
 from mixedmode.sinks.shown import shown_rows
 
 _KEYS_ON_SCREEN = 20
 _KEYS_COMPARED = 1000  # with a key that is not found, for a suggestion
 
 
-def print_state(
+def print_state(  # noqa: PLR0913  # one argument per option, by keyword
     directory: str,
     step: str | None,
     keys: Sequence[str],
@@ -33,11 +33,15 @@ def print_state(
     epoch: int | None = None,
     limit: int | None = None,
     is_prefix: bool = False,
+    has_lease: bool = True,
 ) -> None:
-    """Print the state of a step, or the steps if none is named. limit: of keys; 0: all; None: what the form suits."""
+    """Print the state of a step, or the steps if none is named. limit: of keys; 0: all; None: what the form suits.
+
+    has_lease: the job keeps the checkpoint during the read.
+    """
     if limit is None:
         limit = _KEYS_ON_SCREEN if form is StateFormat.TABLE else 0
-    with open_state(directory, epoch=epoch) as state:
+    with open_state(directory, epoch=epoch, lease_seconds=LEASE_SECONDS if has_lease else 0) as state:
         if step is None:
             screen_print(_steps(state))
             return

@@ -31,6 +31,7 @@ from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.private_folder import own_temporary_folder
+from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
 from mixedmode.config.spelling import did_you_mean
@@ -40,11 +41,16 @@ from mixedmode.queryable.keys import question_of
 from mixedmode.queryable.parts import Moment, StateView
 from mixedmode.queryable.views import views_of
 
-__all__ = ["StateAnswer", "StateSnapshot", "open_state", "read_state"]
+__all__ = ["LEASE_SECONDS", "StateAnswer", "StateSnapshot", "open_state", "read_state"]
 
 Place = str | Path
+_SOURCES = "sources"  # the fingerprint of the sources, among those of steps
 #: how long a lease lasts by default
 LEASE_SECONDS = 300.0
+_STATELESS = (
+    "this step keeps no state: each of its rows is final when it is emitted, so read them from the job's output. "
+    "step={step}"
+)
 _ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the one that is being leased
 
 
@@ -76,6 +82,7 @@ class StateSnapshot:
     ) -> None:
         """lease: what keeps the checkpoint. The snapshot gives it up when it is closed."""
         self._leases, self._lease = Leases(store), lease
+        self._store = store
         self._manifest = manifest
         self._moment = Moment(manifest.watermark_us, manifest.clock_ms)
         self._stack = ExitStack()
@@ -174,10 +181,11 @@ class StateSnapshot:
         for operator in self._manifest.operators:
             if operator.operator_id == step:
                 return operator
-        lists = {state.operator_id for state in self._manifest.list_states}
-        if step in lists:
+        if step in {state.operator_id for state in self._manifest.list_states}:
             msg = f"this step has no key: it keeps a list per subtask, which cannot be asked. step={step}"
             raise InvalidJobError(msg)
+        if step in _steps_of(self._store):
+            raise InvalidJobError(_STATELESS.format(step=step))
         known = ", ".join(self.steps) or "none"
         msg = f"the job has no keyed step {step}.{did_you_mean(step, self.steps)} Its keyed steps: {known}."
         raise InvalidJobError(msg)
@@ -190,11 +198,7 @@ class StateSnapshot:
     def _view(self, operator: OperatorState, name: str | None) -> StateView:
         views = self._views_of(operator)
         if not views:
-            msg = (
-                "this step keeps no state: each of its rows is final when it is emitted, so read them from the job's "
-                f"output. step={operator.operator_id}"
-            )
-            raise InvalidJobError(msg)
+            raise InvalidJobError(_STATELESS.format(step=operator.operator_id))
         if name is None:
             return next(iter(views.values()))
         if name not in views:
@@ -243,7 +247,7 @@ def _leased(leases: Leases, manifest: Manifest, seconds: float) -> Lease | None:
     except RetryableError as error:
         msg = (
             "the reader cannot write its lease, which keeps the checkpoint while it is read. Give it write access to "
-            "the folder, or read with lease_seconds=0; then the job may drop the checkpoint during the read. "
+            "the folder, or read with lease_seconds=0 (--no-lease); then the job may drop the checkpoint meanwhile. "
             f"folder={leases.store.url}"
         )
         raise RetryableError(msg) from error
@@ -303,6 +307,17 @@ def _manifest(log: CheckpointLog, epoch: int | None) -> Manifest:
     kept = ", ".join(map(str, epochs))
     msg = f"there is no checkpoint of this epoch. Name one that is kept: {kept}. epoch={epoch}, folder={log.store.url}"
     raise InvalidJobError(msg)
+
+
+def _steps_of(store: ObjectStore) -> frozenset[str]:
+    """Return all keyed steps of a job, also those without state."""
+    if store.exists(paths.SAVEPOINT):
+        identity = read_savepoint(store).job
+    else:
+        stored = CheckpointLog(store).read_identity()
+        assert stored is not None, "a checkpoint folder"
+        identity = stored
+    return frozenset(identity.operators) - {_SOURCES}
 
 
 def _cursor(epoch: int, position: bytes) -> str:

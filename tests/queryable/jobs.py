@@ -57,7 +57,7 @@ class RunningJob:
         self.schema = schema_of(ddl, where="ddl")
         self.checkpoints = folder / "checkpoints"
         self.log = CheckpointLog(ObjectStore(self.checkpoints))
-        self.log.store.put_new(paths.JOB, encode_identity(JobIdentity("states", 8, {})))
+        self.log.store.put_new(paths.JOB, encode_identity(JobIdentity("states", 8, plan.fingerprints)))
         self.run = _Run(spec, plan, folder, clock_ms)
         self.run.fan_in = fan_in
         self.manifests: list[Manifest] = []
