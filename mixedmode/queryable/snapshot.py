@@ -13,7 +13,6 @@ Invariants (tests/queryable/test_reads.py):
 
 import base64
 import binascii
-import tempfile
 import time
 import uuid
 from collections.abc import Sequence
@@ -30,13 +29,13 @@ from mixedmode.checkpoint.decide_leases import LEASE_MS_MAX
 from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.queryable.entries import EntryReader
+from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.keys import question_of
 from mixedmode.queryable.parts import Moment, StateView
 from mixedmode.queryable.views import views_of
@@ -86,8 +85,8 @@ class StateSnapshot:
         self._manifest = manifest
         self._moment = Moment(manifest.watermark_us, manifest.clock_ms)
         self._stack = ExitStack()
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="reader-", dir=own_temporary_folder()))
-        self._entries = EntryReader(store, manifest.max_parallelism, Path(folder), cache_bytes)
+        folder = self._stack.enter_context(reader_folder())
+        self._entries = EntryReader(store, manifest.max_parallelism, folder, cache_bytes)
         self._stack.callback(self._give_up)
         self._stack.callback(self._entries.close)
         self._views: dict[str, dict[str, StateView]] = {}
