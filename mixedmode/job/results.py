@@ -12,7 +12,6 @@ from mixedmode.config.load import load_job
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks.table import read_output
 
 if TYPE_CHECKING:
     from mixedmode.driver.events import EpochCommitted, Event
@@ -75,6 +74,8 @@ class RunTotals:
 
 def read_table_of(source: JobSpec | str | Path, output: str = MAIN_OUTPUT) -> pa.Table:
     """Return the table in an output folder, or in an output of a job or job file."""
+    from mixedmode.sinks.table import read_output  # noqa: PLC0415 - loads pyspark, which a job in Python need not
+
     if not isinstance(source, JobSpec):
         if Path(source).suffix not in _JOB_FILES:
             return read_output(source)

@@ -1,5 +1,7 @@
 """The result of a run and the tables of outputs, without Spark; and on Spark, the whole path of a job."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,12 @@ def test_an_output_that_cannot_be_read_here_is_refused_with_where_to_read_it(tmp
         read_table(job, output="sinks")
     with pytest.raises(InvalidJobError, match="not the output of a job"):
         read_table(job, output="steps[0].late")
+
+
+def test_a_job_is_made_without_loading_spark() -> None:
+    code = "import sys; from mixedmode import Job, read_table, read_state; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.spark
