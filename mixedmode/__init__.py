@@ -1,6 +1,6 @@
 """mixedmode: one stateful job over years of history and then over live data, on Spark.
 
-    from mixedmode import Job, SideOutput, Sink, Source, output_files, read_output
+    from mixedmode import Job, SideOutput, Sink, Source, open_state, output_files, read_output, read_state, read_table
 
 The names load when they are first used, so that `mixedmode doctor` runs where a package is missing.
 """
@@ -9,11 +9,23 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mixedmode.job import Job, SideOutput, Sink, Source
+    from mixedmode.job import Job, SideOutput, Sink, Source, read_table
+    from mixedmode.queryable import open_state, read_state
     from mixedmode.sinks.table import output_files, read_output
 
-__all__ = ["Job", "SideOutput", "Sink", "Source", "output_files", "read_output"]
+__all__ = [
+    "Job",
+    "SideOutput",
+    "Sink",
+    "Source",
+    "open_state",
+    "output_files",
+    "read_output",
+    "read_state",
+    "read_table",
+]
 _OF_OUTPUTS = {"output_files", "read_output"}
+_OF_STATE = {"open_state", "read_state"}
 
 # the program that imports mixedmode decides where log lines go (mixedmode/log.py)
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -24,6 +36,10 @@ def __getattr__(name: str) -> Any:
         import mixedmode.sinks.table  # noqa: PLC0415 - on first use
 
         return getattr(mixedmode.sinks.table, name)
+    if name in _OF_STATE:
+        import mixedmode.queryable  # noqa: PLC0415 - on first use
+
+        return getattr(mixedmode.queryable, name)
     if name in __all__:
         import mixedmode.job  # noqa: PLC0415 - on first use
 

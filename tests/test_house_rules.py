@@ -51,7 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("spark",),
     ("sources", "sinks"),
     ("connectors",),
-    ("tasks",),
+    ("queryable", "tasks"),
     ("analysis", "executor"),
     ("driver",),
     ("job",),

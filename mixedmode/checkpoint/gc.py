@@ -14,6 +14,8 @@ fails in an epoch before it tries to commit the epoch, no manifest can name the 
 it may delete these files at once (discard_attempts), and a backlog that keeps failing on a full disk does not fill the
 disk further.
 
+The runs of a reader's lease (leases.py) count as named, even if the manifest is gone.
+
 The records of earlier starts (generations/*) are also garbage once a newer record exists, because only the highest
 number is ever read. A start that lost its record is still fenced by the higher number. A start that claims a number
 verifies that it is the highest (CheckpointLog.claim_generation), so no number is used twice.
@@ -29,10 +31,11 @@ Invariants (tests/checkpoint/test_gc.py):
   I2  no file that a manifest names, or could come to name, is an orphan
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.paths import AttemptFile
 from mixedmode.checkpoint.store import ObjectStore
@@ -71,15 +74,20 @@ class Collected:
 
 
 def classify(
-    listing: Iterable[str], manifests: Sequence[Manifest], *, latest: Epoch | None, unreadable: Epoch | None = None
+    listing: Iterable[str],
+    manifests: Sequence[Manifest],
+    *,
+    latest: Epoch | None,
+    unreadable: Epoch | None = None,
+    leased: Collection[str] = (),
 ) -> Classified:
     """Sort paths of runs/ and _staging/ into classes.
 
     manifests: all readable manifests. latest: the highest epoch that has a manifest, readable or not; None if no epoch
     has one. unreadable: the highest epoch whose manifest cannot be read; that manifest may name any file of its own or
-    an earlier epoch.
+    an earlier epoch. leased: the runs that leases name.
     """
-    named = _named(manifests)
+    named = _named(manifests) | set(leased)
     referenced, orphaned, pending, unknown = [], [], [], []
     for path in listing:
         file = _parsed(path)
@@ -109,7 +117,8 @@ def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Coll
     files = size = 0
     for store, folder in _folders(log, sinks):
         listing = dict(store.list(folder))
-        orphans = classify(listing, manifests, latest=latest, unreadable=unreadable).orphaned
+        leased = Leases(log.store).runs() if folder == paths.RUNS else ()  # after the manifests: see leases.py
+        orphans = classify(listing, manifests, latest=latest, unreadable=unreadable, leased=leased).orphaned
         if orphans:
             store.delete(orphans[:1])
             reach("collect", 0 if latest is None else latest)
@@ -131,7 +140,7 @@ def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manife
     """Delete an old checkpoint and the runs that no other checkpoint names.  kept: all others, including the latest.
 
     The manifest is deleted first. A crash in between leaves runs that no manifest names; the next collection deletes
-    them.
+    them. It also deletes the runs that stay because a reader has just taken a lease.
     """
     assert kept, "the latest checkpoint is never dropped"
     assert all(dropped.epoch < manifest.epoch for manifest in kept), dropped.epoch
@@ -139,6 +148,8 @@ def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manife
     sizes = {run.path: run.bytes for operator in dropped.operators for run in operator.runs}
     log.store.delete([paths.manifest_path(dropped.epoch)])
     reach("drop", max(manifest.epoch for manifest in kept))
+    leased = Leases(log.store).runs() if unneeded else frozenset()  # after the manifest: see leases.py
+    unneeded = tuple(path for path in unneeded if path not in leased)
     log.store.delete(unneeded)
     return Collected(len(unneeded), sum(sizes[path] for path in unneeded))
 

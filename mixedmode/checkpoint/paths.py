@@ -8,6 +8,7 @@ Ids are zero-padded to 10 digits, so in any listing names sort in the order of t
     runs/<operator id>/<epoch>-<subtask>-<unique>.sst     state                     create-once, immutable
     went-back/<generation>-<epoch>.json                   that start went back to `epoch`   create-once
     parallelism/<number>.json                             a request to rescale      create-once, deleted when outdated
+    leases/<epoch>-<expires ms>-<reader>.json             keeps a checkpoint        create-once, deleted when it ends
     spark/                                                Spark's own checkpoint folder (its numbers are not padded)
     spark/offsets/<epoch>, spark/commits/<epoch>          the input range of an epoch; a mark that foreachBatch returned
     spark/sources/<source>/<number>[.compact]             the new input of a source; beside each entry, .<name>.crc
@@ -40,7 +41,7 @@ Invariants (tests/checkpoint/test_paths.py):
 import re
 from dataclasses import dataclass
 
-from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.checkpoint.types import Epoch, Generation, Lease
 
 __all__ = [
     "COMPACTIONS",
@@ -48,6 +49,7 @@ __all__ = [
     "GENERATIONS",
     "GOINGS_BACK",
     "JOB",
+    "LEASES",
     "MANIFESTS",
     "OUTPUT_DESCRIPTION",
     "PARALLELISM",
@@ -67,6 +69,7 @@ __all__ = [
     "final_path",
     "generation_path",
     "going_back_path",
+    "lease_path",
     "manifest_path",
     "parse_attempt",
     "parse_compaction_path",
@@ -74,6 +77,7 @@ __all__ = [
     "parse_final_path",
     "parse_generation_path",
     "parse_going_back_path",
+    "parse_lease_path",
     "parse_manifest_path",
     "parse_output_path",
     "parse_rescale_path",
@@ -96,6 +100,7 @@ GOINGS_BACK = "went-back"
 MANIFESTS = "manifests"
 RUNS = "runs"
 PARALLELISM = "parallelism"
+LEASES = "leases"
 SAVEPOINT = "savepoint.json"
 SPARK = "spark"
 SPARK_METADATA = f"{SPARK}/metadata"
@@ -114,6 +119,8 @@ _GENERATION_NAME = re.compile(rf"{GENERATIONS}/([0-9]{{{_DIGITS}}})")
 _GOING_BACK_NAME = re.compile(rf"{GOINGS_BACK}/([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})\.json")
 _MANIFEST_NAME = re.compile(rf"{MANIFESTS}/([0-9]{{{_DIGITS}}})\.json")
 _RESCALE_NAME = re.compile(rf"{PARALLELISM}/([0-9]{{{_DIGITS}}})\.json")
+_MS_DIGITS = 15
+_LEASE_NAME = re.compile(rf"{LEASES}/([0-9]{{{_DIGITS}}})-([0-9]{{{_MS_DIGITS}}})-({_UNIQUE.pattern})\.json")
 _ATTEMPT_TAIL = rf"([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})-({_UNIQUE.pattern})"
 _RUN_NAME = re.compile(rf"{RUNS}/({_OPERATOR_ID.pattern})/{_ATTEMPT_TAIL}\.sst")
 _STAGED_NAME = re.compile(rf"{STAGING}/{_ATTEMPT_TAIL}\.{_EXTENSION.pattern}\.staged")
@@ -197,6 +204,13 @@ def manifest_path(epoch: Epoch) -> str:
 def rescale_path(number: int) -> str:
     """Return the path of one request to rescale."""
     return f"{PARALLELISM}/{_padded(number)}.json"
+
+
+def lease_path(lease: Lease) -> str:
+    """Return the path of a lease. The name holds all that the job acts upon."""
+    assert _UNIQUE.fullmatch(lease.token), lease
+    assert 0 <= lease.expires_ms < 10**_MS_DIGITS, lease
+    return f"{LEASES}/{_padded(lease.epoch)}-{lease.expires_ms:0{_MS_DIGITS}d}-{lease.token}.json"
 
 
 def run_path(operator_id: str, epoch: Epoch, subtask: int, unique: str) -> str:
@@ -302,6 +316,12 @@ def parse_rescale_path(path: str) -> int | None:
     """Return the number of the request in a name under parallelism/, None for any other name."""
     found = _RESCALE_NAME.fullmatch(path)
     return int(found[1]) if found else None
+
+
+def parse_lease_path(path: str) -> Lease | None:
+    """Return the lease in a name under leases/, None for any other name."""
+    found = _LEASE_NAME.fullmatch(path)
+    return None if found is None else Lease(Epoch(int(found[1])), int(found[2]), found[3])
 
 
 def parse_run_path(path: str) -> AttemptFile | None:

@@ -23,6 +23,7 @@ __all__ = [
     "Generation",
     "GoingBack",
     "JobIdentity",
+    "Lease",
     "ListState",
     "Manifest",
     "OperatorState",
@@ -235,3 +236,12 @@ class GoingBack:
     generation: Generation
     to: Epoch
     reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A reader's wish to keep the checkpoint of an epoch until a time (ms since 1970). `token` names the reader."""
+
+    epoch: Epoch
+    expires_ms: int
+    token: str

@@ -17,6 +17,7 @@ from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import doctor_report, require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
 from mixedmode.cli.savepoint import savepoints
+from mixedmode.cli.state_format import StateFormat
 from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE, LogFormat, LogLevel
 
 app = typer.Typer(
@@ -201,6 +202,56 @@ def table(
             sys.stdout.write(f"{files_report(directory)}\n")  # for programs: neither wrapped nor coloured
         else:
             screen_print(table_report(directory, limit))
+
+
+@app.command()
+def state(  # noqa: PLR0913, PLR0917  # one argument per option
+    directory: Folder,
+    step: Annotated[str | None, typer.Argument(metavar="STEP", help="A step; without it, all are listed.")] = None,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="Only these keys; of several columns, a JSON array.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The part of the state, such as a map's name.")] = None,
+    epoch: Annotated[int | None, typer.Option("--epoch", help="A checkpoint's epoch; by default the newest.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="Keys to show; 0 shows all.")] = None,
+    form: Annotated[StateFormat, typer.Option("--format", help="How to print the rows.")] = StateFormat.TABLE,
+    prefix: Annotated[bool, typer.Option("--prefix", help="KEY has the first key columns only.")] = False,
+    no_lease: Annotated[
+        bool, typer.Option("--no-lease", help="Write nothing: the job may drop the checkpoint meanwhile.")
+    ] = False,
+) -> None:
+    """Show the state of a step at one epoch, also while the job runs; of a checkpoint folder or a savepoint."""
+    with errors_as_messages():
+        from mixedmode.cli.state import print_state
+
+        print_state(
+            directory,
+            step,
+            keys or (),
+            form=form,
+            name=name,
+            epoch=epoch,
+            limit=limit,
+            is_prefix=prefix,
+            has_lease=not no_lease,
+        )
+
+
+@app.command()
+def verify(job: JobFile, overrides: Overrides = None) -> None:
+    """Run a job again over the input of its newest checkpoint, and compare with its table, key by key."""
+    with errors_as_messages():
+        from mixedmode.cli.job_files import checked_job
+
+        loaded = checked_job(job, overrides or ())
+        require_environment([])
+        from mixedmode.cli.verify import verification_text
+        from mixedmode.job.verification import verify_job
+
+        found = verify_job(loaded)
+        screen_print(verification_text(found))
+        if not found.differences.are_none:
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -26,6 +26,11 @@ def files_report(directory: Path | str) -> str:
 
 def _shown(rows: pa.Table, total: int) -> Group:
     count = f"{total:,} rows" if rows.num_rows == total else f"the first {rows.num_rows:,} of {total:,} rows"
+    return Group(rows_shown(rows), count)
+
+
+def rows_shown(rows: pa.Table) -> Table:
+    """Return rows as a table for the screen."""
     table = Table(box=None, pad_edge=False)
     for field in rows.schema:
         is_number = (
@@ -34,7 +39,7 @@ def _shown(rows: pa.Table, total: int) -> Group:
         table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
     for row in shown_rows(rows):
         table.add_row(*(_cell(value) for value in row.values()))
-    return Group(table, count)
+    return table
 
 
 def _cell(value: object) -> str:

@@ -30,8 +30,9 @@ from mixedmode.checkpoint.decide import (
     decide_epoch,
     decide_epoch_path,
 )
-from mixedmode.checkpoint.gc import discard_attempts, drop_checkpoint
+from mixedmode.checkpoint.gc import discard_attempts
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
+from mixedmode.checkpoint.retention import drop_old_checkpoints
 from mixedmode.checkpoint.runs import state_bytes
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceLog, StagedFile
 from mixedmode.clock import Clock
@@ -267,9 +268,9 @@ class EpochRunner:
             discard_attempts(context.log, sinks=context.sinks.stores, epoch=epoch, own=context.generation)
 
     def _drop_old_checkpoints(self) -> None:
-        while len(self._retained) > self._context.spec.execution.checkpointing.num_retained:
-            drop_checkpoint(self._context.log, self._retained[0], self._retained[1:])
-            del self._retained[0]  # after the drop: if the store fails, the repeat of the epoch drops it
+        context = self._context
+        num_retained = context.spec.execution.checkpointing.num_retained
+        drop_old_checkpoints(context.log, self._retained, num_retained=num_retained, now_ms=context.clock.now_ms())
 
     def _path(self, offsets: str, *, is_catching_up: bool) -> EpochPath:
         """Return whether the epoch is backlog, and its path. Only input present at a fresh start is initial backlog."""

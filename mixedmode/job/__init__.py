@@ -3,6 +3,18 @@
 from mixedmode.job.api import Job
 from mixedmode.job.connectors import SideOutput, Sink, Source
 from mixedmode.job.keyed import KeyedJob, WindowedJob
+from mixedmode.job.results import JobResult
 from mixedmode.job.streams import Stream
+from mixedmode.job.tables import read_table
 
-__all__ = ["Job", "KeyedJob", "SideOutput", "Sink", "Source", "Stream", "WindowedJob"]
+__all__ = [
+    "Job",
+    "JobResult",
+    "KeyedJob",
+    "SideOutput",
+    "Sink",
+    "Source",
+    "Stream",
+    "WindowedJob",
+    "read_table",
+]

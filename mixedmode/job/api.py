@@ -20,10 +20,13 @@ Invariants (tests/job/test_api.py):
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+
+import pyarrow as pa
 
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
@@ -39,6 +42,7 @@ from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, Spa
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
 from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, functions_settings
+from mixedmode.job.results import MAIN_OUTPUT, JobResult, RunTotals
 from mixedmode.job.streams import Stream, placed_stream
 from mixedmode.operators.classes import class_reference
 
@@ -285,8 +289,10 @@ class Job:
         until: Literal["stopped", "idle", "drained"] = "stopped",
         observers: "Sequence[Observer]" = (),
         stop: threading.Event | None = None,
-    ) -> None:
+    ) -> JobResult:
         """Run the job in this process, as `mixedmode run` does. Return when the job ends, or after `stop` is set.
+
+        The result counts this run's epochs and records, and reads the tables of the outputs.
 
         until: `stopped` runs a live job until it is stopped. `idle` returns once all input that is present is
             processed. `drained` does the same, and then ends the input for good.
@@ -298,8 +304,32 @@ class Job:
         """
         from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415 - Spark is loaded only to run
 
-        options = RunOptions(until=Until(until), observers=observers, stop=stop)
+        totals, started = RunTotals(), time.perf_counter()
+        options = RunOptions(until=Until(until), observers=[*observers, totals], stop=stop)
         run_job(self.spec, self.where, options)
+        return totals.result(self.spec, time.perf_counter() - started)
+
+    def validate(self, *, connect: bool = False) -> dict[str, pa.Schema]:
+        """Check the job, its SQL and its columns, as `mixedmode validate` does.
+
+        Return {output: its columns} of the outputs of whole steps; the output of `write` is `sink`.
+
+        connect: also ask Kafka for its topics, and databases for a login.
+
+        This starts Spark, and runs nothing. Raises InvalidJobError, with every mistake, for a job that cannot run.
+        """
+        from mixedmode.driver.planning import plan_job  # noqa: PLC0415 - Spark is loaded only to plan
+
+        results = plan_job(self.spec, self.where, connects=connect).plan.results
+        return {name or MAIN_OUTPUT: pa.schema(list(result.fields)) for name, result in results.items()}
+
+    def explain(self) -> str:
+        """Return the plan of the job as text, as `mixedmode explain` shows it. Raises as `validate` does."""
+        from mixedmode.driver.planning import plan_job  # noqa: PLC0415 - Spark is loaded only to plan
+        from mixedmode.plan.explain import explain_plan  # noqa: PLC0415
+
+        planned = plan_job(self.spec, self.where)
+        return explain_plan(self.spec, planned.plan, cores=planned.cores)
 
     def rescale(self, parallelism: int | None, *, step: str | None = None) -> None:
         """Ask the job, wherever it runs, to use another parallelism from its next epoch on.

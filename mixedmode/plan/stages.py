@@ -21,6 +21,7 @@ from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
 from mixedmode.plan.fingerprint import Fingerprint, of_list, of_sources, step_fingerprint
 from mixedmode.plan.reads import Reads, inputs_fingerprint
+from mixedmode.plan.stored_operators import described
 from mixedmode.time import Strategy
 
 #: names of outputs: late records; records on which a function raised. Others are named by their tags, or by the job
@@ -132,8 +133,14 @@ class KeyedStage:
         return side_output(self.operator_id, tag)
 
     def state_schema(self) -> Mapping[str, object]:
-        """Return the schema of the state, for the manifest: a later version of the program checks if it can read it."""
+        """Return the schema of the state, for the manifest: a later version of the program checks if it can read it.
+
+        With `operator` and `function`, the state can be read without the job file (mixedmode/queryable).
+        """
         schema: dict[str, object] = {"states": [dict(descriptor.as_json()) for descriptor in self.operator.states]}
+        operator = described(self.operator)
+        if operator is not None:
+            schema["operator"] = operator
         if isinstance(self.operator, ProcessOperator):
             schema["function"] = self.operator.state_schema()
         return schema

@@ -43,6 +43,20 @@ def read_output(path: str | Path, *, changes: bool = False) -> pa.Table:
     return rows if changes else _current_rows(rows, description)
 
 
+def table_at(path: str | Path, epoch: int) -> CurrentTable:
+    """Return the table that an output had after an epoch, while later epochs may have changed it.
+
+    Requires that no compaction has dropped older rows of the epochs up to `epoch`: a checkpoint of it exists. Raises
+    InvalidJobError if the folder is not the output of a job.
+    """
+    url = str(path)
+    description = _description(url)
+    changes = _all_changes(ObjectStore(url), description)
+    if EPOCH_COLUMN in changes.column_names:
+        changes = changes.filter(pc.less_equal(changes.column(EPOCH_COLUMN), epoch))
+    return CurrentTable(description, _current_rows(changes, description))
+
+
 def output_files(path: str | Path) -> list[str]:
     """Return the files of an output that count now, as paths or URLs. A key's newer row comes after its older row.
 

@@ -1,8 +1,9 @@
 """Keyed aggregates (count, sum, min, max, avg, ...) as mergeable registers, vectorised over whole batches."""
 
 from mixedmode.operators.aggregate.aggregator import Aggregator, aggregator_for, argument_name
+from mixedmode.operators.aggregate.calls import AggregateFunction, Column, FunctionCall
 from mixedmode.operators.aggregate.changes import KeyedChanges
-from mixedmode.operators.aggregate.functions import AggregateFunction, Column, aggregate_function
+from mixedmode.operators.aggregate.functions import aggregate_function
 from mixedmode.operators.aggregate.multiset import MultisetAggregateOperator
 from mixedmode.operators.aggregate.operator import AggregateOperator
 from mixedmode.operators.aggregate.upsert import UpsertOperator
@@ -12,6 +13,7 @@ __all__ = [
     "AggregateOperator",
     "Aggregator",
     "Column",
+    "FunctionCall",
     "KeyedChanges",
     "MultisetAggregateOperator",
     "UpsertOperator",

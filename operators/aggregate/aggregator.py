@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mixedmode.operators.aggregate.functions import AggregateFunction
+from mixedmode.operators.aggregate.calls import AggregateFunction
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Count, Register, Rows
 from mixedmode.operators.aggregate.values import Values

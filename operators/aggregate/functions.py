@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.bits import BitParity, Bits
+from mixedmode.operators.aggregate.calls import AggregateFunction, Column, FunctionCall
 from mixedmode.operators.aggregate.collect import Collected, Distinct
 from mixedmode.operators.aggregate.counted import Counted
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
@@ -28,7 +29,6 @@ from mixedmode.operators.aggregate.registers import (
     IsPresent,
     IsTrue,
     Moments,
-    Register,
 )
 from mixedmode.operators.aggregate.results import (
     MAX_DECIMAL_DIGITS,
@@ -47,7 +47,6 @@ from mixedmode.operators.aggregate.results import (
     ParityResult,
     Percentile,
     Spread,
-    State,
     ValueList,
 )
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
@@ -57,23 +56,6 @@ from mixedmode.operators.aggregate.values import has_order, limb_count, ordered_
 RELATIVE_ERROR = 0.05
 #: default third argument of approx_percentile: ranks are off by at most 1/400; a sketch takes up to 26 KB
 ACCURACY = 400
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateFunction:
-    """One aggregate of a step: its registers, its result type, and `result`, which computes (g,) results from state."""
-
-    registers: tuple[Register, ...]
-    result_type: pa.DataType
-    result: Callable[[State], pa.Array]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """An argument column of a step: its 0-based index, and its type."""
-
-    index: int
-    data_type: pa.DataType
 
 
 def aggregate_function(
@@ -102,12 +84,14 @@ def aggregate_function(
         call = _Call(argument, argument_type, by, parameters, has_event_time)
         _check_call(function, call, where)
         found = _BUILDERS[function](call)
+    column = None if argument is None or argument_type is None else Column(argument, argument_type)
+    called = FunctionCall(function, column, has_event_time, by, parameters, condition)
     if condition is None:
-        return found
+        return replace(found, call=called)
     if not pa.types.is_boolean(condition.data_type):
         msg = f"{where}: the condition of filter must be a boolean, and it is not one. type={condition.data_type}"
         raise InvalidJobError(msg)
-    return _filtered(found, IsTrue(condition.index))
+    return replace(_filtered(found, IsTrue(condition.index)), call=called)
 
 
 def _filtered(function: AggregateFunction, condition: Condition) -> AggregateFunction:

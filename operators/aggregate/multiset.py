@@ -117,7 +117,7 @@ class MultisetAggregateOperator:
             if table.num_rows:
                 yield from self._process(table.combine_chunks(), context.backend, stored)
         if stored is not None:
-            yield from self._unchanged(stored.rest())
+            yield from self.stored_rows(stored.rest())
 
     def _process(
         self, table: pa.Table, backend: KeyedStateBackend, stored: StoredTable | None
@@ -128,7 +128,7 @@ class MultisetAggregateOperator:
         key_groups = column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy()
         prefixes = stored_keys(key_groups, keys.cast(pa.large_binary()), _ROWS_STATE_ID)
         if stored is not None:
-            yield from self._unchanged(stored.before(prefixes))
+            yield from self.stored_rows(stored.before(prefixes))
         before = _stored_rows(prefixes, backend)
         after = _after(before, self._apply(table, key_of_row.codes.astype(np.int64), backend))
         prefix_bytes = pc.binary_length(keys.cast(pa.large_binary())).to_numpy() + PREFIX_BYTES
@@ -139,7 +139,7 @@ class MultisetAggregateOperator:
         changes = KeyedChanges(names, decode_keys(keys, self.key_schema), existed, exists, results, shown)
         yield changes.as_new() if self.emits_full_snapshot else changes
 
-    def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
+    def stored_rows(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
         """Yield the stored keys of `ranges` as inserts, with the aggregates of their rows."""
         names = tuple(field.name for field in self.output_fields)
         for found in ranges:

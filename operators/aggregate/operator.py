@@ -135,7 +135,7 @@ class AggregateOperator:
             if table.num_rows:
                 yield from self._process(table.combine_chunks(), state, stored)
         if stored is not None:
-            yield from self._unchanged(stored.rest())
+            yield from self.stored_rows(stored.rest())
 
     def _process(self, table: pa.Table, state: StateTable, stored: StoredTable | None) -> Iterator[KeyedChanges]:
         grouping, first_rows = segments(column_of(table, KEY_COLUMN))
@@ -143,7 +143,7 @@ class AggregateOperator:
         keys = column_of(table, KEY_COLUMN).take(first)
         stored_keys = state.stored_keys(column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy(), keys)
         if stored is not None:
-            yield from self._unchanged(stored.before(stored_keys))
+            yield from self.stored_rows(stored.before(stored_keys))
         found, old = state.read(stored_keys)
         partials = [column_of(table, field.name) for field in self.input_fields]
         before = _Keys(decode_keys(keys, self.key_schema), found, old)
@@ -181,7 +181,7 @@ class AggregateOperator:
             state = state.replaced(active, merged)
         return state.columns  # of all keys, because each had at least one record
 
-    def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
+    def stored_rows(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
         """Yield the stored keys of `ranges` as inserts."""
         codec = RowCodec(self.states[0].fields)
         for found in ranges:

@@ -31,8 +31,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAP_STATE_ID = 3
-_PLAIN, _EXPIRING = b"\x01", b"\x02"
-_EXPIRY_BYTES = 8
+_PLAIN, EXPIRING = b"\x01", b"\x02"
+EXPIRY_BYTES = 8
 _MISSING: Any = object()
 
 
@@ -182,8 +182,8 @@ class MapState(State, MutableMapping[K, V]):
     def _unpack(self, key: K, packed: bytes) -> Any:
         """Decode a stored entry and keep it; drop it if it has expired."""
         start = 1
-        if packed[:1] == _EXPIRING:
-            start += _EXPIRY_BYTES
+        if packed[:1] == EXPIRING:
+            start += EXPIRY_BYTES
             expiry_ms = int.from_bytes(packed[1:start], "big", signed=True)
             if self.ttl_ms is not None:
                 if expiry_ms <= self._key.now_ms:
@@ -240,7 +240,7 @@ class MapState(State, MutableMapping[K, V]):
         expiry_ms = self._expiry.get(key)
         if expiry_ms is None:
             return _PLAIN + data
-        return _EXPIRING + expiry_ms.to_bytes(_EXPIRY_BYTES, "big", signed=True) + data
+        return EXPIRING + expiry_ms.to_bytes(EXPIRY_BYTES, "big", signed=True) + data
 
     def _read_all(self) -> None:
         self._key.check_turn()

@@ -124,7 +124,7 @@ class TopOperator:
         for table in whole_keys(tables, (lambda held: held) if self.is_changelog else self._combined):
             yield from self._process(table, backend, stored)
         if stored is not None:
-            yield from self._unchanged(stored.rest())
+            yield from self.stored_rows(stored.rest())
 
     def _combined(self, table: pa.Table) -> pa.Table:
         table = table.combine_chunks()
@@ -145,7 +145,7 @@ class TopOperator:
         first_packed = packed.take(first)
         prefixes = stored_keys(groups[first_rows], keys_of(first_packed), _STATE_ID)
         if stored is not None:
-            yield from self._unchanged(stored.before(prefixes))
+            yield from self.stored_rows(stored.before(prefixes))
         # A retracted row may leave the best n, so one more stored row per retracted row may be among the new best n.
         retracted = np.bincount(codes[weights < 0], minlength=len(prefixes))
         found = backend.scan_prefixes(_STATE_ID, prefixes, limits=(self.n + retracted).tolist())
@@ -201,7 +201,7 @@ class TopOperator:
         kept = after[touched]
         state.write(keys, [pa.array(kept)], deleted=np.flatnonzero(kept == 0).tolist())
 
-    def _unchanged(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
+    def stored_rows(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
         """Yield the best rows of the stored keys of `ranges` as inserts."""
         for found in ranges:
             packed = without_prefix(found.keys, PREFIX_BYTES)

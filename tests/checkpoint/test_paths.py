@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.checkpoint.types import Epoch, Generation, Lease
 
 IDS = st.integers(0, 10**10 - 1)
 UNIQUE = st.from_regex(r"[A-Za-z0-9_]{1,12}", fullmatch=True)
@@ -104,3 +104,11 @@ def test_an_attempt_names_the_start_it_belongs_to() -> None:
 def test_ids_of_more_than_ten_digits_are_refused() -> None:
     with pytest.raises(AssertionError):
         paths.manifest_path(Epoch(10**10))
+
+
+def test_the_name_of_a_lease_holds_all_of_it() -> None:
+    lease = Lease(Epoch(7), 1_700_000_000_000, "9f3a")
+    assert paths.lease_path(lease) == "leases/0000000007-001700000000000-9f3a.json"
+    assert paths.parse_lease_path(paths.lease_path(lease)) == lease
+    for name in ("leases/7-1-a.json", "leases/0000000007-001700000000000-.json", "manifests/0000000007.json"):
+        assert paths.parse_lease_path(name) is None

@@ -35,6 +35,7 @@ from mixedmode.job import SideOutput, Sink, Source
 from mixedmode.job.keyed import WindowArguments
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.spark.session import _DEFAULTS
+from tests.queryable.jobs import RunningJob
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -180,9 +181,17 @@ def output_of_two_epochs(out: Path) -> None:
         sink.publish(Epoch(number), writer.finish(f"u{number}"))
 
 
+def state_of_an_epoch(run: Path) -> None:
+    """Checkpoints of a job that counts rows by `k`."""
+    job = RunningJob(run, lambda job: job.key_by("k").aggregate(flights="count(*)"))
+    job.epoch([{"k": origin, "v": 1, "at": 0} for origin in ("SFO", "LAX", "JFK")])
+
+
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
 def test_python_in_the_documents_runs_up_to_spark(block: Block, folder: Path, runs: list[JobSpec]) -> None:
     output_of_two_epochs(folder / "run" / "out")
+    if "_state(" in block.text:
+        state_of_an_epoch(folder / "run")
     names: dict[str, Any] = {}
     exec(compile(block.text, str(block), "exec"), names)
     jobs = [value for value in names.values() if isinstance(value, Job)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import paths, retention
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.gc import drop_checkpoint
 from mixedmode.checkpoint.log import CheckpointLog, CommitOutcome, Committed
@@ -133,7 +133,7 @@ def test_a_publication_that_failed_is_repeated_without_its_epoch(
 def test_an_old_checkpoint_that_could_not_be_dropped_is_dropped_by_the_repeat(
     spark: SparkSession, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(epochs, "drop_checkpoint", failing(1, drop_checkpoint))
+    monkeypatch.setattr(retention, "drop_checkpoint", failing(1, drop_checkpoint))
     keeping_one = settings(base, tolerable_failed_checkpoints=1, checkpoints_retained=1)
     keeping_one = keeping_one.key_by("k").aggregate(s="sum(v)").write(Sink.parquet(base / "out"))
     observer = run(keeping_one, spark, feed=[lambda: write_json(base / "in", "2.json", [{"k": "a", "v": 3}])])

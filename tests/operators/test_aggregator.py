@@ -4,9 +4,8 @@ import pickle
 
 import pyarrow as pa
 
-from mixedmode.operators.aggregate import argument_name
+from mixedmode.operators.aggregate import Column, aggregate_function, argument_name
 from mixedmode.operators.aggregate.aggregator import aggregator_for
-from mixedmode.operators.aggregate.functions import Column, aggregate_function
 from mixedmode.operators.aggregate.registers import Count, ExactSum, FloatSum
 from tests.operators.partials import aggregator_of, fold
 

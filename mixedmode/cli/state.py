@@ -1,0 +1,128 @@
+"""`mixedmode state DIR [STEP [KEY...]]`: the state of a job's steps, on the screen or as a file."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+from pyarrow import ipc
+from rich.console import Group
+from rich.table import Table
+
+from mixedmode.cli.messages import screen_print
+from mixedmode.cli.state_format import StateFormat
+from mixedmode.cli.table import rows_shown
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.queryable import LEASE_SECONDS, StateAnswer, StateSnapshot, open_state
+from mixedmode.sinks.shown import shown_rows
+
+_KEYS_ON_SCREEN = 20
+_KEYS_COMPARED = 1000  # with a key that is not found, for a suggestion
+
+
+def print_state(  # noqa: PLR0913  # one argument per option, by keyword
+    directory: str,
+    step: str | None,
+    keys: Sequence[str],
+    *,
+    form: StateFormat = StateFormat.TABLE,
+    name: str | None = None,
+    epoch: int | None = None,
+    limit: int | None = None,
+    is_prefix: bool = False,
+    has_lease: bool = True,
+) -> None:
+    """Print the state of a step, or the steps if none is named. limit: of keys; 0: all; None: what the form suits.
+
+    has_lease: the job keeps the checkpoint during the read.
+    """
+    if limit is None:
+        limit = _KEYS_ON_SCREEN if form is StateFormat.TABLE else 0
+    with open_state(directory, epoch=epoch, lease_seconds=LEASE_SECONDS if has_lease else 0) as state:
+        if step is None:
+            screen_print(_steps(state))
+            return
+        wanted = [_key(text, state.key_fields(step, name), is_prefix=is_prefix) for text in keys]
+        if is_prefix and len(wanted) != 1:
+            msg = f"--prefix takes one key: the values of the first key columns. keys={len(wanted)}"
+            raise InvalidJobError(msg)
+        named = {"prefix": wanted[0]} if is_prefix else {"keys": wanted or None}
+        answer = state.read(step, name=name, limit=limit or None, **named)
+        if wanted and answer.table.num_rows == 0:
+            raise InvalidJobError(_not_found(state, answer, keys))
+    _print(answer, form)
+
+
+def _steps(state: StateSnapshot) -> Group:
+    table = Table(box=None, pad_edge=False)
+    for column in ("step", "key", "parts"):
+        table.add_column(column, overflow="fold")
+    for step in state.steps:
+        names = state.names(step)
+        key = ", ".join(field.name for field in state.key_fields(step)) if names else ""
+        table.add_row(step, key, ", ".join(names) or "keeps no state")
+    return Group(f"epoch {state.epoch}", table)
+
+
+def _key(text: str, fields: Sequence[pa.Field], *, is_prefix: bool) -> Any:
+    """Return the value of a one-column key, or the values of a JSON array."""
+    if text.startswith("["):
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError:
+            values = None
+        if isinstance(values, list) and (is_prefix or len(values) == len(fields)):
+            return values
+    if len(fields) > 1 and not is_prefix:
+        columns = ", ".join(field.name for field in fields)
+        msg = f"the key has the columns {columns}. Give their values as a JSON array, such as '[\"DE\", 3]'. key={text}"
+        raise InvalidJobError(msg)
+    return text
+
+
+def _not_found(state: StateSnapshot, answer: StateAnswer, keys: Sequence[str]) -> str:
+    fields = state.key_fields(answer.step, answer.name)
+    near = ""
+    if len(fields) == 1 and len(keys) == 1:
+        known = state.read(answer.step, name=answer.name, limit=_KEYS_COMPARED).table.column(fields[0].name).to_pylist()
+        near = did_you_mean(keys[0], {str(value) for value in known})
+    values = f"step={answer.step}, name={answer.name}, epoch={answer.epoch}, key={', '.join(keys)}"
+    return f"there is no state of this key.{near} {values}"
+
+
+def _print(answer: StateAnswer, form: StateFormat) -> None:
+    if form is StateFormat.TABLE:
+        more = "" if answer.next is None else ", and more (--limit 0 shows all)"
+        rows = answer.table.num_rows
+        title = f"epoch {answer.epoch}, {answer.step}, {answer.name}: {rows:,} {'row' if rows == 1 else 'rows'}{more}"
+        screen_print(Group(rows_shown(answer.table), title))
+    elif form is StateFormat.JSON:
+        for row in shown_rows(answer.table):
+            sys.stdout.write(_json(row) + "\n")
+    elif form is StateFormat.CSV:
+        pacsv.write_csv(_flat(answer.table), sys.stdout.buffer)
+    else:
+        if sys.stdout.isatty():
+            msg = "an Arrow stream is no text. Redirect it to a file: mixedmode state ... --format arrow > state.arrow"
+            raise InvalidJobError(msg)
+        table = answer.as_table()  # its metadata name the epoch
+        with ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
+            stream.write_table(table)
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Return a table for CSV: lists, maps and records as JSON text."""
+    columns = [
+        pa.array([None if value is None else _json(value) for value in column.to_pylist()], pa.string())
+        if pa.types.is_nested(column.type)
+        else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)

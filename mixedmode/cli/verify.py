@@ -1,0 +1,47 @@
+"""`mixedmode verify JOB`: what the table of a job and a replay of its input say differently."""
+
+from typing import assert_never
+
+from mixedmode.job.comparison import Difference
+from mixedmode.job.verification import Verified
+
+_WHY = (
+    "Reasons that are no defect: records that came too late live are not late in a replay; functions that use the "
+    "clock, chance or the order of arrival; input files that were changed; files in the output that others wrote."
+)
+
+
+def verification_text(verified: Verified) -> str:
+    """Return the result as text: one line if the tables agree, else the first differences."""
+    found = verified.differences
+    of_what = f"epoch {verified.epoch}, {verified.files:,} input files, {found.compared:,} keys"
+    if found.are_none:
+        return f"the table agrees with a replay of its input: {of_what}"
+    counts = f"{found.missing:,} missing, {found.unexpected:,} unexpected, {found.different:,} different"
+    lines = [f"the table differs from a replay of its input: {counts} ({of_what})", *map(_line, found.first)]
+    hidden = found.missing + found.unexpected + found.different - len(found.first)
+    return "\n".join([*lines, *([f"  and {hidden:,} more"] if hidden else []), _WHY])
+
+
+def _line(one: Difference) -> str:
+    key = ", ".join(f"{name}={value}" for name, value in one.key.items())
+    match one.kind:
+        case "missing":
+            return f"  {key}: not in the table; the replay has {_rest(one, one.expected)}"
+        case "unexpected":
+            return f"  {key}: only in the table: {_rest(one, one.found)}"
+        case "different":
+            return f"  {key}: the table has {_rest(one, one.found)}; the replay has {_rest(one, one.expected)}"
+        case _:
+            assert_never(one.kind)
+
+
+def _rest(one: Difference, row: dict[str, object] | None) -> str:
+    """Return the columns of a row other than the key; of a difference, only those that differ."""
+    both = one.expected is not None and one.found is not None
+    found = {
+        name: value
+        for name, value in (row or {}).items()
+        if name not in one.key and not (both and repr((one.expected or {})[name]) == repr((one.found or {})[name]))
+    }
+    return ", ".join(f"{name}={value}" for name, value in found.items()) or "this row"

@@ -1,0 +1,177 @@
+"""`mixedmode verify`: runs a job once more over the input of its newest checkpoint, and compares the tables.
+
+The replay is one backlog over exactly the files that Spark's log names up to the checkpoint, in folders of its own. A
+backlog fires what the watermark of this input fires, so open windows are open in both tables. The table of the job is
+taken as it was after the epoch of the checkpoint, which a lease keeps meanwhile.
+
+Not every job can be replayed: see `refusal`.
+
+Invariant (tests/job/test_verification.py): the replay reads each file of the checkpoint's input once, and no other.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from mixedmode.checkpoint.go_back import spark_listing
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.source_log import ends_of, extended, files_named
+from mixedmode.checkpoint.spark_log import source_entries_read
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Manifest
+from mixedmode.config import JobSpec, KeyedAggregateStep
+from mixedmode.config.load import LoadedJob, job_spec_from_mapping
+from mixedmode.connectors.files.sink_spec import FileSinkSpec
+from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.job.comparison import Differences, differences
+from mixedmode.queryable import open_state
+from mixedmode.sinks.table import read_output, table_at
+
+__all__ = ["Verified", "input_files", "linked_input", "refusal", "replay_spec", "verify_job"]
+
+#: settings that would make several epochs of a backlog
+_LEFT_OUT = ("max-files-per-epoch", "max-bytes-per-epoch")
+_OF_THE_RUNNING_JOB = ("runtime-mode", "interval-during-backlog", "checkpointing", "autoscaler")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The result of a verification: the epoch, the number of its input files, and the differences."""
+
+    epoch: int
+    files: int
+    differences: Differences
+
+
+def verify_job(job: LoadedJob) -> Verified:
+    """Run a job over the input of its newest checkpoint, in folders of its own, and compare with its table.
+
+    Raise InvalidJobError, with the reason, for a job that cannot be replayed, and the errors of a run.
+    """
+    from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415 - Spark is loaded only to run
+
+    spec = job.spec
+    reason = refusal(spec)
+    if reason is not None:
+        msg = f"this job cannot be verified: {reason}. name={spec.name}"
+        raise InvalidJobError(msg)
+    folder, sink = spec.execution.checkpointing.dir, spec.sink
+    assert folder is not None, spec.name
+    assert isinstance(sink, FileSinkSpec), spec.name
+    with open_state(folder) as state, tempfile.TemporaryDirectory(prefix="mixedmode-verify-") as scratch:
+        manifest = state.manifest
+        files = input_files(CheckpointLog(ObjectStore(folder)), manifest)
+        (source,) = spec.sources.values()
+        assert isinstance(source, FileSourceSpec), source
+        linked_input(files, source.path, Path(scratch, "in"))
+        replay = replay_spec(spec, Path(scratch))
+        run_job(replay, job.where, RunOptions(until=Until.DRAINED if manifest.is_final else Until.IDLE))
+        table = table_at(sink.path, manifest.epoch)
+        expected = read_output(Path(scratch, "out"))
+    columns = expected.column_names
+    found = differences(expected, table.rows.select(columns), table.description.key_columns)
+    return Verified(manifest.epoch, len(files), found)
+
+
+def refusal(spec: JobSpec) -> str | None:
+    """Return why a job cannot be verified; None if it can."""
+    if spec.execution.checkpointing.dir is None:
+        return "it has no checkpoints, so nothing says which input its table covers"
+    if len(spec.sources) != 1 or not isinstance(next(iter(spec.sources.values())), FileSourceSpec):
+        return "its input cannot be read again exactly; only one source of files can"
+    (source,) = spec.sources.values()
+    if "://" in source.place and "file://" not in source.place:
+        return "its files are not on this machine"
+    if spec.sink is None:
+        return "it has several outputs, and only the table of a job with `sink` is compared"
+    if not isinstance(spec.sink, FileSinkSpec):
+        return "its main output is no folder of files"
+    early = [step for step in spec.steps if isinstance(step, KeyedAggregateStep) and step.early_results_every_ms]
+    if early:
+        return "its table has early results, which depend on when they were emitted"
+    return None
+
+
+def input_files(log: CheckpointLog, manifest: Manifest) -> tuple[str, ...]:
+    """Return the paths of the files that a job has read up to a checkpoint, from Spark's log of its source.
+
+    Raise CorruptStateError if the log is not the one that the manifest knows, InvalidJobError if a file is gone.
+    """
+    listing = spark_listing(log)
+    found: dict[str, None] = {}
+    for known in manifest.source_logs:
+        if known.end is None:  # the clock of the job
+            continue
+        entries = source_entries_read(listing, ends_of([known]))
+        files = [file for path in entries for file in files_named(log.store.get(path) or b"v1\n")]
+        if extended(None, known.source, known.end, files) != known:
+            msg = (
+                "Spark's log of the source is damaged, so the input of the checkpoint is not known. Start the job: it "
+                f"goes back to a checkpoint that is whole. folder={log.store.url}, source={known.source}"
+            )
+            raise CorruptStateError(msg)
+        found.update(dict.fromkeys(unquote(urlsplit(file.url).path) for file in files))
+    gone = [path for path in found if not Path(path).exists()]
+    if gone:
+        msg = (
+            "this job cannot be verified: files of its input are gone. Put them back, and verify again. "
+            f"files_gone={len(gone)}, first={gone[0]}"
+        )
+        raise InvalidJobError(msg)
+    return tuple(found)
+
+
+def linked_input(files: Sequence[str], source: str, folder: Path) -> None:
+    """Link the files into a folder, below the same folders as in the source, because these may be partitions."""
+    root = os.path.realpath(source.removeprefix("file://"))
+    folder.mkdir(parents=True)
+    for number, path in enumerate(files):
+        real = os.path.realpath(path)
+        is_below = Path(root).is_dir() and os.path.commonpath([root, real]) == root
+        target = folder / (os.path.relpath(real, root) if is_below else f"{number:08d}-{Path(path).name}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(real)
+
+
+def replay_spec(spec: JobSpec, scratch: Path) -> JobSpec:
+    """Return the job over `scratch / "in"`, with its checkpoints and outputs in `scratch`, as one backlog."""
+    document: dict[str, Any] = dict(spec.as_document())
+    ((name, source),) = document["sources"].items()
+    source = {**_without(source, *_LEFT_OUT), "path": str(scratch / "in")}
+    if "dead-letter" in source:
+        source["dead-letter"] = {"format": "parquet", "path": str(scratch / "dead-lines")}
+    document["sources"] = {name: source}
+    document["steps"] = [_step(step, scratch, number) for number, step in enumerate(document.get("steps", ()))]
+    document["sink"] = {"format": "parquet", "path": str(scratch / "out")}
+    document["execution"] = {
+        **_without(document.get("execution", {}), *_OF_THE_RUNNING_JOB),
+        "runtime-mode": "mixed",
+        "checkpointing": {"dir": str(scratch / "checkpoints")},
+    }
+    return job_spec_from_mapping(document)
+
+
+def _step(step: Mapping[str, Any], scratch: Path, number: int) -> dict[str, Any]:
+    """Return a step whose side outputs are in `scratch`."""
+    found = _without(step, "late")
+    if "outputs" in found:
+        found["outputs"] = {
+            tag: {**_schema(sink), "format": "parquet", "path": str(scratch / f"side-{number}-{tag}")}
+            for tag, sink in found["outputs"].items()
+        }
+    if "dead-letter" in found:
+        found["dead-letter"] = {"format": "parquet", "path": str(scratch / f"dead-{number}")}
+    return found
+
+
+def _schema(sink: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in sink.items() if key == "schema"}
+
+
+def _without(mapping: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key not in keys}

@@ -1,0 +1,207 @@
+"""Operators as JSON: the manifest keeps them, so that stored state can be read without the job file.
+
+A description has all that gives stored bytes a meaning: key columns, calls, windows, the layout of rows. Its names do
+not depend on names of Python. Operators without state have no description. A process function is described by the
+states that it declares, because nothing of it has to run again.
+
+Invariant (tests/plan/test_stored_operators.py): operator_from(described(o)) has the states and the columns of o, and
+computes the same results from its state.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mixedmode.errors import CorruptStateError
+from mixedmode.keys import KeySchema
+from mixedmode.keys.type_names import type_name, type_named
+from mixedmode.operators.aggregate import (
+    AggregateFunction,
+    AggregateOperator,
+    Aggregator,
+    FunctionCall,
+    MultisetAggregateOperator,
+    aggregate_function,
+    aggregator_for,
+)
+from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
+from mixedmode.operators.deduplicate import DeduplicateOperator
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.process import ProcessOperator
+from mixedmode.operators.top import TopOperator
+from mixedmode.operators.top.rows import OrderColumn, RowLayout
+from mixedmode.operators.window import (
+    CountWindowAggregateOperator,
+    SessionAggregateOperator,
+    TimeWindowAggregateOperator,
+)
+from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
+
+__all__ = ["Described", "described", "function_of", "keys_of", "operator_from"]
+
+Described = Mapping[str, Any]
+
+
+def function_of(call: FunctionCall, where: str) -> AggregateFunction:
+    """Return the function of a call. Raise InvalidJobError as `aggregate_function` does."""
+    number, data_type = (None, None) if call.argument is None else (call.argument.index, call.argument.data_type)
+    return aggregate_function(
+        call.function,
+        number,
+        data_type,
+        has_event_time=call.has_event_time,
+        where=where,
+        by=call.by,
+        parameters=call.parameters,
+        condition=call.condition,
+    )
+
+
+def described(operator: KeyedOperator) -> dict[str, object] | None:
+    """Return the description of an operator; None if it keeps no state."""
+    if not operator.states:
+        return None
+    match operator:
+        case AggregateOperator():
+            own = _aggregator(operator.aggregator, operator.key_schema)
+            return {"kind": "aggregate", "changelog": operator.is_changelog, **own}
+        case MultisetAggregateOperator():
+            types = [type_name(data_type) for data_type in operator.argument_types]
+            own = _aggregator(operator.aggregator, operator.key_schema)
+            return {"kind": "multiset", **own, "row": types}
+        case TimeWindowAggregateOperator():
+            return {"kind": "window", "window": _windows(operator.windows), **_windowed(operator)}
+        case SessionAggregateOperator():
+            return {"kind": "session", "gap-us": operator.gap_us, **_windowed(operator)}
+        case CountWindowAggregateOperator():
+            own = _aggregator(operator.aggregator, operator.key_schema)
+            return {"kind": "count-window", "count": operator.count, **own}
+        case TopOperator():
+            own = {"n": operator.n, "changelog": operator.is_changelog, "rank": operator.has_rank}
+            return {"kind": "top", **own, **_layout(operator.layout)}
+        case DeduplicateOperator():
+            own = {"waits": operator.waits, "within-us": operator.within_us, "event-time": operator.has_event_time}
+            return {"kind": "deduplicate", **own, **_layout(operator.layout)}
+        case ProcessOperator():
+            return {"kind": "process", "keys": _fields(operator.key_schema.fields)}
+    msg = f"an operator with state and without a description: {type(operator).__name__}"
+    raise AssertionError(msg)
+
+
+def operator_from(stored: Described) -> KeyedOperator:
+    """Return the operator that was described; for `process`, see keys_of.
+
+    Raise CorruptStateError for a description that this program does not know.
+    """
+    kind = stored["kind"]
+    if kind in ("top", "deduplicate"):
+        return _ranked(stored)
+    if kind in ("window", "session", "count-window", "aggregate", "multiset"):
+        return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
+    msg = (
+        "the manifest describes a step of a kind that this program does not know, so its state cannot be read. Read it "
+        f"with the program that wrote it. kind={kind}"
+    )
+    raise CorruptStateError(msg)
+
+
+def keys_of(stored: Described) -> KeySchema | None:
+    """Return the key columns of a described operator; None for un-keyed input."""
+    fields = _fields_from(stored["keys"])
+    return KeySchema(fields) if fields else None
+
+
+def _aggregator(aggregator: Aggregator, schema: KeySchema | None) -> dict[str, object]:
+    calls = {}
+    for name, function in aggregator.outputs.items():
+        assert function.call is not None, name
+        calls[name] = call_as_json(function.call)
+    without_count = aggregator_for(aggregator.outputs, arguments=aggregator.arguments, counts_rows=False)
+    return {
+        "keys": _fields(() if schema is None else schema.fields),
+        "calls": calls,
+        "arguments": aggregator.arguments,
+        "counts-rows": without_count.registers != aggregator.registers,
+    }
+
+
+def _aggregator_from(stored: Described) -> Aggregator:
+    calls = {name: call_from_json(call) for name, call in stored["calls"].items()}
+    functions = {name: function_of(call, name) for name, call in calls.items()}
+    return aggregator_for(functions, arguments=stored["arguments"], counts_rows=stored["counts-rows"])
+
+
+def _windowed(operator: TimeWindowAggregateOperator | SessionAggregateOperator) -> dict[str, object]:
+    return {
+        "early-every-ms": operator.early_every_ms,
+        "retractions": operator.emits_retractions,
+        "lateness-us": operator.allowed_lateness_us,
+        **_aggregator(operator.aggregator, operator.key_schema),
+    }
+
+
+def _aggregating(stored: Described, aggregator: Aggregator, schema: KeySchema | None) -> KeyedOperator:
+    kind = stored["kind"]
+    if kind == "count-window":
+        return CountWindowAggregateOperator(aggregator, schema, stored["count"])
+    if kind in ("window", "session"):
+        return _windowed_from(stored, aggregator, schema)
+    assert schema is not None, stored
+    if kind == "aggregate":
+        return AggregateOperator(aggregator, schema, is_changelog=stored["changelog"], emits_retractions=False)
+    types = tuple(type_named(name) for name in stored["row"])
+    return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)
+
+
+def _windowed_from(stored: Described, aggregator: Aggregator, schema: KeySchema | None) -> KeyedOperator:
+    own = (stored["lateness-us"], stored["early-every-ms"])
+    if stored["kind"] == "session":
+        return SessionAggregateOperator(
+            aggregator, schema, stored["gap-us"], *own, emits_retractions=stored["retractions"]
+        )
+    windows = _windows_from(stored["window"])
+    return TimeWindowAggregateOperator(aggregator, schema, windows, *own, emits_retractions=stored["retractions"])
+
+
+def _windows(windows: TimeWindows) -> dict[str, object]:
+    if isinstance(windows, Sliding):
+        own: dict[str, object] = {"kind": "sliding", "slide-us": windows.slide_us}
+    elif isinstance(windows, Cumulating):
+        own = {"kind": "cumulating", "step-us": windows.step_us}
+    else:
+        own = {"kind": "tumbling"}
+    assert isinstance(windows, Sliding | Cumulating | Tumbling), windows
+    return {**own, "size-us": windows.size_us, "offset-us": windows.offset_us, "time-zone": windows.time_zone}
+
+
+def _windows_from(stored: Described) -> TimeWindows:
+    rest = (stored["offset-us"], stored["time-zone"])
+    if stored["kind"] == "sliding":
+        return Sliding(stored["size-us"], stored["slide-us"], *rest)
+    if stored["kind"] == "cumulating":
+        return Cumulating(stored["size-us"], stored["step-us"], *rest)
+    return Tumbling(stored["size-us"], *rest)
+
+
+def _layout(layout: RowLayout) -> dict[str, object]:
+    order = [[type_name(by.data_type), by.descending, by.nulls_first] for by in layout.order]
+    return {"keys": _fields(layout.key_schema.fields), "order": order, "row": _fields(layout.row_fields)}
+
+
+def _ranked(stored: Described) -> KeyedOperator:
+    schema = keys_of(stored)
+    assert schema is not None, stored
+    order = tuple(OrderColumn(type_named(name), descending, nulls) for name, descending, nulls in stored["order"])
+    layout = RowLayout(schema, order, _fields_from(stored["row"]))
+    if stored["kind"] == "top":  # only `fold` needs the arguments
+        return TopOperator(layout, (), stored["n"], stored["changelog"], stored["rank"])
+    return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
+
+
+def _fields(fields: Sequence[pa.Field]) -> list[list[str]]:
+    return [[field.name, type_name(field.type)] for field in fields]
+
+
+def _fields_from(stored: Sequence[Sequence[str]]) -> tuple[pa.Field, ...]:
+    return tuple(pa.field(name, type_named(text)) for name, text in stored)

@@ -1,0 +1,194 @@
+"""Reads the stored entries of a question from the committed runs, and decodes them page by page."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import OperatorState, RunFile
+from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.queryable.parts import StateView
+from mixedmode.queryable.spans import Question, Span, UncutRange, after_position, spans_of, uncut_ranges
+from mixedmode.state import StateRange
+from mixedmode.state.rocksdb.reader import RunsReader
+
+__all__ = ["EntryReader", "Page"]
+
+_CHUNK = 4096  # entries that a limited read fetches at a time
+_ROWS = 2**16  # least entries that are decoded at a time, if there are so many
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Decoded rows, and the stored key at which the next page begins; None if there is no more."""
+
+    table: pa.Table
+    next: bytes | None
+
+
+class EntryReader:
+    """Opens the runs of a checkpoint as they are needed, and keeps them open. Thread-safe."""
+
+    def __init__(self, store: ObjectStore, max_parallelism: int, folder: Path, cache_bytes: int) -> None:
+        self._store = store
+        self._max_parallelism = max_parallelism
+        self._folder = folder
+        self._cache_bytes = cache_bytes
+        self._lock = Lock()
+        self._ranges: dict[tuple[str, int], tuple[UncutRange, ...]] = {}
+        self._open: dict[tuple[str, int, int], RunsReader] = {}  #: {(step, state id, first key group): reader}
+
+    def close(self) -> None:
+        """Close all runs."""
+        with self._lock:
+            for reader in self._open.values():
+                reader.close()
+            self._open.clear()
+
+    def page(
+        self, operator: OperatorState, view: StateView, question: Question, limit: int | None, position: bytes | None
+    ) -> Page:
+        """Return the rows of at most `limit` keys, from the stored key `position` on."""
+        part = view.part
+        spans = spans_of(question, part.state_id, self._max_parallelism, key_first=part.bytes_before == 0)
+        if position is not None:
+            spans = after_position(spans, position)
+        if part.is_exact and question.keys is not None and limit is None:
+            return Page(_table(view, self._points(operator, part.state_id, spans)), None)
+        found = _Taken(limit)
+        pieces = self._pieces(operator, view, question, spans, found)
+        return Page(_table(view, pieces), found.next)
+
+    def _points(self, operator: OperatorState, state_id: int, spans: Sequence[Span]) -> Iterator[StateRange]:
+        by_reader: dict[RunsReader, list[bytes]] = {}
+        for span in spans:
+            reader = self._reader(operator, state_id, span.group)
+            if reader is not None:
+                by_reader.setdefault(reader, []).append(span.start)
+        for reader, keys in by_reader.items():
+            pairs = [(key, value) for key, value in zip(keys, reader.read(keys), strict=True) if value is not None]
+            yield StateRange([key for key, _ in pairs], [value for _, value in pairs])
+
+    def _pieces(
+        self, operator: OperatorState, view: StateView, question: Question, spans: Sequence[Span], taken: "_Taken"
+    ) -> Iterator[StateRange]:
+        """Yield the entries of the spans; those of a key are in one piece."""
+        for span in spans:
+            reader = self._reader(operator, view.part.state_id, span.group)
+            if reader is None:
+                continue
+            yield _whole_keys(reader, view, question, span, taken)
+            if taken.next is not None:
+                return
+
+    def _reader(self, operator: OperatorState, state_id: int, group: int) -> RunsReader | None:
+        """Return the open runs of a key group; None if the state has no entry there."""
+        step = operator.operator_id
+        with self._lock:
+            if (step, state_id) not in self._ranges:
+                self._ranges[step, state_id] = uncut_ranges(operator.runs, state_id)
+            for found in self._ranges[step, state_id]:
+                if found.groups.start <= group < found.groups.end:
+                    name = (step, state_id, found.groups.start)
+                    if name not in self._open:
+                        self._open[name] = self._opened(len(self._open), found.runs)
+                    return self._open[name]
+        return None
+
+    def _opened(self, number: int, runs: Sequence[RunFile]) -> RunsReader:
+        fetches = [partial(self._fetch, run) for run in runs]
+        return RunsReader(self._folder / str(number), fetches, cache_bytes=self._cache_bytes)
+
+    def _fetch(self, run: RunFile, target: Path) -> None:
+        """Create a private link to a run, or a copy. A copy from an object store is made once."""
+        if self._store.local_root is not None:
+            self._fetch_from_store(run, target)
+            return
+        copy = self._folder / "copies" / run.path
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            self._fetch_from_store(run, copy)
+        os.link(copy, target)
+
+    def _fetch_from_store(self, run: RunFile, target: Path) -> None:
+        where = f"{self._store.url}/{run.path}"
+        if not self._store.fetch_file(run.path, target):
+            msg = (
+                "a file of the state is gone: the job has dropped this checkpoint meanwhile, or it is damaged. Read "
+                f"the newest epoch. `mixedmode checkpoints DIR --verify` says if it is damaged. file={where}"
+            )
+            raise RetryableError(msg)
+        found = target.stat().st_size
+        if found != run.bytes:
+            msg = (
+                "a file of the state is damaged: it has another size than the manifest says. Read an older epoch. "
+                f"file={where}, bytes={found}, bytes_committed={run.bytes}"
+            )
+            raise CorruptStateError(msg)
+
+
+class _Taken:
+    """The number of keys that a page may still take, and where the next page begins."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.left = limit
+        self.next: bytes | None = None
+
+
+def _whole_keys(reader: RunsReader, view: StateView, question: Question, span: Span, taken: _Taken) -> StateRange:
+    """Return the entries of whole keys in a span, as many as the page may take."""
+    found = StateRange([], [])
+    chunk = None if taken.left is None else _CHUNK
+    start: bytes | None = span.start
+    while start is not None:
+        part = reader.scan(start, span.end, limit=chunk)
+        start = part.keys[-1] + b"\x00" if chunk is not None and len(part.keys) == chunk else None
+        _add_wanted(found, part, view, question)
+        if taken.left is not None:
+            firsts = _first_entries(found.keys, view)
+            if len(firsts) > taken.left:
+                end = firsts[taken.left]
+                taken.next = found.keys[end]
+                return StateRange(found.keys[:end], found.values[:end])
+    if taken.left is not None:
+        taken.left -= len(_first_entries(found.keys, view))
+    return found
+
+
+def _add_wanted(found: StateRange, part: StateRange, view: StateView, question: Question) -> None:
+    """Add the entries of wanted keys. Only where a time precedes the key, a span has others."""
+    if view.part.bytes_before == 0 or (question.keys is None and not question.prefix):
+        found.keys.extend(part.keys)
+        found.values.extend(part.values)
+        return
+    wanted = None if question.keys is None else {key for _, key in question.keys}
+    for key, stored, value in zip(view.keys_of(part.keys), part.keys, part.values, strict=True):
+        if key in wanted if wanted is not None else key.startswith(question.prefix):
+            found.keys.append(stored)
+            found.values.append(value)
+
+
+def _first_entries(stored: Sequence[bytes], view: StateView) -> Sequence[int]:
+    """Return the position of the first entry of each key; where a time precedes the key, each entry counts."""
+    if view.part.is_exact or view.part.bytes_before:
+        return range(len(stored))
+    keys = view.keys_of(stored)
+    return [at for at, key in enumerate(keys) if at == 0 or key != keys[at - 1]]
+
+
+def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:
+    tables, held = [view.empty()], StateRange([], [])
+    for piece in pieces:
+        held.keys.extend(piece.keys)
+        held.values.extend(piece.values)
+        if len(held.keys) >= _ROWS:
+            tables.append(view.part.decode(held))
+            held = StateRange([], [])
+    if held.keys:
+        tables.append(view.part.decode(held))
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()

@@ -1,0 +1,67 @@
+"""The local folders of readers: private, and removed by the next reader if theirs has crashed.
+
+A folder holds links to files of the state, which keep the space of deleted runs. So each folder has a locked file as
+long as its reader lives, and a new reader removes the folders whose lock is free.
+
+Invariant (tests/queryable/test_folders.py): no folder of a living reader is removed, and a later reader removes all
+others.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from mixedmode.checkpoint.private_folder import own_temporary_folder, private_subfolder
+
+__all__ = ["reader_folder"]
+
+_LOCK = "lock"
+
+
+@contextmanager
+def reader_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Return a new folder, as a context manager that deletes it.  parent: of all readers; None: the usual place."""
+    if parent is None:
+        parent = private_subfolder(own_temporary_folder(), "readers")
+    _remove_abandoned(parent)
+    folder, lock = _locked_folder(parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+
+
+def _locked_folder(parent: Path) -> tuple[Path, IO[str]]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix="reader-", dir=parent))
+        lock = (folder / _LOCK).open("w")
+        if _try_lock(lock) and _is_in(folder, lock):
+            return folder, lock
+        lock.close()  # another reader took the new folder for an abandoned one
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for folder in parent.glob("reader-*"):
+        with suppress(OSError), (folder / _LOCK).open("r+") as lock:  # without the file, its reader has just begun
+            if _try_lock(lock):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _try_lock(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_in(folder: Path, lock: IO[str]) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat((folder / _LOCK).stat(), os.fstat(lock.fileno()))
+    return False

@@ -1,0 +1,96 @@
+"""The wanted keys of a read: values that a person or a program names, as encoded keys. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema, encode_keys, key_groups
+from mixedmode.queryable.spans import EVERYTHING, Question
+
+__all__ = ["question_of"]
+
+
+def question_of(
+    keys: Sequence[Any] | None, prefix: Any, fields: Sequence[pa.Field], *, max_parallelism: int
+) -> Question:
+    """Return the question for `keys` or for a `prefix`; both None: everything.
+
+    A key is the value of the only key column, or a sequence of the values of all key columns, or a mapping by name. A
+    prefix has the values of the first key columns. Text is parsed if the column is no text. fields: the key columns.
+    Raise InvalidJobError for values that do not fit the key columns.
+    """
+    if keys is not None and prefix is not None:
+        msg = "name either keys or a prefix of keys: a read answers one question"
+        raise InvalidJobError(msg)
+    if keys is None and prefix is None:
+        return EVERYTHING
+    if not fields:
+        msg = "the step has no key, so its state cannot be asked by key. Leave keys and prefix out."
+        raise InvalidJobError(msg)
+    if keys is not None:
+        rows = [_values(key, fields, len(fields)) for key in keys]
+        encoded = _encoded(rows, fields)
+        groups = key_groups(encoded, max_parallelism=max_parallelism).tolist()
+        return Question(keys=tuple(zip(groups, encoded.to_pylist(), strict=True)))
+    values = _values(prefix, fields, None)
+    return Question(prefix=_encoded([values], fields[: len(values)])[0].as_py())
+
+
+def _values(key: Any, fields: Sequence[pa.Field], count: int | None) -> Sequence[Any]:
+    """Return the values of a key in the order of the columns.  count: how many; None: of a prefix, any number."""
+    if isinstance(key, Mapping):
+        names = [field.name for field in fields]
+        for name in key:
+            if name not in names:
+                msg = f"the key has no column {name}.{did_you_mean(name, names)} Key columns: {', '.join(names)}."
+                raise InvalidJobError(msg)
+        missing = [name for name in names if name not in key]
+        if missing and (count is not None or missing != names[len(key) :]):
+            msg = f"a key column is missing. Name a value of each. missing={', '.join(missing)}"
+            raise InvalidJobError(msg)
+        return [key[name] for name in names if name in key]
+    values: Sequence[Any] = key if isinstance(key, list | tuple) else (key,)
+    if not (1 <= len(values) <= len(fields) and count in (None, len(values))):
+        columns = ", ".join(f"{field.name} {field.type}" for field in fields)
+        msg = (
+            f"the number of values does not fit the key. Name a value of each column: {columns}. values={list(values)}"
+        )
+        raise InvalidJobError(msg)
+    return values
+
+
+def _encoded(rows: Sequence[Sequence[Any]], fields: Sequence[pa.Field]) -> pa.Array:
+    columns = [_column([row[at] for row in rows], field) for at, field in enumerate(fields)]
+    return encode_keys(columns, KeySchema(tuple(fields)))
+
+
+def _column(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    return pa.concat_arrays([_one(value, field) for value in values]) if values else pa.array([], field.type)
+
+
+def _one(value: Any, field: pa.Field) -> pa.Array:
+    kind = field.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    try:
+        if isinstance(value, str) and pa.types.is_timestamp(kind):
+            return _instant(value, kind)
+        if isinstance(value, str) and not is_text:
+            return pa.array([value]).cast(kind)
+        return pa.array([value], kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        msg = f"a value does not fit its key column. column={field.name}, type={kind}, value={value!r}"
+        raise InvalidJobError(msg) from error
+
+
+def _instant(text: str, kind: pa.DataType) -> pa.Array:
+    """Return a time: `2024-01-01 08:00:00`, taken as UTC, or with an offset such as `+02:00` or `Z`."""
+    if kind.tz is None:
+        return pa.array([text]).cast(kind)
+    try:
+        return pa.array([text]).cast(kind)
+    except pa.ArrowInvalid:  # without an offset
+        return pc.assume_timezone(pa.array([text]).cast(pa.timestamp("us")), "UTC").cast(kind)

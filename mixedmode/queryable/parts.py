@@ -1,0 +1,58 @@
+"""A part of a step's state: where its entries are, and what they mean."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mixedmode.keys import KeySchema, key_widths
+from mixedmode.state import StateRange
+from mixedmode.state.keys import PREFIX_BYTES
+
+__all__ = ["Moment", "Part", "StateView"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The watermark and the processing time of an epoch; None if it has none."""
+
+    watermark_us: int | None
+    clock_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One readable part of a state.
+
+    `decode` turns entries of whole keys into rows. `bytes_before`: how many bytes are between state id and key; then
+    entries are ordered by a time before the key. `is_exact`: nothing follows the key, so a key has one entry.
+    """
+
+    name: str
+    state_id: int
+    decode: Callable[[StateRange], pa.Table]
+    bytes_before: int = 0
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StateView:
+    """A part, the schema of its stored keys, and the user's key columns: () for un-keyed input."""
+
+    schema: KeySchema
+    key_fields: tuple[pa.Field, ...]
+    part: Part
+
+    def empty(self) -> pa.Table:
+        """Return the table without rows."""
+        return self.part.decode(StateRange([], []))
+
+    def keys_of(self, stored: Sequence[bytes]) -> list[bytes]:
+        """Return the encoded keys (n,) in stored keys (n,)."""
+        first = PREFIX_BYTES + self.part.bytes_before
+        if self.part.is_exact:
+            return [key[first:] for key in stored]
+        if self.schema.width is not None:
+            return [key[first : first + self.schema.width] for key in stored]
+        widths = key_widths(pa.array(stored, pa.large_binary()), self.schema, after=first).tolist()
+        return [key[first : first + width] for key, width in zip(stored, widths, strict=True)]

@@ -1,0 +1,332 @@
+"""A snapshot of a job's state at one epoch, and reads of it.
+
+A snapshot is a manifest and the immutable files that it names. So all reads of a snapshot see one committed epoch,
+whatever the job does meanwhile, and a rescale between two epochs changes nothing. A savepoint is read in the same way.
+
+A read opens only the files of the key groups that it needs: a point read those of one key group. The files are links in
+a private folder of this process, or copies if the store is on another file system.
+
+Invariants (tests/queryable/test_reads.py):
+  I1  an answer equals the state that an operator had after the epoch, at every parallelism and after merges
+  I2  the pages of a scan together are the whole scan, each key in one page
+"""
+
+import base64
+import binascii
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.decide_leases import LEASE_MS_MAX
+from mixedmode.checkpoint.leases import Leases
+from mixedmode.checkpoint.lineage import is_abandoned
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.savepoint import read_savepoint
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.queryable.entries import EntryReader
+from mixedmode.queryable.folders import reader_folder
+from mixedmode.queryable.keys import question_of
+from mixedmode.queryable.parts import Moment, StateView
+from mixedmode.queryable.views import views_of
+
+__all__ = ["LEASE_SECONDS", "StateAnswer", "StateSnapshot", "open_state", "read_state"]
+
+Place = str | Path
+_SOURCES = "sources"  # the fingerprint of the sources, among those of steps
+#: how long a lease lasts by default
+LEASE_SECONDS = 300.0
+_STATELESS = (
+    "this step keeps no state: each of its rows is final when it is emitted, so read them from the job's output. "
+    "step={step}"
+)
+_ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the one that is being leased
+
+
+@dataclass(frozen=True, slots=True)
+class StateAnswer:
+    """Rows of a state at an epoch. `next`: where the next page begins, for `after`; None if there is no more.
+
+    `name` is the part of the state that was read.
+    """
+
+    table: pa.Table
+    epoch: int
+    step: str
+    name: str
+    next: str | None
+
+    def as_table(self) -> pa.Table:
+        """Return the rows. The schema's metadata have `mixedmode.epoch`, `.step` and `.name`, and perhaps `.next`."""
+        facts = {"epoch": str(self.epoch), "step": self.step, "name": self.name, "next": self.next}
+        metadata = {f"mixedmode.{name}": value for name, value in facts.items() if value is not None}
+        return self.table.replace_schema_metadata(metadata)
+
+
+class StateSnapshot:
+    """The state of all steps after one epoch. Thread-safe. Close it, or use it as a context manager."""
+
+    def __init__(
+        self, store: ObjectStore, manifest: Manifest, lease: Lease | None = None, *, cache_bytes: int = 8 * 1024 * 1024
+    ) -> None:
+        """lease: what keeps the checkpoint. The snapshot gives it up when it is closed."""
+        self._leases, self._lease = Leases(store), lease
+        self._store = store
+        self._manifest = manifest
+        self._moment = Moment(manifest.watermark_us, manifest.clock_ms)
+        self._stack = ExitStack()
+        folder = self._stack.enter_context(reader_folder())
+        self._entries = EntryReader(store, manifest.max_parallelism, folder, cache_bytes)
+        self._stack.callback(self._give_up)
+        self._stack.callback(self._entries.close)
+        self._views: dict[str, dict[str, StateView]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the local files of the snapshot, and give up its lease."""
+        self._stack.close()
+
+    def renew(self, seconds: float = LEASE_SECONDS) -> bool:
+        """Keep the checkpoint from now on for `seconds`. Return False if the job has dropped it: take a new snapshot.
+
+        Runs that the snapshot has opened can be read even then. A savepoint needs no lease; renewing it does nothing.
+        """
+        if self._lease is None:
+            return True
+        before = self._lease
+        self._lease = _leased(self._leases, self._manifest, seconds)
+        if self._lease is not None:
+            self._leases.give_up([before])
+        return self._lease is not None
+
+    def keep_lease(self) -> None:
+        """Let the lease last beyond `close`, until it ends by itself: for a reader that comes back for another page."""
+        self._lease = None
+
+    def _give_up(self) -> None:
+        if self._lease is not None:
+            with suppress(RetryableError):  # it ends by itself
+                self._leases.give_up([self._lease])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of every answer."""
+        return self._manifest.epoch
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the epoch."""
+        return self._manifest
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The keyed steps of the job."""
+        return tuple(operator.operator_id for operator in self._manifest.operators)
+
+    def names(self, step: str) -> tuple[str, ...]:
+        """Return the names of the parts of a step's state, the default first; () if the step keeps no state."""
+        return tuple(self._views_of(self._operator(step)))
+
+    def key_fields(self, step: str, name: str | None = None) -> tuple[pa.Field, ...]:
+        """Return the key columns of a part of a step's state; () if the step has no key."""
+        return self._view(self._operator(step), name).key_fields
+
+    def read(
+        self,
+        step: str,
+        *,
+        keys: Sequence[Any] | None = None,
+        prefix: Any = None,
+        name: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> StateAnswer:
+        """Return rows of a step's state, in the order of the store. Keys without state have no row.
+
+        keys: only these keys, each the value of the key column, or a tuple of the values of all key columns, or a
+        mapping. prefix: only keys that begin with these values. name: the part of the state; None: the default of
+        `names`. limit: at most this many keys, or windows, or timers. after: `next` of the previous page.
+
+        Raise InvalidJobError for an unknown step or name, or for unsuitable keys.
+        """
+        operator = self._operator(step)
+        view = self._view(operator, name)
+        groups = self._manifest.max_parallelism
+        question = question_of(keys, prefix, view.key_fields, max_parallelism=groups)
+        if limit is not None and limit < 1:
+            msg = f"a page has at least one key. limit={limit}"
+            raise InvalidJobError(msg)
+        position = None if after is None else self._position(after)
+        page = self._entries.page(operator, view, question, limit, position)
+        following = None if page.next is None else _cursor(self.epoch, page.next)
+        return StateAnswer(page.table, self.epoch, step, view.part.name, following)
+
+    def _operator(self, step: str) -> OperatorState:
+        for operator in self._manifest.operators:
+            if operator.operator_id == step:
+                return operator
+        if step in {state.operator_id for state in self._manifest.list_states}:
+            msg = f"this step has no key: it keeps a list per subtask, which cannot be asked. step={step}"
+            raise InvalidJobError(msg)
+        if step in _steps_of(self._store):
+            raise InvalidJobError(_STATELESS.format(step=step))
+        known = ", ".join(self.steps) or "none"
+        msg = f"the job has no keyed step {step}.{did_you_mean(step, self.steps)} Its keyed steps: {known}."
+        raise InvalidJobError(msg)
+
+    def _views_of(self, operator: OperatorState) -> dict[str, StateView]:
+        if operator.operator_id not in self._views:
+            self._views[operator.operator_id] = views_of(operator.state_schema, self._moment)
+        return self._views[operator.operator_id]
+
+    def _view(self, operator: OperatorState, name: str | None) -> StateView:
+        views = self._views_of(operator)
+        if not views:
+            raise InvalidJobError(_STATELESS.format(step=operator.operator_id))
+        if name is None:
+            return next(iter(views.values()))
+        if name not in views:
+            msg = (
+                f"the state of step {operator.operator_id} has no part {name}.{did_you_mean(name, views)} "
+                f"Its parts: {', '.join(views)}."
+            )
+            raise InvalidJobError(msg)
+        return views[name]
+
+    def _position(self, after: str) -> bytes:
+        epoch, position = _parsed_cursor(after)
+        if epoch != self.epoch:
+            msg = f"the page before is of another epoch. Read all pages at one epoch. epoch={self.epoch}, after={epoch}"
+            raise InvalidJobError(msg)
+        return position
+
+
+def open_state(directory: Place, *, epoch: int | None = None, lease_seconds: float = LEASE_SECONDS) -> StateSnapshot:
+    """Open the state in a checkpoint folder or savepoint, at an epoch; None: the newest one.
+
+    lease_seconds: how long the job keeps the checkpoint for this reader, at most an hour; 0: no lease, for a folder in
+    which this reader cannot write. `close` ends the lease earlier, and `renew` makes it last longer.
+
+    Raise InvalidJobError for a folder without checkpoints or an unknown epoch, RetryableError if there is none yet.
+    """
+    log = _log(directory)
+    if not 0 <= 1000 * lease_seconds <= LEASE_MS_MAX:
+        msg = f"a lease lasts at most an hour; renew it for longer. lease_seconds={lease_seconds}"
+        raise InvalidJobError(msg)
+    if lease_seconds == 0 or log.store.exists(paths.SAVEPOINT):
+        return StateSnapshot(log.store, _manifest(log, epoch))
+    for _ in range(_ATTEMPTS):
+        manifest = _manifest(log, epoch)
+        lease = _leased(Leases(log.store), manifest, lease_seconds)
+        if lease is not None:
+            return StateSnapshot(log.store, manifest, lease)
+    msg = f"the job drops its checkpoints faster than a reader can keep one. Read again. folder={log.store.url}"
+    raise RetryableError(msg)
+
+
+def _leased(leases: Leases, manifest: Manifest, seconds: float) -> Lease | None:
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        return leases.take(manifest, now_ms=now_ms, lasts_ms=round(1000 * seconds), token=uuid.uuid4().hex)
+    except RetryableError as error:
+        msg = (
+            "the reader cannot write its lease, which keeps the checkpoint while it is read. Give it write access to "
+            "the folder, or read with lease_seconds=0 (--no-lease); then the job may drop the checkpoint meanwhile. "
+            f"folder={leases.store.url}"
+        )
+        raise RetryableError(msg) from error
+
+
+def read_state(
+    directory: Place,
+    step: str,
+    *,
+    epoch: int | None = None,
+    keys: Sequence[Any] | None = None,
+    prefix: Any = None,
+    name: str | None = None,
+    limit: int | None = None,
+    after: str | None = None,
+) -> pa.Table:
+    """Return the state of a step as a table; its schema's metadata have the epoch as `mixedmode.epoch`.
+
+    directory: a checkpoint folder or a savepoint, or its URL. The other arguments are those of StateSnapshot.read. A
+    further page is read at the epoch of the page before, whose lease lasts for five minutes. Raise the errors of
+    open_state and StateSnapshot.read.
+    """
+    if epoch is None and after is not None:
+        epoch = _parsed_cursor(after)[0]
+    with open_state(directory, epoch=epoch) as snapshot:
+        answer = snapshot.read(step, keys=keys, prefix=prefix, name=name, limit=limit, after=after)
+        if answer.next is not None:
+            snapshot.keep_lease()
+    return answer.as_table()
+
+
+def _log(directory: Place) -> CheckpointLog:
+    log = CheckpointLog(ObjectStore(directory))
+    root = log.store.local_root
+    is_file = root is not None and root.is_file()
+    if is_file or not (log.store.exists(paths.JOB) or log.store.exists(paths.SAVEPOINT)):
+        msg = (
+            "this is neither a checkpoint folder nor a savepoint: it has no job.json and no savepoint.json. Name the "
+            f"folder that the job file gives in execution.checkpointing.dir. folder={directory}"
+        )
+        raise InvalidJobError(msg)
+    return log
+
+
+def _manifest(log: CheckpointLog, epoch: int | None) -> Manifest:
+    epochs, backs = log.epochs(), log.goings_back()
+    for number in reversed(epochs) if epoch is None else (Epoch(epoch),):
+        manifest = log.get(number)
+        if manifest is not None and not is_abandoned(manifest.epoch, manifest.generation, backs):
+            return manifest
+    if not epochs:
+        msg = (
+            "the job has no state yet: it has committed no checkpoint. A backlog takes its first one at its end, so "
+            f"read again after it. folder={log.store.url}"
+        )
+        raise RetryableError(msg)
+    kept = ", ".join(map(str, epochs))
+    msg = f"there is no checkpoint of this epoch. Name one that is kept: {kept}. epoch={epoch}, folder={log.store.url}"
+    raise InvalidJobError(msg)
+
+
+def _steps_of(store: ObjectStore) -> frozenset[str]:
+    """Return all keyed steps of a job, also those without state."""
+    if store.exists(paths.SAVEPOINT):
+        identity = read_savepoint(store).job
+    else:
+        stored = CheckpointLog(store).read_identity()
+        assert stored is not None, "a checkpoint folder"
+        identity = stored
+    return frozenset(identity.operators) - {_SOURCES}
+
+
+def _cursor(epoch: int, position: bytes) -> str:
+    return f"{epoch}-{base64.urlsafe_b64encode(position).decode()}"
+
+
+def _parsed_cursor(text: str) -> tuple[int, bytes]:
+    epoch, _, position = text.partition("-")
+    try:
+        return int(epoch), base64.b64decode(position, altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error) as error:
+        msg = f"`after` is not the `next` of a page. Begin at the first page. after={text!r}"
+        raise InvalidJobError(msg) from error

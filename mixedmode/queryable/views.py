@@ -1,0 +1,173 @@
+"""Views: the readable parts of a step's state, by name, and how their stored entries become rows. Pure.
+
+    aggregate      result             one row per key
+    windows        windows, sessions  one row per key and stored window; `_fired`: only late records can change it
+    count windows  windows            one row per key with an open window
+    top            rows               the current ranks
+    deduplicate    emitted; waiting   the keys that have their row; the rows that wait for the watermark
+    process        values; each state by its name; event-time-timers, processing-time-timers
+
+The first name of a step is its default.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.errors import CorruptStateError
+from mixedmode.keys import KeySchema, decode_keys
+from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from mixedmode.operators.deduplicate import DeduplicateOperator
+from mixedmode.operators.interface import OP_COLUMN, KeyedOperator
+from mixedmode.operators.top import TopOperator
+from mixedmode.operators.top.rows import without_prefix
+from mixedmode.operators.window import (
+    CountWindowAggregateOperator,
+    SessionAggregateOperator,
+    TimeWindowAggregateOperator,
+)
+from mixedmode.operators.window.keys import TIME_BYTES, cut_keys, stored_schema, trailing_times
+from mixedmode.operators.window.output import instants
+from mixedmode.plan.stored_operators import keys_of, operator_from
+from mixedmode.queryable.functions import function_parts
+from mixedmode.queryable.parts import Moment, Part, StateView
+from mixedmode.state import RowCodec, StateRange
+from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.time import MIN_TIME_US
+
+__all__ = ["views_of"]
+
+FIRED = pa.field("_fired", pa.bool_())
+EMITTED_AT = pa.field("_time", pa.timestamp("us", "UTC"))
+
+
+def views_of(state_schema: Mapping[str, Any], moment: Moment) -> dict[str, StateView]:
+    """Return the views of a step by name, the default first; {} if the step keeps no state.
+
+    state_schema: of the step, in the manifest. Raise CorruptStateError for a manifest without the description.
+    """
+    stored = state_schema.get("operator")
+    if stored is None:
+        if not state_schema["states"]:
+            return {}
+        msg = (
+            "the manifest does not describe the state of this step, so it cannot be read without the job. Start the "
+            "job once more with this version of the program: its next checkpoint has the description."
+        )
+        raise CorruptStateError(msg)
+    if stored["kind"] == "process":
+        schema = keys_of(stored)
+        assert schema is not None, stored
+        return {
+            part.name: StateView(schema, schema.fields, part)
+            for part in function_parts(schema, state_schema["function"], moment)
+        }
+    operator = operator_from(stored)
+    return {view.part.name: view for view in _views(operator, moment)}
+
+
+def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
+    match operator:
+        case AggregateOperator() | MultisetAggregateOperator():
+            is_exact = isinstance(operator, AggregateOperator)
+            part = Part("result", operator.states[0].state_id, _snapshot(operator), is_exact=is_exact)
+            return [_keyed(operator.key_schema, part)]
+        case TopOperator():
+            return [_keyed(operator.layout.key_schema, Part("rows", 0, _snapshot(operator)))]
+        case TimeWindowAggregateOperator():
+            part = Part("windows", 0, lambda found: _time_windows(operator, found, moment), bytes_before=TIME_BYTES)
+            return [_keyed(operator.key_schema, part)]
+        case SessionAggregateOperator():
+            return [_keyed(operator.key_schema, Part("sessions", 0, lambda found: _sessions(operator, found, moment)))]
+        case CountWindowAggregateOperator():
+            part = Part("windows", 0, lambda found: _count_windows(operator, found), is_exact=True)
+            return [_keyed(operator.key_schema, part)]
+    assert isinstance(operator, DeduplicateOperator), operator
+    emitted = Part("emitted", 0, lambda found: _emitted(operator, found), is_exact=True)
+    parts = [emitted]
+    if operator.waits:
+        parts.append(Part("waiting", 1, lambda found: _waiting(operator, found), bytes_before=TIME_BYTES))
+    return [_keyed(operator.layout.key_schema, part) for part in parts]
+
+
+def _keyed(schema: KeySchema | None, part: Part) -> StateView:
+    return StateView(stored_schema(schema), () if schema is None else schema.fields, part)
+
+
+def _snapshot(
+    operator: AggregateOperator | MultisetAggregateOperator | TopOperator,
+) -> Callable[[StateRange], pa.Table]:
+    def table(found: StateRange) -> pa.Table:
+        (changes,) = operator.stored_rows(iter([found]))
+        return changes.upserts().drop_columns([OP_COLUMN])
+
+    return table
+
+
+def _time_windows(operator: TimeWindowAggregateOperator, found: StateRange, moment: Moment) -> pa.Table:
+    keys = cut_keys(found.keys, operator.sorted_schema, before=PREFIX_BYTES)
+    end, *user_key = decode_keys(keys, operator.sorted_schema)
+    ends = end.to_numpy()
+    registers = operator.layout.from_state(RowCodec(operator.layout.state_fields).unpack(found.values)).registers
+    bounds = [instants(operator.windows.starts(ends)), instants(ends)]
+    columns = [*bounds, *_own(user_key, operator.key_schema), *operator.aggregator.results(registers)]
+    return _with_fired(columns, operator.output_fields, ends, moment)
+
+
+def _sessions(operator: SessionAggregateOperator, found: StateRange, moment: Moment) -> pa.Table:
+    schema = stored_schema(operator.key_schema)
+    user_key = decode_keys(cut_keys(found.keys, schema, before=PREFIX_BYTES, after=TIME_BYTES), schema)
+    starts = trailing_times(pa.array(found.keys, pa.large_binary()))
+    end, *stored = RowCodec(operator.states[0].fields).unpack(found.values)
+    ends = end.to_numpy()
+    results = operator.aggregator.results(operator.layout.from_state(stored).registers)
+    columns = [instants(starts), instants(ends), *_own(user_key, operator.key_schema), *results]
+    return _with_fired(columns, operator.output_fields, ends + operator.traits.delay_us, moment)
+
+
+def _with_fired(
+    columns: list[pa.Array], fields: Sequence[pa.Field], fires_at_us: npt.NDArray[np.int64], moment: Moment
+) -> pa.Table:
+    watermark_us = MIN_TIME_US if moment.watermark_us is None else moment.watermark_us
+    fired = pa.array(fires_at_us <= watermark_us)
+    return pa.table([*columns, fired], names=[*(field.name for field in fields), FIRED.name])
+
+
+def _count_windows(operator: CountWindowAggregateOperator, found: StateRange) -> pa.Table:
+    schema = stored_schema(operator.key_schema)
+    windows, records, *window = RowCodec(operator.states[0].fields).unpack(found.values)
+    rows = pa.array(np.flatnonzero(records.to_numpy() > 0))  # of the keys that have an open window
+    user_key = decode_keys(cut_keys(found.keys, schema, before=PREFIX_BYTES).take(rows), schema)
+    least, greatest, *registers = (column.take(rows) for column in window)
+    columns = [
+        *_own(user_key, operator.key_schema),
+        windows.take(rows),
+        instants(least.to_numpy()),
+        instants(greatest.to_numpy() + 1),
+        *operator.aggregator.results(registers),
+    ]
+    return pa.table(columns, names=[field.name for field in operator.output_fields])
+
+
+def _emitted(operator: DeduplicateOperator, found: StateRange) -> pa.Table:
+    schema = operator.layout.key_schema
+    columns = decode_keys(cut_keys(found.keys, schema, before=PREFIX_BYTES), schema)
+    names = [field.name for field in schema.fields]
+    if operator.has_event_time:
+        columns.append(instants(RowCodec(operator.states[0].fields).unpack(found.values)[0].to_numpy()))
+        names.append(EMITTED_AT.name)
+    return pa.table(columns, names=names)
+
+
+def _waiting(operator: DeduplicateOperator, found: StateRange) -> pa.Table:
+    packed = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
+    columns = [*operator.layout.unpack_keys(packed), *operator.layout.unpack_rows(packed)]
+    return pa.table(columns, names=[field.name for field in operator.output_fields])
+
+
+def _own(columns: Sequence[pa.Array], schema: KeySchema | None) -> Sequence[pa.Array]:
+    """Return the columns of the user's key: none for un-keyed input, which has a constant key."""
+    return () if schema is None else columns

@@ -1,0 +1,44 @@
+"""`mixedmode verify` says with its exit code whether the table agrees."""
+
+from pathlib import Path
+
+import pytest
+
+from mixedmode import Job, Sink, Source
+from mixedmode.cli.app import app
+from mixedmode.job.comparison import Difference, Differences
+from mixedmode.job.verification import Verified
+from tests.cli.shell import command
+
+ONE = Difference({"k": "a"}, "unexpected", None, {"k": "a", "n": 1})
+
+
+@pytest.fixture
+def job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("mixedmode.cli.app.require_environment", lambda _folders: None)
+    source = Source.json(tmp_path / "in", schema="k string")
+    job = Job("j", sources={"t": source}, checkpoint_dir=tmp_path / "c").key_by("k").aggregate(n="count(*)")
+    path = tmp_path / "job.yaml"
+    path.write_text(job.write(Sink.json(tmp_path / "out")).to_yaml())
+    return path
+
+
+@pytest.mark.parametrize(("unexpected", "code", "said"), [(0, 0, "agrees"), (1, 1, "k=a: only in the table: n=1")])
+def test_a_difference_ends_the_command_with_1(
+    job_file: Path, monkeypatch: pytest.MonkeyPatch, unexpected: int, code: int, said: str
+) -> None:
+    found = Differences(3, 0, unexpected, 0, (ONE,) * unexpected)
+    monkeypatch.setattr("mixedmode.job.verification.verify_job", lambda _job: Verified(4, 2, found))
+    result = command("verify", job_file)
+    assert (result.exit_code, said in result.output) == (code, True)
+
+
+def test_a_job_that_cannot_be_replayed_is_refused(job_file: Path) -> None:
+    text = job_file.read_text()
+    job_file.write_text(text[: text.index("sink:")] + "sink: {format: console}\n")
+    result = command("verify", job_file)
+    assert (result.exit_code, "its main output is no folder of files" in result.output) == (2, True)
+
+
+def test_the_command_is_known() -> None:
+    assert "verify" in {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
