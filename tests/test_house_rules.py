@@ -26,6 +26,9 @@ ONLY_FROM = {
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
     "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
     "moto": ("tests/",),
+    "starlette": ("mixedmode/serve/", "tests/"),
+    "uvicorn": ("mixedmode/serve/", "tests/"),
+    "prometheus_client": ("mixedmode/serve/", "tests/"),
     "psycopg": ("mixedmode/sinks/tables/postgres", "tests/", "examples/"),
     "duckdb": ("tests/", "bench/"),
     "psutil": ("tests/", "bench/"),
@@ -52,7 +55,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("analysis", "executor"),
     ("driver",),
     ("job",),
-    ("testing", "services", "demo"),
+    ("testing", "services", "demo", "serve"),
     ("cli",),
     ("__main__",),
 )

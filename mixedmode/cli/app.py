@@ -6,6 +6,8 @@ Exit codes: 0 done, 2 wrong job file or input, 1 a failed run, 130 stopped at on
 import signal
 import sys
 import threading
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -35,6 +37,10 @@ Folder = Annotated[str, typer.Argument(help="The folder, or its URL (s3://...)."
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
 ]
+Certificate = Annotated[
+    Path | None, typer.Option("--cert", metavar="FILE", help="The server's certificate for TLS, as PEM.")
+]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate, as PEM.")]
 ABORTED = 130
 
 
@@ -57,7 +63,7 @@ def options(
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     job: JobFile,
     overrides: Overrides = None,
     until_idle: Annotated[
@@ -76,6 +82,14 @@ def run(
         LogLevel | None,
         typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The same, from this level on; info by default."),
     ] = None,
+    serve: Annotated[
+        str | None, typer.Option("--serve", metavar="[HOST:]PORT", help="Serve a page, metrics and an API by HTTP.")
+    ] = None,
+    cert: Certificate = None,
+    key: Key = None,
+    savepoint_folder: Annotated[
+        str | None, typer.Option("--savepoints", metavar="FOLDER", help="Where the server puts savepoints.")
+    ] = None,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with errors_as_messages(log_format, log_level):
@@ -87,13 +101,18 @@ def run(
         from mixedmode.driver.run import RunOptions, Until, run_job
 
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
-        stop = _stop_on_signals()
-        if log_format or log_level:
-            run_job(loaded.spec, loaded.where, RunOptions(until=until, stop=stop))
-            return
-        with screen(loaded.spec) as display:
-            run_job(loaded.spec, loaded.where, RunOptions(until=until, observers=[display], stop=stop))
-        display.print_summary()
+        options = RunOptions(until=until, stop=_stop_on_signals(), drain=threading.Event())
+        with ExitStack() as stack:
+            if serve is not None:
+                from mixedmode.cli.serve import beside_run
+
+                options = stack.enter_context(beside_run(loaded.spec, options, serve, cert, key, savepoint_folder))
+            if log_format or log_level:
+                run_job(loaded.spec, loaded.where, options)
+                return
+            with screen(loaded.spec) as display:
+                run_job(loaded.spec, loaded.where, replace(options, observers=[display, *options.observers]))
+            display.print_summary()
 
 
 @app.command()
@@ -213,6 +232,20 @@ def compact(
 
 
 @app.command()
+def serve(
+    directories: Annotated[list[str], typer.Argument(metavar="DIR...", help="Checkpoint folders, or their URLs.")],
+    listen: Annotated[str, typer.Option("--listen", metavar="[HOST:]PORT", help="Where to listen.")] = "8080",
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Serve a page and an API over checkpoint folders by HTTP, until Ctrl-C. Their jobs need not run."""
+    with errors_as_messages():
+        from mixedmode.cli.serve import serve_folders
+
+        serve_folders(directories, listen, cert, key, _stop_on_signals("stopping"))
+
+
+@app.command()
 def demo(
     orders: Annotated[int, typer.Option(help="Orders in the history.", min=1)] = 2_000_000,
     customers: Annotated[int, typer.Option(help="Customers.", min=1)] = 200_000,
@@ -227,7 +260,7 @@ def demo(
         run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=_stop_on_signals())
 
 
-def _stop_on_signals() -> threading.Event:
+def _stop_on_signals(text: str = "stopping: finishing the epoch under way (again to stop at once)") -> threading.Event:
     """An event that the first Ctrl-C or SIGTERM sets; the second one ends the process at once."""
     stop = threading.Event()
 
@@ -240,7 +273,7 @@ def _stop_on_signals() -> threading.Event:
 
             os._exit(ABORTED)
         stop.set()
-        sys.stderr.write("\nstopping: finishing the epoch under way (again to stop at once)\n")
+        sys.stderr.write(f"\n{text}\n")
 
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)
