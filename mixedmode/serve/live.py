@@ -92,7 +92,8 @@ class LiveJob:
             case PhaseBegan(phase):
                 self._phase = phase
             case EpochStarted():
-                self._under_way, self._under_way_since = dict(document), self.clock.seconds()
+                self._under_way = {**document, "began_ms": document["at_ms"]}
+                self._under_way_since = self.clock.seconds()
             case EpochProgress():
                 self._under_way = {**(self._under_way or {}), **document}
             case EpochCommitted():

@@ -4,18 +4,19 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import JobSpec
 from mixedmode.driver.events import EpochCommitted
 from mixedmode.serve.address import Tokens, parse_address
 from mixedmode.serve.app import Site
 from mixedmode.serve.control import Control
+from mixedmode.serve.documents import manifest_document
 from mixedmode.serve.live import LiveJob
 from mixedmode.serve.metrics import JobMetrics
 from mixedmode.serve.protocol import LimitedProtocol
@@ -139,10 +140,12 @@ def served(
     tls: ssl.SSLContext | None = None,
     protocol: type[LimitedProtocol] = LimitedProtocol,
     savepoints: str | None = None,
+    stored: Sequence[Manifest] = (),
 ) -> Iterator[Served]:
-    """Serve a job of this spec during the block."""
+    """Serve a job of this spec during the block.  stored: the manifests in its checkpoint folder."""
     spec, clock = spec or job_spec(folder), ManualClock()
-    job, metrics = LiveJob(spec, clock), JobMetrics(spec, clock)
+    job = LiveJob(spec, clock, lambda: [manifest_document(manifest) for manifest in stored])
+    metrics = JobMetrics(spec, clock)
     control = Control(spec, threading.Event(), threading.Event(), savepoints, clock, mark=job.mark)
     site = Site([job], metrics=metrics, control=control)
     job.listeners.append(site.hub.publish)
