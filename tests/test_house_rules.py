@@ -259,8 +259,10 @@ def project_files(root: Path) -> dict[str, str]:
     for path in tracked_paths(root) or walked_paths(root):
         try:
             files[path] = (root / path).read_text(encoding="utf-8")
-        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
-            continue  # binary, deleted and not yet committed, or a submodule
+        except UnicodeDecodeError:
+            files[path] = ""  # binary: a document may link to it
+        except (FileNotFoundError, IsADirectoryError):
+            continue  # deleted and not yet committed, or a submodule
     return files
 
 

@@ -95,6 +95,9 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     with errors_as_messages(log_format, log_level):
         from mixedmode.cli.job_files import checked_job
 
+        if serve is None and (cert or key or savepoint_folder):
+            msg = "--cert, --key and --savepoints are options of the server: give --serve, too"
+            raise typer.BadParameter(msg)
         loaded = checked_job(job, overrides or ())
         folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
         require_environment(folders)
@@ -243,6 +246,18 @@ def serve(
         from mixedmode.cli.serve import serve_folders
 
         serve_folders(directories, listen, cert, key, _stop_on_signals("stopping"))
+
+
+@app.command()
+def monitoring(
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files are written.")],
+) -> None:
+    """Write a Grafana dashboard, and alert rules for Prometheus, for the metrics of `run --serve`."""
+    with errors_as_messages():
+        from mixedmode.serve.monitoring import write_monitoring_files
+
+        for path in write_monitoring_files(directory):
+            screen_print(f"{path}")
 
 
 @app.command()

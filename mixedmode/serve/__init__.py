@@ -12,7 +12,7 @@
     app.py        routes;  guard.py  the checks before them
     protocol.py   limits of connections and of time;  server.py  the thread
     page/         the page: HTML, JavaScript and CSS without a build step
-    monitoring/   a Grafana dashboard and alert rules for Prometheus
+    dashboards/   a Grafana dashboard and alert rules for Prometheus, which monitoring.py writes
 
 The server is an observer of the driver's events. It has a thread of its own, so a slow client does not delay the job.
 """

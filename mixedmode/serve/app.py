@@ -89,7 +89,7 @@ def application(site: Site, tokens: Tokens) -> Guard:
     routes += [Route(f"/api/v1/{name}", partial(_operation, site, name), methods=["POST"]) for name in OPERATIONS]
     app = Starlette(
         routes=routes,
-        exception_handlers={HTTPException: _http_error, MixedmodeError: _mixedmode_error},
+        exception_handlers={HTTPException: _http_error, MixedmodeError: _mixedmode_error, Exception: _failed},
         max_body_size=BODY_BYTES_MAX,
     )
     app.router.redirect_slashes = False
@@ -218,3 +218,7 @@ async def _http_error(_request: Request, error: Exception) -> Response:
 async def _mixedmode_error(_request: Request, error: Exception) -> Response:
     statuses: Mapping[type, int] = {InvalidJobError: 409, RetryableError: 503, CorruptStateError: 500}
     return error_response(statuses.get(type(error), 500), str(error), type(error).__name__)
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    return error_response(500, "the server failed; its log has the reason")

@@ -1,8 +1,10 @@
 """The checks before every route, and the headers of every answer.
 
-method, Host and the length of the body    refused before anything is read
-tokens, Origin                              access.py
-an error of a route                         logged, and answered without its text
+    method, Host and the length of the body     refused before anything is read
+    tokens, Origin                              access.py
+    an error of a route                         logged here
+
+The answer to an unexpected error does not have its text, which may tell too much.
 """
 
 import logging
@@ -61,14 +63,15 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_started = False
+        is_started = is_complete = False
 
         async def send_safely(message: Message) -> None:
-            nonlocal is_started
+            nonlocal is_started, is_complete
             if message["type"] == "http.response.start":
                 is_started = True
                 MutableHeaders(scope=message).update(_SECURITY)
             await send(message)
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         refused = self._refusal(scope)
         try:
@@ -76,9 +79,8 @@ class Guard:
             await app(scope, receive, send_safely)
         except Exception:
             _logger.exception("a request to the server failed, and the job goes on")
-            if is_started:
+            if is_started and not is_complete:
                 raise  # the connection ends, so that the answer does not look whole
-            await error_response(500, "the server failed; its log has the reason")(scope, receive, send_safely)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]

@@ -52,8 +52,8 @@ class Hub:
     def _send(self, text: str | None) -> None:
         for queue in self._queues:
             is_behind = queue.full()
-            if is_behind:
-                queue.get_nowait()  # room for the end of the stream
+            while is_behind and not queue.empty():
+                queue.get_nowait()
             queue.put_nowait(None if is_behind else text)
 
     @property
