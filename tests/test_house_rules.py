@@ -619,4 +619,4 @@ def test_without_git_the_tree_is_walked(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
-    assert project_files(tmp_path) == {"README.md": "x = 1\n", "mixedmode/a.py": "x = 1\n"}
+    assert project_files(tmp_path) == {"README.md": "x = 1\n", "mixedmode/a.py": "x = 1\n", "picture.png": ""}
