@@ -5,6 +5,7 @@ A value that this process has looked up as a secret is replaced by its reference
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
@@ -36,17 +37,19 @@ Document = dict[str, Any]
 
 
 def as_json(document: object) -> str:
-    """Return a document as JSON on one line, without secrets."""
-    return json.dumps(_without_secrets(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """Return a document as JSON on one line, without secrets. JSON has no infinite numbers, so they become null."""
+    return json.dumps(_cleaned(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _without_secrets(value: Any) -> Any:
+def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return hidden(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {hidden(str(name)): _without_secrets(inner) for name, inner in value.items()}
+        return {hidden(str(name)): _cleaned(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_secrets(inner) for inner in value]
+        return [_cleaned(inner) for inner in value]
     return value
 
 

@@ -4,6 +4,7 @@ Counters count from this start of the process. Names follow Prometheus: the pref
 (seconds, bytes), `_total` for counters. Labels are bounded: the kind of an epoch, and names that the job file has.
 """
 
+import math
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -107,17 +108,21 @@ class JobMetrics:
     def _gauges(self) -> None:
         gauge = self._gauge
         self._phase = gauge("phase", "1 for the phase of the run, 0 for the others.", "phase")
-        self._epoch = gauge("epoch", "The newest committed epoch.")
+        self._epoch = gauge("epoch", "The newest committed epoch; -1 before the first one.")
+        self._epoch.set(-1)
         self._is_backlog = gauge("epoch_is_backlog", "1 if the newest epoch, begun or committed, is backlog.")
         text = "Time of the flip, in seconds since 1970; 0 before it."
         self._flip = gauge("flip_timestamp_seconds", text)
-        self._commit_time = gauge("commit_timestamp_seconds", "Time of the last commit, in seconds since 1970.")
+        self._commit_time = gauge(
+            "commit_timestamp_seconds", "Time of the last commit, in seconds since 1970; 0 before it."
+        )
         self._watermark = gauge(
             "watermark_timestamp_seconds", "The watermark of a source, in seconds since 1970.", "source"
         )
         self._source_records = gauge("source_records", "Records read from a source since the job began.", "source")
-        text = "How far the watermark is behind the time of the last commit."
+        text = "How far the watermark is behind the time of the last commit; NaN without a watermark."
         self._lag = gauge("event_time_lag_seconds", text)
+        self._lag.set(math.nan)
         self._state_bytes = gauge("state_bytes", "Bytes of the committed state of a step.", "step")
         text = "Entries of the committed state of a step. A key counts in every run that holds it."
         self._state_entries = gauge("state_entries", text, "step")
@@ -155,6 +160,7 @@ class JobMetrics:
             case EpochStarted(_, is_backlog, _):
                 self.epoch_began_at = self.clock.seconds()
                 self._is_backlog.set(is_backlog)
+                self._begin_progress()
             case EpochProgress():
                 self._progress(event)
             case EpochCommitted():
@@ -170,6 +176,13 @@ class JobMetrics:
                 self._went_back.inc()
             case _:
                 pass
+
+    def _begin_progress(self) -> None:
+        """Set the progress of an epoch that has just begun. One that is over keeps its last figures."""
+        totals = (self._bytes_total, self._progress_records_total, self._tasks)
+        for gauge in (self._share, self._bytes, self._progress_records, self._tasks_done, *totals):
+            gauge.set(0)
+        self._left.set(-1)
 
     def _progress(self, event: EpochProgress) -> None:
         self._share.set(event.share)
@@ -197,8 +210,7 @@ class JobMetrics:
         self._epoch.set(event.epoch)
         self._is_backlog.set(event.is_backlog)
         self._commit_time.set(event.created_ms / 1000)
-        if event.lag_seconds is not None:
-            self._lag.set(event.lag_seconds)
+        self._lag.set(math.nan if event.lag_seconds is None else event.lag_seconds)
         document = epoch_document(event)
         for step, state in document.get("steps", {}).items():
             self._state_bytes.labels(step).set(state["bytes"])

@@ -1,6 +1,7 @@
 """Metrics for Prometheus: what they count, and that the dashboard and the alerts name only metrics that exist."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,23 @@ def test_progress_of_a_backlog_is_bytes_and_records_of_the_total(metrics: JobMet
     assert found["mixedmode_progress_left_seconds"] == 90
     assert (found["mixedmode_progress_read_bytes"], found["mixedmode_progress_input_bytes"]) == (1.2e9, 2.4e9)
     assert (found["mixedmode_progress_records"], found["mixedmode_progress_input_records"]) == (2.05e7, 4.1e7)
+
+
+def test_the_progress_of_the_next_epoch_begins_at_nothing(metrics: JobMetrics) -> None:
+    metrics(story.progress(0.25, "reading", 30))
+    metrics(EpochStarted(Epoch(1), is_backlog=False, path="streaming"))
+    found = {name: value for name, value in samples(metrics).items() if name.startswith("mixedmode_progress_")}
+    assert found.pop("mixedmode_progress_left_seconds") == -1
+    assert set(found.values()) == {0}
+
+
+def test_what_is_not_known_yet_is_no_figure(metrics: JobMetrics) -> None:
+    found = samples(metrics)
+    assert math.isnan(found["mixedmode_event_time_lag_seconds"]), "a comparison with it is false, so no alert fires"
+    assert found["mixedmode_epoch"] == -1
+    metrics(committed(0))
+    found = samples(metrics)
+    assert (found["mixedmode_epoch"], math.isnan(found["mixedmode_event_time_lag_seconds"])) == (0, True)
 
 
 def test_a_metric_has_a_name_with_its_unit_and_a_help_text(metrics: JobMetrics) -> None:

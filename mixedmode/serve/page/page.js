@@ -7,7 +7,7 @@ import { showCheckpoints, showFlow, showMarks, showProgress, showSteps, showTile
 import { Refused, control, keepControlToken, keepToken, listen, read } from "./server.js";
 import { Timeline } from "./timeline.js";
 
-const EPOCHS = 600, RETRY_MS = 2000, JOB_MS = 1000, CHECKPOINTS_MS = 5000;
+const EPOCHS = 300, RETRY_MS = 2000, JOB_MS = 1000, CHECKPOINTS_MS = 5000;
 const state = { id: null, job: null, epochs: [], timeline: { spans: [], marks: [] }, checkpoints: [], ahead: 0 };
 
 const stages = (isDriver) => (epochs) => {

@@ -26,6 +26,7 @@ export function showProgress(job, now) {
     ["left", under.seconds_left == null ? "not known yet" : `about ${seconds(Math.max(1, under.seconds_left))}`],
     ["read", ofTotal(under.bytes_read ?? 0, under.bytes_total, bytes)],
     ["records", ofTotal(under.records ?? 0, under.records_total, short)],
+    ["records/s", under.records && under.seconds ? short(under.records / under.seconds) : "–"],
     ["tasks done", under.tasks_total ? `${under.tasks_done} of ${under.tasks_total}` : "–"],
     ["for", seconds(spent / 1000)]];
   byId("progress-facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
