@@ -9,9 +9,13 @@ import pytest
 
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.driver.events import EpochCommitted, Event
+from mixedmode.serve.app import Site
+from mixedmode.serve.folders import open_folders
+from mixedmode.serve.server import Server
 from tests.serve import story
 from tests.serve.chromium import BROWSER, Page, chromium_page
 from tests.serve.site import Served, served
+from tests.serve.test_folders import ENDPOINT, folder_of_story
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed: apt-get install chromium")
 KINDS = "[...document.querySelectorAll('#timeline .legend li')].map((one) => one.textContent).join()"
@@ -80,6 +84,22 @@ def keep_picture(page: Page, name: str) -> None:
     folder = os.environ.get("MIXEDMODE_TEST_PICTURES")
     if folder is not None:
         page.picture(Path(folder) / name)
+
+
+def test_over_folders_the_page_shows_one_job_at_a_time_without_charts_of_times(page: Page, tmp_path: Path) -> None:
+    folders = [folder_of_story(tmp_path / "a"), folder_of_story(tmp_path / "b", epochs=3, name="totals")]
+    with Server(Site(open_folders([str(folder) for folder in folders])), ENDPOINT) as server:
+        page.open(server.url, width=1000, height=800, is_dark=False)
+        page.wait("document.body?.dataset.epoch === '5'")
+        shown = "[...document.querySelectorAll('#charts > section:not([hidden])')].map((one) => one.ariaLabel)"
+        assert page.value(shown) == [
+            *("Lag of event time", "Records", "Late and dropped records", "State by step", "Rows to outputs")
+        ]
+        jobs = "document.getElementById('jobs')"
+        page.value(f"{jobs}.value = 'totals'; {jobs}.dispatchEvent(new Event('change'))")
+        page.wait("document.body.dataset.epoch === '2' && document.getElementById('name').textContent === 'totals'")
+        assert page.value("document.getElementById('control').hidden") is True
+        assert page.complaints == []
 
 
 def test_texts_of_a_job_are_never_html(page: Page, tmp_path: Path) -> None:

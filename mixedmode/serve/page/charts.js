@@ -44,16 +44,18 @@ export class Chart {
   }
 
   draw() {
-    const width = this.box.clientWidth;
+    const width = this.box.clientWidth || this.width || 300; // a hidden box has no width, and is drawn once it is shown
+    this.width = width;
     if (width < 100) return;
     const room = width - LEFT - 4;
     const epochs = this.epochs.slice(-Math.max(8, Math.floor(room / COLUMN_MIN)));
-    const series = largest(this.series(epochs));
+    const all = this.series(epochs), series = largest(all);
+    this.element.hidden = !all.some((one) => one.values.some((value) => value != null)); // a folder has no times
     const columns = epochs.map((_, index) => series.map((one) => one.values[index] ?? 0));
     const known = epochs.map((_, index) => series.some((one) => one.values[index] != null));
     if (!known.some(Boolean)) {
       this.legend.replaceChildren();
-      this.box.replaceChildren(html("p", { class: "empty" }, "nothing yet"));
+      this.box.replaceChildren(html("p", { class: "empty" }, "none in these epochs"));
       return;
     }
     const totals = columns.map((column) => (this.isLine ? Math.max(...column) : column.reduce((sum, value) => sum + value, 0)));

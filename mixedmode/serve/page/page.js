@@ -116,16 +116,18 @@ async function readJobs() {
   byId("jobs").replaceChildren(...jobs.map((id) => html("option", id === state.id ? { selected: "" } : {}, id)));
 }
 
-let round = 0; // a new round ends the ones before it
+let round = new AbortController(); // a new round ends the one before it, and its stream
 async function follow() {
-  const own = ++round;
-  while (own === round) {
+  round.abort();
+  const own = round = new AbortController();
+  while (!own.signal.aborted) {
     try {
       await readJobs();
       const id = state.id;
-      await listen(id, () => { say("connected", "good"); byId("access").hidden = true; readAll().catch(() => {}); }, (name, data) => { if (own === round) take(name, data); });
+      await listen(id, own.signal, () => { say("connected", "good"); byId("access").hidden = true; readAll().catch(() => {}); }, (name, data) => { if (!own.signal.aborted) take(name, data); });
       say("the stream ended; connecting again", "bad");
     } catch (error) {
+      if (own.signal.aborted) return;
       if (error instanceof Refused && error.status === 401) {
         say("a token is needed", "bad");
         byId("access").hidden = false;

@@ -44,7 +44,7 @@ export function showTiles(job, epochs, now) {
     ["lag of event time", seconds(newest?.event_time_lag_seconds), newest?.watermark_ms == null ? "no watermark" : `watermark ${time(newest.watermark_ms)} UTC`],
     ["state", newest ? bytes(newest.state_bytes) : "–", "committed"],
     ["late", count(sum("records_late")), "in the epochs shown"], ["skipped", count(sum("records_skipped")), "in the epochs shown"],
-    ["failures", job.failures_in_a_row == null ? "–" : count(job.failures_in_a_row), "of the epoch, in a row"]];
+    ...(job.failures_in_a_row == null ? [] : [["failures", count(job.failures_in_a_row), "of the epoch, in a row"]])];
   byId("tiles").replaceChildren(...tiles.map(([name, value, note]) =>
     html("div", { class: "card" }, html("dt", {}, name), html("dd", {}, value), html("dd", { class: "quiet" }, note))));
 }

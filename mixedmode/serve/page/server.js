@@ -36,9 +36,9 @@ export async function control(operation, body) {
 }
 
 // Reads Server-Sent Events until the stream ends. EventSource cannot send a header, so the lines are read here.
-export async function listen(job, onOpen, onEvent) {
+export async function listen(job, signal, onOpen, onEvent) {
   const query = job ? `?job=${encodeURIComponent(job)}` : "";
-  const answer = await checked(await fetch(`/api/v1/events${query}`, { headers: headers(token()) }));
+  const answer = await checked(await fetch(`/api/v1/events${query}`, { headers: headers(token()), signal }));
   onOpen();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
