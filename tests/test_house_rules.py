@@ -29,6 +29,9 @@ ONLY_FROM = {
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
     "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
     "moto": ("tests/",),
+    "starlette": ("mixedmode/serve/", "tests/"),
+    "uvicorn": ("mixedmode/serve/", "tests/"),
+    "prometheus_client": ("mixedmode/serve/", "tests/"),
     "psycopg": ("mixedmode/connectors/postgres/", "tests/", "examples/"),
     "duckdb": ("tests/", "bench/"),
     "psutil": ("tests/", "bench/"),
@@ -55,7 +58,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("analysis", "executor"),
     ("driver",),
     ("job",),
-    ("testing", "services", "demo"),
+    ("testing", "services", "demo", "serve"),
     ("cli",),
     ("__main__",),
 )
@@ -286,8 +289,10 @@ def project_files(root: Path) -> dict[str, str]:
     for path in tracked_paths(root) or walked_paths(root):
         try:
             files[path] = (root / path).read_text(encoding="utf-8")
-        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
-            continue  # binary, deleted and not yet committed, or a submodule
+        except UnicodeDecodeError:
+            files[path] = ""  # binary: a document may link to it
+        except (FileNotFoundError, IsADirectoryError):
+            continue  # deleted and not yet committed, or a submodule
     return files
 
 
@@ -670,4 +675,4 @@ def test_without_git_the_tree_is_walked(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
-    assert project_files(tmp_path) == {"README.md": "x = 1\n", "mixedmode/a.py": "x = 1\n"}
+    assert project_files(tmp_path) == {"README.md": "x = 1\n", "mixedmode/a.py": "x = 1\n", "picture.png": ""}

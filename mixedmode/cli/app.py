@@ -6,6 +6,8 @@ Exit codes: 0 done, 2 wrong job file or input, 1 a failed run, 130 stopped at on
 import signal
 import sys
 import threading
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -36,6 +38,10 @@ Folder = Annotated[str, typer.Argument(help="The folder, or its URL (s3://...)."
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
 ]
+Certificate = Annotated[
+    Path | None, typer.Option("--cert", metavar="FILE", help="The server's certificate for TLS, as PEM.")
+]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate, as PEM.")]
 ABORTED = 130
 
 
@@ -58,7 +64,7 @@ def options(
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     job: JobFile,
     overrides: Overrides = None,
     until_idle: Annotated[
@@ -77,24 +83,40 @@ def run(
         LogLevel | None,
         typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The same, from this level on; info by default."),
     ] = None,
+    serve: Annotated[
+        str | None, typer.Option("--serve", metavar="[HOST:]PORT", help="Serve a page, metrics and an API by HTTP.")
+    ] = None,
+    cert: Certificate = None,
+    key: Key = None,
+    savepoint_folder: Annotated[
+        str | None, typer.Option("--savepoints", metavar="FOLDER", help="Where the server puts savepoints.")
+    ] = None,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with errors_as_messages(log_format, log_level):
         from mixedmode.cli.job_files import checked_job
 
+        if serve is None and (cert or key or savepoint_folder):
+            msg = "--cert, --key and --savepoints are options of the server: give --serve, too"
+            raise typer.BadParameter(msg)
         loaded = checked_job(job, overrides or ())
         folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
         require_environment(folders)
         from mixedmode.driver.run import RunOptions, Until, run_job
 
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
-        stop = _stop_on_signals()
-        if log_format or log_level:
-            run_job(loaded.spec, loaded.where, RunOptions(until=until, stop=stop))
-            return
-        with screen(loaded.spec) as display:
-            run_job(loaded.spec, loaded.where, RunOptions(until=until, observers=[display], stop=stop))
-        display.print_summary()
+        options = RunOptions(until=until, stop=_stop_on_signals(), drain=threading.Event())
+        with ExitStack() as stack:
+            if serve is not None:
+                from mixedmode.cli.serve import beside_run
+
+                options = stack.enter_context(beside_run(loaded.spec, options, serve, cert, key, savepoint_folder))
+            if log_format or log_level:
+                run_job(loaded.spec, loaded.where, options)
+                return
+            with screen(loaded.spec) as display:
+                run_job(loaded.spec, loaded.where, replace(options, observers=[display, *options.observers]))
+            display.print_summary()
 
 
 @app.command()
@@ -275,6 +297,32 @@ def compact(
 
 
 @app.command()
+def serve(
+    directories: Annotated[list[str], typer.Argument(metavar="DIR...", help="Checkpoint folders, or their URLs.")],
+    listen: Annotated[str, typer.Option("--listen", metavar="[HOST:]PORT", help="Where to listen.")] = "8080",
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Serve a page and an API over checkpoint folders by HTTP, until Ctrl-C. Their jobs need not run."""
+    with errors_as_messages():
+        from mixedmode.cli.serve import serve_folders
+
+        serve_folders(directories, listen, cert, key, _stop_on_signals("stopping"))
+
+
+@app.command()
+def monitoring(
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files are written.")],
+) -> None:
+    """Write a Grafana dashboard, and alert rules for Prometheus, for the metrics of `run --serve`."""
+    with errors_as_messages():
+        from mixedmode.serve.monitoring import write_monitoring_files
+
+        for path in write_monitoring_files(directory):
+            screen_print(f"{path}")
+
+
+@app.command()
 def demo(
     orders: Annotated[int, typer.Option(help="Orders in the history.", min=1)] = 2_000_000,
     customers: Annotated[int, typer.Option(help="Customers.", min=1)] = 200_000,
@@ -289,7 +337,7 @@ def demo(
         run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=_stop_on_signals())
 
 
-def _stop_on_signals() -> threading.Event:
+def _stop_on_signals(text: str = "stopping: finishing the epoch under way (again to stop at once)") -> threading.Event:
     """An event that the first Ctrl-C or SIGTERM sets; the second one ends the process at once."""
     stop = threading.Event()
 
@@ -302,7 +350,7 @@ def _stop_on_signals() -> threading.Event:
 
             os._exit(ABORTED)
         stop.set()
-        sys.stderr.write("\nstopping: finishing the epoch under way (again to stop at once)\n")
+        sys.stderr.write(f"\n{text}\n")
 
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)

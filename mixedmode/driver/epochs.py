@@ -397,4 +397,5 @@ def _committed(
         seconds=seconds,
         created_ms=manifest.created_ms,
         profile=profile,
+        manifest=manifest,
     )

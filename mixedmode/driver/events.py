@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, PathTaken
+from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Manifest, PathTaken
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: "over": an earlier run ended the input of the job for good, so there is nothing to run
@@ -75,7 +75,7 @@ class EpochCommitted:
     key and state of all subtasks. `records_late`: too late for every window. `records_ahead`: too far ahead of the
     clock to move the watermark. `records_skipped`: a function failed on them. `profile`: {stage: seconds}. A stage of
     tasks has seconds of work, added up over all tasks. A stage that begins with "driver: " has elapsed seconds;
-    "driver: tasks" is the time in which Spark ran the tasks.
+    "driver: tasks" is the time in which Spark ran the tasks. `manifest`: None in batch mode, which has no checkpoint.
     """
 
     epoch: Epoch
@@ -94,6 +94,7 @@ class EpochCommitted:
     seconds: float
     created_ms: int
     profile: Mapping[str, float] = field(default_factory=dict)
+    manifest: Manifest | None = field(default=None, repr=False, compare=False)
 
     @property
     def records_per_second(self) -> float:

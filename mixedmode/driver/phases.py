@@ -4,6 +4,7 @@ Catching up uses Spark's AvailableNow trigger. It fixes its end when it starts, 
 The query after it goes on with the next epoch.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,7 +45,16 @@ class Until(Enum):
 class Phases:
     """The queries of a run with checkpoints, one after the other."""
 
-    def __init__(self, inputs: Inputs, policy: ModePolicy, runner: EpochRunner, context: EpochContext) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        policy: ModePolicy,
+        runner: EpochRunner,
+        context: EpochContext,
+        drain: threading.Event | None = None,
+    ) -> None:
+        """`drain`: set when a live job shall process all present input, and then end its input for good."""
+        self._drain = drain or threading.Event()
         self._inputs = inputs
         self._policy = policy
         self._runner = runner
@@ -70,7 +80,9 @@ class Phases:
         self._context.observer(PhaseBegan("live"))
         if until is Until.STOPPED:
             self._go_live()
-            return
+            if not self._drain.is_set():
+                return
+            until = Until.DRAINED
         while self._catch_up(is_first=False) and not self._stop.is_set():
             pass  # each pass processes what arrived during the one before; a pass without input ends the loop
         if until is Until.DRAINED and not self._stop.is_set():
@@ -101,7 +113,7 @@ class Phases:
     def _go_live(self) -> None:
         frame = self._inputs.stream(lambda _source: Admission())
         interval_ms = self._policy.live_interval_ms
-        self._query(frame, self._run_live, trigger={"processingTime": f"{interval_ms} milliseconds"})
+        self._query(frame, self._run_live, trigger={"processingTime": f"{interval_ms} milliseconds"}, is_live=True)
 
     def _run_live(self, batch: DataFrame, epoch: Epoch) -> None:
         started = self._context.clock.seconds()
@@ -158,18 +170,32 @@ class Phases:
             max_records=max(1, STREAMED_RECORDS_PER_SECOND * subtask_ms // 1000),
         )
 
-    def _check_not_stopped(self) -> None:
-        if self._stop.is_set():
+    def _check_goes_on(self, *, is_live: bool) -> None:
+        if self._ends(is_live=is_live):
             raise StopRequested
 
-    def _query(self, frame: DataFrame, run: Callable[[DataFrame, Epoch], None], *, trigger: dict[str, Any]) -> None:
-        """Run one streaming query to its end. If a stop is requested, end it after the current epoch."""
+    def _ends(self, *, is_live: bool) -> bool:
+        """Return whether a query is to end after its current epoch."""
+        return self._stop.is_set() or (is_live and self._drain.is_set())
+
+    def _query(
+        self,
+        frame: DataFrame,
+        run: Callable[[DataFrame, Epoch], None],
+        *,
+        trigger: dict[str, Any],
+        is_live: bool = False,
+    ) -> None:
+        """Run one streaming query to its end. If a stop is requested, end it after the current epoch.
+
+        is_live: the query of the live phase, which a drain ends, too.
+        """
         failure: list[BaseException] = []
         is_stopped = False
 
         def epoch(batch: DataFrame, batch_id: int) -> None:
             try:
-                self._check_not_stopped()
+                self._check_goes_on(is_live=is_live)
                 run(batch, Epoch(batch_id))
             except BaseException as error:
                 failure.append(error)  # Spark would turn the error into text
@@ -184,7 +210,7 @@ class Phases:
         )
         try:
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # a float is fine
-                if self._stop.is_set() and not query.status["isTriggerActive"]:
+                if self._ends(is_live=is_live) and not query.status["isTriggerActive"]:
                     is_stopped = True
                     query.stop()
         except PySparkException as error:

@@ -59,6 +59,7 @@ _NO_GENERATION = Generation(0)
 class RunOptions:
     """Options of a run that are not in the job file. `stop` may be set from another thread or a signal handler.
 
+    `drain` may be set likewise: a live job then ends its input for good, as with Until.DRAINED.
     `engine`: returns the engine of the run in a session.
     """
 
@@ -66,6 +67,7 @@ class RunOptions:
     observers: Sequence[Observer] = ()
     clock: Clock = SystemClock()  # noqa: RUF009 - holds nothing
     stop: threading.Event | None = None
+    drain: threading.Event | None = None
     session: SparkSession | None = None
     engine: Callable[[SparkSession], Engine] = Engine
 
@@ -227,7 +229,8 @@ class _Run:
                 present=self._inputs.present,
                 records=self._records,
             )
-            phases = Phases(self._inputs, self.policy, EpochRunner(context, retained), context)
+            runner = EpochRunner(context, retained)
+            phases = Phases(self._inputs, self.policy, runner, context, self._options.drain)
             is_bounded = all(source.bounded for source in self._spec.sources.values())
             phases.run(Until.DRAINED if is_bounded else self._options.until)
 

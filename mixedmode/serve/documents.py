@@ -1,0 +1,181 @@
+"""Events and manifests as documents of the API: JSON objects whose names hold the unit. Pure.
+
+Times are milliseconds since 1970, UTC. What is unknown is null: a manifest does not hold how long its epoch took.
+A value that this process has looked up as a secret is replaced by its reference in every text of an answer (I1).
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, assert_never
+
+from mixedmode.checkpoint.runs import state_bytes
+from mixedmode.checkpoint.types import Manifest
+from mixedmode.driver.events import (
+    EpochCommitted,
+    EpochFailed,
+    EpochProgress,
+    EpochStarted,
+    Event,
+    Flipped,
+    Notice,
+    PhaseBegan,
+    PublishedLate,
+    Rescaled,
+    RescaleIgnored,
+    SparkLogRepaired,
+    WentBack,
+)
+from mixedmode.secrets import hidden
+from mixedmode.state.lists import list_bytes
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
+
+__all__ = ["Document", "as_json", "epoch_document", "event_document", "kind_of", "manifest_document", "watermark_ms"]
+
+Document = dict[str, Any]
+
+
+def as_json(document: object) -> str:
+    """Return a document as JSON on one line, without secrets. JSON has no infinite numbers, so they become null."""
+    return json.dumps(_cleaned(document), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return hidden(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {hidden(str(name)): _cleaned(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(inner) for inner in value]
+    return value
+
+
+def kind_of(*, is_backlog: bool) -> str:
+    """Return the kind of an epoch."""
+    return "backlog" if is_backlog else "live"
+
+
+def watermark_ms(watermark_us: int | None) -> int | None:
+    """Return a watermark; None if there is none, or if it is the end of the input."""
+    if watermark_us is None or not MIN_TIME_US < watermark_us < MAX_TIME_US:
+        return None
+    return watermark_us // 1000
+
+
+def manifest_document(manifest: Manifest) -> Document:
+    """Return an epoch as its manifest holds it."""
+    watermark = watermark_ms(manifest.watermark_us)
+    return {
+        "epoch": manifest.epoch,
+        "kind": kind_of(is_backlog=manifest.is_backlog),
+        "path": manifest.path,
+        "committed_ms": manifest.created_ms,
+        "seconds": None,
+        "records": manifest.records_in,
+        "records_per_second": None,
+        "rows_out": manifest.rows_out,
+        "records_late": manifest.records_late,
+        "records_ahead": manifest.records_ahead,
+        "records_skipped": manifest.records_skipped,
+        "spilled_runs": None,
+        "watermark_ms": watermark,
+        "event_time_lag_seconds": None if watermark is None else (manifest.created_ms - watermark) / 1000,
+        "state_bytes": sum(state_bytes(operator.runs) for operator in manifest.operators),
+        "stage_seconds": None,
+        "steps": _steps(manifest),
+        "sources": {
+            name: {"records": progress.records, "watermark_ms": watermark_ms(progress.watermark_us)}
+            for name, progress in manifest.sources.items()
+        },
+        "backlog_sources": list(manifest.backlog_sources),
+        "start": manifest.generation,
+        "is_final": manifest.is_final,
+    }
+
+
+def _steps(manifest: Manifest) -> Document:
+    """Return {step: its subtasks and its state}, of the steps that keep state."""
+    lists = {
+        state.operator_id: {
+            "subtasks": len(state.lists),
+            "runs": 0,
+            "entries": sum(map(len, state.lists)),
+            "bytes": list_bytes(state.lists),
+        }
+        for state in manifest.list_states
+    }
+    return lists | {
+        operator.operator_id: {
+            "subtasks": operator.parallelism,
+            "runs": len(operator.runs),
+            "entries": sum(run.entries for run in operator.runs),
+            "bytes": state_bytes(operator.runs),
+        }
+        for operator in manifest.operators
+    }
+
+
+def epoch_document(event: EpochCommitted) -> Document:
+    """Return an epoch that this process has committed."""
+    lag = event.lag_seconds
+    stored = {} if event.manifest is None else manifest_document(event.manifest)
+    return stored | {
+        "epoch": event.epoch,
+        "kind": kind_of(is_backlog=event.is_backlog),
+        "path": event.path,
+        "committed_ms": event.created_ms,
+        "seconds": round(event.seconds, 3),
+        "records": event.records,
+        "records_per_second": round(event.records_per_second, 1),
+        "rows_out": event.rows_out,
+        "records_late": event.records_late,
+        "records_ahead": event.records_ahead,
+        "records_skipped": event.records_skipped,
+        "spilled_runs": event.spilled_runs,
+        "watermark_ms": watermark_ms(event.watermark_us),
+        "event_time_lag_seconds": None if lag is None else round(lag, 3),
+        "state_bytes": event.state_bytes,
+        "stage_seconds": {stage: round(seconds, 4) for stage, seconds in event.profile.items()},
+    }
+
+
+def event_document(event: Event) -> tuple[str, Document]:  # noqa: C901, PLR0912  # one case for each kind of event
+    """Return (name of an event in the stream, its document)."""
+    match event:
+        case PhaseBegan(phase):
+            return "phase", {"phase": phase}
+        case Notice(text):
+            return "notice", {"text": text}
+        case EpochStarted(epoch, is_backlog, path):
+            return "epoch-started", {"epoch": epoch, "kind": kind_of(is_backlog=is_backlog), "path": path}
+        case EpochProgress():
+            document = asdict(event)
+            return "progress", {"kind": kind_of(is_backlog=document.pop("is_backlog")), **document}
+        case EpochCommitted():
+            return "epoch", epoch_document(event)
+        case EpochFailed():
+            return "epoch-failed", asdict(event)
+        case Flipped(at_ms, after_epoch):
+            return "flip", {"at_ms": at_ms, "after_epoch": after_epoch}
+        case Rescaled():
+            return "rescaled", asdict(event)
+        case RescaleIgnored(reason):
+            return "rescale-ignored", {"reason": reason}
+        case WentBack():
+            return "went-back", {
+                "to": event.to,
+                "damaged": [
+                    {"epoch": one.epoch, "damages": [str(damage) for damage in one.damages]} for one in event.damaged
+                ],
+                "files_rolled_back": event.files_rolled_back,
+                "not_rolled_back": list(event.not_rolled_back),
+            }
+        case SparkLogRepaired(files):
+            return "spark-log-repaired", {"files": list(files)}
+        case PublishedLate(epoch):
+            return "published-late", {"epoch": epoch}
+        case _:
+            assert_never(event)

@@ -1,0 +1,141 @@
+"""Jobs as their checkpoint folders show them: no process of the job is asked, and nothing is written.
+
+A manifest is create-once, so its document is kept. A job that goes back to an older checkpoint may commit another
+manifest under the same epoch; then the folder has one more record of going back, and all documents are read again.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.clock import Clock, SystemClock
+from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.serve.documents import Document, manifest_document
+from mixedmode.serve.timeline import timeline_of
+from mixedmode.serve.view import Readiness, page_of
+
+__all__ = ["FolderJob", "Manifests", "open_folders"]
+
+_FRESH_SECONDS = 1.0  # a listing is used again for so long, however many clients ask
+
+
+@dataclass
+class Manifests:
+    """The documents of the manifests in a checkpoint folder. Several threads may read."""
+
+    log: CheckpointLog
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[Epoch, Document] = {}
+        self._goings_back = -1
+        self._read_at: float | None = None
+
+    def documents(self) -> list[Document]:
+        """Return the documents, oldest first. One that cannot be read has `error`, and nothing else but `epoch`.
+
+        Raises RetryableError if the store fails.
+        """
+        with self._lock:
+            now = self.clock.seconds()
+            if self._read_at is None or now - self._read_at >= _FRESH_SECONDS:
+                self._read()
+                self._read_at = now
+            return list(self._known.values())
+
+    def _read(self) -> None:
+        goings_back = len(self.log.goings_back())
+        if goings_back != self._goings_back:
+            self._known, self._goings_back = {}, goings_back
+        found: dict[Epoch, Document] = {}
+        for epoch in self.log.epochs():
+            document = self._known.get(epoch) or self._document(epoch)
+            if document is not None:
+                found[epoch] = document
+        self._known = found
+
+    def _document(self, epoch: Epoch) -> Document | None:
+        """Return one document; None if the job has dropped the checkpoint since the listing."""
+        try:
+            manifest = self.log.get(epoch)
+        except CorruptStateError as error:
+            return {"epoch": epoch, "error": str(error)}
+        return None if manifest is None else manifest_document(manifest)
+
+
+@dataclass
+class FolderJob:
+    """A job without a connection to its process. `id` is its name, or another one if several jobs have this name."""
+
+    id: str
+    name: str
+    max_parallelism: int
+    manifests: Manifests
+    clock: Clock = field(default_factory=SystemClock)
+
+    def job(self) -> Document:
+        """Return the job after its newest checkpoint."""
+        epochs = self._epochs()
+        newest = epochs[-1] if epochs else None
+        is_over = newest is not None and newest["is_final"]
+        return {
+            "id": self.id,
+            "name": self.name,
+            "is_running": None,  # nobody knows from the folder alone
+            "mode": None,
+            "phase": "over" if is_over else "unknown",
+            "folder": self.manifests.log.store.url,
+            "now_ms": self.clock.now_ms(),
+            "newest_epoch": newest,
+            "checkpoints": len(epochs),
+            "max_parallelism": self.max_parallelism,
+            "sources": sorted(newest["sources"]) if newest else [],
+            "steps": list(newest["steps"]) if newest else [],
+        }
+
+    def epochs(self, limit: int, before: int | None = None) -> list[Document]:
+        """Return the newest epochs, oldest first.  before: only older ones."""
+        return page_of(self._epochs(), limit, before)
+
+    def checkpoints(self) -> list[Document]:
+        """Return the checkpoints, oldest first; one that cannot be read has an `error`."""
+        return self.manifests.documents()
+
+    def timeline(self) -> Document:
+        """Return spans and marks, as far as the manifests tell."""
+        epochs = self._epochs()
+        found = timeline_of(epochs)
+        if epochs:
+            found.begin("ended" if epochs[-1]["is_final"] else "stopped", epochs[-1]["committed_ms"])
+        return found.document()
+
+    def readiness(self) -> Readiness:
+        """Return that the folder can be read."""
+        self.manifests.documents()
+        return Readiness(is_ready=True, reason="the folder can be read")
+
+    def _epochs(self) -> list[Document]:
+        return [document for document in self.manifests.documents() if "error" not in document]
+
+
+def open_folders(places: Sequence[str], clock: Clock | None = None) -> list[FolderJob]:
+    """Return the jobs of checkpoint folders or URLs.  Raises InvalidJobError for one that is no checkpoint folder."""
+    found: list[FolderJob] = []
+    for place in places:
+        log = CheckpointLog(ObjectStore(place))
+        identity = log.read_identity()
+        if identity is None:
+            msg = (
+                "this is not a checkpoint folder: there is no job.json in it. Name the folder that the job file gives "
+                f"in execution.checkpointing.dir. folder={place}"
+            )
+            raise InvalidJobError(msg)
+        same = sum(job.name == identity.name for job in found)
+        name = f"{identity.name}-{same + 1}" if same else identity.name
+        reader = Manifests(log, clock or SystemClock())
+        found.append(FolderJob(name, identity.name, identity.max_parallelism, reader, clock or SystemClock()))
+    return found

@@ -1,0 +1,98 @@
+"""The checks before every route, and the headers of every answer.
+
+    method, Host and the length of the body     refused before anything is read
+    tokens, Origin                              access.py
+    an error of a route                         logged here
+
+The answer to an unexpected error does not have its text, which may tell too much.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mixedmode.serve.access import Kind, Refusal, refusal
+from mixedmode.serve.address import Tokens
+from mixedmode.serve.documents import as_json
+
+__all__ = ["BODY_BYTES_MAX", "Guard", "error_response", "json_response"]
+
+_logger = logging.getLogger(__name__)
+BODY_BYTES_MAX = 64 * 1024
+_SECURITY = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def json_response(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer without secrets."""
+    return Response(as_json(document), status, headers, media_type="application/json")
+
+
+def error_response(status: int, message: str, kind: str = "") -> Response:
+    """Return an answer with an error.  kind: of the error, such as RetryableError."""
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    if status in {408, 413}:  # the rest of the body is not read
+        headers["connection"] = "close"
+    return json_response({"error": {"kind": kind or f"{status}", "message": message}}, status, headers)
+
+
+class Guard:
+    """The application with its checks. `kind_of_path`: (method, path) -> what a request needs."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, kind_of_path: Callable[[str, str], Kind]) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._kind_of_path = kind_of_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_started = is_complete = False
+
+        async def send_safely(message: Message) -> None:
+            nonlocal is_started, is_complete
+            if message["type"] == "http.response.start":
+                is_started = True
+                MutableHeaders(scope=message).update(_SECURITY)
+            await send(message)
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+        refused = self._refusal(scope)
+        try:
+            app = self._app if refused is None else error_response(refused.status, refused.message)
+            await app(scope, receive, send_safely)
+        except Exception:
+            _logger.exception("a request to the server failed, and the job goes on")
+            if is_started and not is_complete:
+                raise  # the connection ends, so that the answer does not look whole
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        by_name = dict(headers)
+        method = scope["method"]
+        if method not in {"GET", "HEAD", "POST"}:
+            return Refusal(405, "the server knows GET, HEAD and POST")
+        if sum(name in {"host", "authorization", "origin"} for name, _ in headers) > len(
+            by_name.keys() & {"host", "authorization", "origin"}
+        ):
+            return Refusal(400, "a header occurs twice")
+        length = by_name.get("content-length", "0")
+        if not length.isdigit() or int(length) > (BODY_BYTES_MAX if method == "POST" else 0):
+            return Refusal(413, f"the body is too large: a POST has at most {BODY_BYTES_MAX} bytes, a GET none")
+        return refusal(self._kind_of_path(method, scope["path"]), by_name, self._tokens)

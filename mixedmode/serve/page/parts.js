@@ -1,0 +1,99 @@
+// The parts of the page that are text: progress, figures, steps, checkpoints, events.
+
+import { byId, html } from "./dom.js";
+import { ago, bytes, count, dateTime, seconds, short, time } from "./format.js";
+
+const PHASES = ["planning", "reading", "sorting", "processing", "storing", "done"];
+const LONG_MS = 5000; // a live epoch is shown once it takes longer, so that the page does not jump at each epoch
+const NAMES = { done: "committing" };
+
+const fact = (name, value, title) => html("div", title ? { title } : {}, html("dt", {}, name), html("dd", {}, value));
+
+export function showProgress(job, now) {
+  const under = job.epoch_under_way;
+  const spent = under == null ? 0 : Math.max(0, now - (under.began_ms ?? under.at_ms));
+  const isShown = under != null && (under.kind === "backlog" || spent > LONG_MS);
+  byId("progress").hidden = !isShown;
+  if (!isShown) return;
+  const share = under.share ?? 0, phase = under.phase ?? "planning";
+  byId("progress-title").textContent = `Epoch ${under.epoch}, ${under.kind}`;
+  byId("progress-bar").style.width = `${(100 * share).toFixed(1)}%`;
+  byId("progress-bar").className = under.kind;
+  byId("progress-phases").replaceChildren(...PHASES.map((name) =>
+    html("li", { class: name === phase ? "now" : PHASES.indexOf(name) < PHASES.indexOf(phase) ? "past" : "" }, NAMES[name] ?? name)));
+  const ofTotal = (done, total, show) => (total ? `${show(done)} of ${show(total)}` : show(done));
+  const facts = [["step", under.step || "–"], ["done", `${(100 * share).toFixed(0)} %`],
+    ["left", under.seconds_left == null ? "not known yet" : `about ${seconds(Math.max(1, under.seconds_left))}`],
+    ["read", ofTotal(under.bytes_read ?? 0, under.bytes_total, bytes)],
+    ["records", ofTotal(under.records ?? 0, under.records_total, short)],
+    ["records/s", under.records && under.seconds ? short(under.records / under.seconds) : "–"],
+    ["tasks done", under.tasks_total ? `${under.tasks_done} of ${under.tasks_total}` : "–"],
+    ["for", seconds(spent / 1000)]];
+  byId("progress-facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
+}
+
+export function showTiles(job, epochs, now) {
+  const newest = epochs[epochs.length - 1] ?? job.newest_epoch;
+  const timed = epochs.filter((epoch) => epoch.seconds).slice(-30);
+  const spent = timed.reduce((sum, epoch) => sum + epoch.seconds, 0);
+  const sum = (field) => epochs.reduce((total, epoch) => total + (epoch[field] ?? 0), 0);
+  const tiles = [
+    ["epoch", newest ? count(newest.epoch) : "–", "the newest commit"], ["committed", newest ? ago(now - newest.committed_ms) : "–", newest ? `at ${time(newest.committed_ms)} UTC` : ""],
+    ["records/s", newest?.records_per_second == null ? "–" : short(newest.records_per_second), "of the newest epoch"],
+    ["epoch time", timed.length ? seconds(spent / timed.length) : "–", `mean of ${timed.length} epochs`],
+    ["lag of event time", seconds(newest?.event_time_lag_seconds), newest?.watermark_ms == null ? "no watermark" : `watermark ${time(newest.watermark_ms)} UTC`],
+    ["state", newest ? bytes(newest.state_bytes) : "–", "committed"],
+    ["late", count(sum("records_late")), "in the epochs shown"], ["skipped", count(sum("records_skipped")), "in the epochs shown"],
+    ...(job.failures_in_a_row == null ? [] : [["failures", count(job.failures_in_a_row), "of the epoch, in a row"]])];
+  byId("tiles").replaceChildren(...tiles.map(([name, value, note]) =>
+    html("div", { class: "card" }, html("dt", {}, name), html("dd", {}, value), html("dd", { class: "quiet" }, note))));
+}
+
+export function showFlow(job, epochs) {
+  const newest = epochs[epochs.length - 1];
+  const rate = (field) => (newest?.seconds ? `${short(newest[field] / newest.seconds)}/s` : newest ? `${short(newest[field])} in epoch ${newest.epoch}` : "");
+  const box = (name, note, kind) => html("div", { class: `box ${kind}` }, html("b", {}, name), html("span", { class: "quiet" }, note));
+  const sources = job.sources.map((name) => {
+    const known = newest?.sources?.[name];
+    return box(name, known ? `${short(known.records)} records` : "source", "source");
+  });
+  const names = [...new Set([...job.steps, ...Object.keys(newest?.steps ?? {})])];
+  const steps = names.map((name) => {
+    const step = newest?.steps?.[name];
+    return box(name, step ? `${step.subtasks} subtasks` : "step", "step");
+  });
+  const arrow = (text) => html("div", { class: "arrow" }, html("span", { class: "quiet" }, text), "→");
+  const middle = steps.flatMap((step, index) => (index ? [arrow(""), step] : [step]));
+  byId("flow").replaceChildren(html("div", { class: "column" }, ...sources), arrow(rate("records")), ...middle, ...(steps.length ? [arrow(rate("rows_out"))] : []), box("output", newest ? `${short(newest.rows_out)} rows` : "", "sink"));
+}
+
+function table(id, headings, rows) {
+  const head = html("thead", {}, html("tr", {}, ...headings.map(([name, isNumber]) => html("th", isNumber ? { class: "number" } : {}, name))));
+  const cells = (row) => row.map((value, index) => html("td", headings[index][1] ? { class: "number" } : {}, value));
+  byId(id).replaceChildren(head, html("tbody", {}, ...rows.map((row) => html("tr", {}, ...cells(row)))));
+}
+
+export function showSteps(epochs) {
+  const newest = epochs[epochs.length - 1], before = epochs[epochs.length - 2];
+  const change = (name, field) => {
+    const was = before?.steps?.[name]?.[field], is = newest.steps[name][field];
+    return was == null ? "–" : `${is < was ? "−" : "+"}${short(Math.abs(is - was))}`;
+  };
+  const rows = Object.entries(newest?.steps ?? {}).map(([name, step]) =>
+    [name, count(step.subtasks), count(step.entries), change(name, "entries"), bytes(step.bytes), count(step.runs)]);
+  table("steps", [["step", false], ["subtasks", true], ["entries", true], ["last epoch", true], ["state", true], ["files", true]], rows);
+}
+
+export function showCheckpoints(checkpoints) {
+  const rows = [...checkpoints].reverse().slice(0, 10).map((one) => ("error" in one
+    ? [count(one.epoch), "damaged", one.error, "", "", "", ""]
+    : [count(one.epoch), one.kind, dateTime(one.committed_ms), count(one.records), count(one.rows_out), bytes(one.state_bytes), dateTime(one.watermark_ms)]));
+  table("checkpoints", [["epoch", true], ["kind", false], ["committed", false], ["records", true], ["rows out", true], ["state", true], ["watermark", false]], rows);
+}
+
+export function showMarks(marks) {
+  const shown = [...marks].reverse().slice(0, 30);
+  byId("marks").replaceChildren(...(shown.length ? shown : [null]).map((mark) => (mark == null
+    ? html("li", { class: "quiet" }, "nothing yet")
+    : html("li", {}, html("time", {}, time(mark.at_ms)), html("span", { class: `badge ${mark.kind.replace(" ", "-")}` }, mark.kind), html("span", {}, mark.text)))));
+}

@@ -1,0 +1,78 @@
+"""uvicorn's protocol with limits of connections and of time, so that slow clients do not hold the server.
+
+    too many connections              the new one ends at once
+    a request whose head is slow      ends after HEAD_SECONDS, also on a connection that is used again
+    an answer that is not read        ends after WRITE_SECONDS without progress
+
+uvicorn itself ends idle connections after an answer, and limits the size of a head. app.py limits the time of a body.
+"""
+
+import asyncio
+from typing import Any
+
+from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+__all__ = ["CONNECTIONS_MAX", "HEAD_SECONDS", "LimitedProtocol"]
+
+CONNECTIONS_MAX = 512
+HEAD_SECONDS = 10.0
+WRITE_SECONDS = 30.0
+
+
+class LimitedProtocol(H11Protocol):
+    """A connection of a client."""
+
+    head_seconds = HEAD_SECONDS
+    write_seconds = WRITE_SECONDS
+    connections_max = CONNECTIONS_MAX
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.connections_max:
+            transport.abort()
+        else:
+            self._watch_head()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        for name in tuple(self._timers):
+            self._cancel(name)
+        super().connection_lost(exc)
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._cancel("write")
+        self._abort_after("write", self.write_seconds)
+
+    @override
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._cancel("write")
+
+    def _watch_head(self) -> None:
+        """Start the timer while the client has begun a request, or none at all; stop it when a request runs."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self._cancel("head")
+        elif "head" not in self._timers:
+            self._abort_after("head", self.head_seconds)
+
+    def _abort_after(self, name: str, seconds: float) -> None:
+        self._timers[name] = self.loop.call_later(seconds, self.transport.abort)
+
+    def _cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()

@@ -1,0 +1,47 @@
+"""Documents of the API: JSON that every reader accepts, whatever the figures of a job are."""
+
+import json
+import math
+from dataclasses import fields
+
+import pytest
+
+from mixedmode.driver.events import EpochCommitted
+from mixedmode.serve.documents import as_json, epoch_document, manifest_document, watermark_ms
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
+from tests.serve import story
+from tests.serve.site import committed
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_number_that_json_does_not_have_is_null(value: float) -> None:
+    assert json.loads(as_json({"seconds_left": [value, 1.5]})) == {"seconds_left": [None, 1.5]}
+
+
+def test_a_document_is_one_line_so_that_it_fits_a_frame_of_the_stream() -> None:
+    text = as_json({"text": "a\nb\r\u2028c", "é": "ü"})
+    assert text.splitlines()[0].startswith('{"text":"a\\nb\\r')
+    assert "\n" not in text
+    assert "\r" not in text
+    assert json.loads(text) == {"text": "a\nb\r\u2028c", "é": "ü"}
+
+
+@pytest.mark.parametrize(
+    ("watermark_us", "expected"), [(None, None), (MIN_TIME_US, None), (MAX_TIME_US, None), (-1, -1), (1_999, 1)]
+)
+def test_a_watermark_outside_of_time_is_null(watermark_us: int | None, expected: int | None) -> None:
+    assert watermark_ms(watermark_us) == expected
+
+
+def test_an_epoch_has_the_same_names_from_its_event_and_from_its_manifest() -> None:
+    manifest = story.manifest(1, 5000)
+    assert set(epoch_document(committed(1, manifest=manifest))) == set(manifest_document(manifest))
+    shown = set(epoch_document(committed(1)))
+    left_out = {"is_backlog", "created_ms", "profile", "watermark_us", "migration_seconds", "pairs", "manifest"}
+    assert {field.name for field in fields(EpochCommitted)} - shown == left_out
+
+
+def test_without_a_manifest_an_epoch_of_a_batch_job_has_its_figures() -> None:
+    document = epoch_document(committed(0, records=7, seconds=0.5))
+    assert (document["records"], document["records_per_second"], document["kind"]) == (7, 14.0, "backlog")
+    assert "steps" not in document

@@ -1,0 +1,129 @@
+"""The page in a real Chromium: it follows a job through backlog, flip and live, at both widths, light and dark."""
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mixedmode.checkpoint.types import Manifest
+from mixedmode.driver.events import EpochCommitted, Event
+from mixedmode.serve.app import Site
+from mixedmode.serve.folders import open_folders
+from mixedmode.serve.server import Server
+from tests.serve import story
+from tests.serve.chromium import BROWSER, Page, chromium_page
+from tests.serve.site import Served, served
+from tests.serve.test_folders import ENDPOINT, folder_of_story
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed: apt-get install chromium")
+KINDS = "[...document.querySelectorAll('#timeline .legend li')].map((one) => one.textContent).join()"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with chromium_page(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_open(page: Page) -> None:
+    """Leave the page of the test before."""
+    page.call("Page.navigate", url="about:blank")
+    page.wait("location.href === 'about:blank'")
+    page.complaints.clear()
+    page.requested.clear()
+
+
+def tell(site: Served, told: Iterator[tuple[int, Event]]) -> list[Manifest]:
+    """Let the job have the events at their times; return the manifests of its last ten epochs."""
+    manifests = []
+    for second, event in told:
+        site.clock.time_ms = story.START_MS + 1000 * second
+        site.tell(event)
+        if isinstance(event, EpochCommitted) and event.manifest is not None:
+            manifests.append(event.manifest)
+    return manifests[-10:]
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1600])
+def test_the_page_follows_a_job_from_backlog_over_the_flip_to_live(
+    page: Page, width: int, is_dark: bool, tmp_path: Path
+) -> None:
+    stored: list[Manifest] = []
+    with served(tmp_path, spec=story.spec(tmp_path), stored=stored) as site:
+        tell(site, story.backlog())
+        page.open(site.server.url, width=width, height=1130 if width > 1000 else 3800, is_dark=is_dark)
+        page.wait("document.body?.dataset.phase === 'backlog'")
+        progress = page.value("document.getElementById('progress').innerText")
+        assert "Epoch 0, backlog" in progress
+        for figure in ("62 %", "about 38 s", "2.2 GiB of 2.2 GiB", "41M of 41M", "32 of 32"):
+            assert figure in progress, progress
+        assert page.value(KINDS) == "starting,catching up,backlog"
+        stored += tell(site, story.live(40))
+        page.wait("document.body.dataset.epoch === '40' && document.body.dataset.phase === 'live'")
+        page.wait("document.querySelectorAll('#checkpoints tbody tr').length === 10")
+        assert page.value(KINDS) == "starting,catching up,backlog,live"
+        page.wait("document.getElementById('progress').hidden")
+        marks = page.value("document.getElementById('marks').innerText")
+        assert "flip: live from here on, after epoch 0" in marks
+        assert "subtasks of orders_by_customer 4 to 6" in marks
+        assert page.value("document.querySelectorAll('#charts svg[role=img] rect, #charts path.line').length") > 200
+        assert page.value("document.documentElement.scrollWidth") == width, "nothing is wider than the window"
+        background = page.value("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(16, 21, 27)") == is_dark
+        keep_picture(page, f"serve-{width}-{'dark' if is_dark else 'light'}.png")
+        assert page.complaints == []
+        assert [url for url in page.requested if not url.startswith(site.server.url)] == []
+
+
+def keep_picture(page: Page, name: str) -> None:
+    """Store the picture in the folder that MIXEDMODE_TEST_PICTURES names; docs/images/serve.png is one of them."""
+    folder = os.environ.get("MIXEDMODE_TEST_PICTURES")
+    if folder is not None:
+        page.picture(Path(folder) / name)
+
+
+def test_over_folders_the_page_shows_one_job_at_a_time_without_charts_of_times(page: Page, tmp_path: Path) -> None:
+    folders = [folder_of_story(tmp_path / "a"), folder_of_story(tmp_path / "b", epochs=3, name="totals")]
+    with Server(Site(open_folders([str(folder) for folder in folders])), ENDPOINT) as server:
+        page.open(server.url, width=1000, height=800, is_dark=False)
+        page.wait("document.body?.dataset.epoch === '5'")
+        shown = "[...document.querySelectorAll('#charts > section:not([hidden])')].map((one) => one.ariaLabel)"
+        assert page.value(shown) == [
+            *("Lag of event time", "Records", "Late and dropped records", "State by step", "Rows to outputs")
+        ]
+        jobs = "document.getElementById('jobs')"
+        page.value(f"{jobs}.value = 'totals'; {jobs}.dispatchEvent(new Event('change'))")
+        page.wait("document.body.dataset.epoch === '2' && document.getElementById('name').textContent === 'totals'")
+        assert page.value("document.getElementById('control').hidden") is True
+        assert page.complaints == []
+
+
+def test_texts_of_a_job_are_never_html(page: Page, tmp_path: Path) -> None:
+    attack = "<img src=x onerror=\"document.title='hacked'\"><b>bold</b>"
+    with served(tmp_path) as site:
+        site.job.mark("savepoint", attack)
+        page.open(site.server.url, width=1000, height=800, is_dark=False)
+        page.wait("document.getElementById('marks')?.innerText.includes('onerror')")
+        assert page.value("document.querySelectorAll('#marks img, #marks b').length") == 0
+        assert "hacked" not in page.value("document.title")
+
+
+def test_a_reader_types_the_token_and_the_page_keeps_it_from_the_url(page: Page, tmp_path: Path) -> None:
+    from mixedmode.serve.address import Tokens
+
+    token = f"read-{zlib.crc32(b'token'):020}"
+    with served(tmp_path, tokens=Tokens(read=token)) as site:
+        tell(site, story.backlog())
+        page.open(site.server.url, width=1000, height=800, is_dark=False)
+        page.wait("document.getElementById('access') && !document.getElementById('access').hidden")
+        assert page.value("document.getElementById('name').textContent") == "mixedmode", "nothing of the job is shown"
+        page.requested.clear()
+        page.value(
+            f"document.getElementById('token').value = '{token}'; document.getElementById('access').requestSubmit()"
+        )
+        page.wait("document.getElementById('name').textContent === 'totals'")
+        assert not [url for url in page.requested if token in url]
