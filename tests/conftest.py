@@ -1,4 +1,4 @@
-"""Shared by all tests: the settings of hypothesis, the place of temporary files, and the Spark session of the process."""
+"""Shared by all tests: settings of hypothesis, the place of temporary files, and the Spark session of the process."""
 
 import os
 import shutil
