@@ -40,7 +40,7 @@ clean:
 # The stamp: tox is installed once, and again only when this file changes.
 $(READY): Makefile
 	@$(FIND_PYTHON) && { test -x $(VENV)/bin/python || "$$python" -m venv $(VENV); }
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.28,<5'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.28,<5' 'tox-uv>=1.25,<2'
 	@touch $@
 
 # Sets $python to the first candidate that is new enough and can make a virtual environment.

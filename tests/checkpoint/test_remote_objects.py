@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mixedmode.checkpoint import remote_objects
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.log import CheckpointLog, Committed
 from mixedmode.checkpoint.remote_objects import RETRY_SECONDS, _client_options
@@ -32,6 +33,7 @@ def proxy(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]
         for name, value in environment(proxy.url).items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_TIMEOUT", "500ms")
+        monkeypatch.setattr(remote_objects, "_PAUSE_SECONDS", 0.005)
         yield proxy
 
 

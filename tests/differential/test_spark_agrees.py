@@ -142,10 +142,16 @@ def test_statistics_of_random_data_are_those_of_spark(spark: SparkSession, tmp_p
     assert not differences(rounded, found)
 
 
+#: percentiles that Spark does not answer exactly: NaN upsets them, and it rounds integers beyond 2**53 to doubles
+_INEXACT_IN_SPARK = {"half_d", "half_i"}
+
+
 def _in_spark(case: Case) -> list[str]:
-    """The calls that Spark answers exactly too; at least one. Its percentiles are upset by NaN."""
+    """The calls that Spark answers exactly too; at least one."""
     return [
-        name for name in case.names if AGGREGATES[name][1].function != "approx_count_distinct" and name != "half_d"
+        name
+        for name in case.names
+        if AGGREGATES[name][1].function != "approx_count_distinct" and name not in _INEXACT_IN_SPARK
     ] or ["all"]
 
 

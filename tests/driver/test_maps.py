@@ -15,6 +15,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.operators.map.items import ItemCodec
 from tests.driver.job_folder import JobFolder, record
+from tests.faults.in_process import dies_at
 from tests.harness import ManualClock, manifests, output_changes, run
 
 pytestmark = pytest.mark.spark
@@ -118,9 +119,7 @@ def test_a_list_that_nobody_may_hand_on_keeps_the_job_at_its_parallelism(
     assert sorted(row["n"] for row in output_changes(folder.out)) in ([1, 1, 2, 2], [1, 1, 2, 3])
 
 
-def test_an_epoch_that_is_not_committed_leaves_the_lists_as_they_were(
-    spark: SparkSession, folder: JobFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_epoch_that_is_not_committed_leaves_the_lists_as_they_were(spark: SparkSession, folder: JobFolder) -> None:
     """Once the function raises, once the driver is gone right before the commit, at another parallelism."""
     folder.add(record("a"), record("b"))
     folder.run(packets(folder.job()), spark)
@@ -135,15 +134,7 @@ def test_an_epoch_that_is_not_committed_leaves_the_lists_as_they_were(
     )
     assert "map_functions.py:" in message
     assert kept(folder, "packets") == before
-
-    def gone(point: str, epoch: int) -> None:
-        if point == "before-manifest":
-            raise ConnectionError(epoch)
-
-    monkeypatch.setattr("mixedmode.driver.epochs.reach", gone)
-    with pytest.raises(ConnectionError):
-        folder.run(packets(folder.job(parallelism=3)), spark)
-    monkeypatch.undo()
+    dies_at(packets(folder.job(parallelism=3)).write(Sink.parquet(folder.out)), spark, "before-manifest", 1)
     assert kept(folder, "packets") == before
     folder.run(packets(folder.job(parallelism=1)), spark)
     assert given_and_waiting(folder) == ["a", "b", "c", "d", "x"]

@@ -124,6 +124,7 @@ def test_an_executor_is_killed_between_the_steps(two_workers: Cluster, two_steps
     job.check()
 
 
+@pytest.mark.soak
 def test_a_slow_attempt_and_its_speculative_duplicate_count_once(two_workers: Cluster, job: ClusterJob) -> None:
     speculation = {
         "speculation": "true",

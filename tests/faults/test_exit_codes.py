@@ -1,4 +1,7 @@
-"""The output and exit code of a command that cannot go on: one message, no stack trace, and 2 or 1."""
+"""The output and exit code of a command that cannot go on: one message, no stack trace, and 2 or 1.
+
+A run in this process has the context manager of the command line around it, which prints the message.
+"""
 
 import shlex
 import subprocess
@@ -6,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from pyspark.sql import SparkSession
 
+from mixedmode.cli.messages import errors_as_messages
 from tests.faults.jobs import FaultJob
 from tests.faults.processes import finished
 from tests.harness import manifests, run, write_text
@@ -45,12 +50,19 @@ def test_a_missing_job_file_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_sql_that_spark_refuses_is_one_message_with_its_line(job: FaultJob) -> None:
+def ended(spark: SparkSession, job: FaultJob, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Return exit code and standard error of a run in this process that cannot go on."""
+    with pytest.raises(typer.Exit) as ended, errors_as_messages():
+        run(job.job, spark)
+    return ended.value.exit_code, capsys.readouterr().err
+
+
+def test_sql_that_spark_refuses_is_one_message_with_its_line(
+    spark: SparkSession, job: FaultJob, capsys: pytest.CaptureFixture[str]
+) -> None:
     change(job, "  - key-by: [shop]", "  - sql: SELECT shop, cost FROM sales\n  - key-by: [shop]")
-    code, output, errors = finished("run", job.file, "--until-idle")
+    code, errors = ended(spark, job, capsys)
     assert code == 2
-    said = {line.partition(" UTC  ")[2].partition(", for ")[0] for line in output.splitlines()}
-    assert said == {"", "starting Spark"}
     lines = errors.splitlines()
     assert lines[0] == "error InvalidJobError"
     assert lines[1].startswith(
@@ -63,8 +75,10 @@ def test_sql_that_spark_refuses_is_one_message_with_its_line(job: FaultJob) -> N
 
 def test_a_malformed_record_is_one_message_and_nothing_is_committed(job: FaultJob) -> None:
     file = write_text(job.folder / "in", "bad.json", '{"shop": "a", "item": 1, "price": 1}\n{"shop": \n')
-    code, _, errors = finished("run", job.file, "--until-idle")
+    code, output, errors = finished("run", job.file, "--until-idle")
     assert code == 2
+    said = [line.partition(" UTC  ")[2].partition(", for ")[0] for line in output.splitlines()]
+    assert "starting Spark" in said
     assert errors == (
         "error InvalidJobError\na record of a source is not what its format and schema say, and nothing was committed. "
         "Correct the file, or correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: "
@@ -76,12 +90,14 @@ def test_a_malformed_record_is_one_message_and_nothing_is_committed(job: FaultJo
     assert (job.checkpoints / "logs" / "spark.log").stat().st_size > 0, "the details are in the log"
 
 
-def test_a_damaged_checkpoint_is_a_failed_run(spark: SparkSession, job: FaultJob) -> None:
+def test_a_damaged_checkpoint_is_a_failed_run(
+    spark: SparkSession, job: FaultJob, capsys: pytest.CaptureFixture[str]
+) -> None:
     job.add("history", 100)
     run(job.job, spark)
     manifest = job.checkpoints / "manifests" / "0000000000.json"
     manifest.write_text(manifest.read_text()[:-20])
-    code, _, errors = finished("run", job.file, "--until-idle")
+    code, errors = ended(spark, job, capsys)
     assert code == 1
     lines = errors.splitlines()
     assert lines[0] == "error CorruptStateError"

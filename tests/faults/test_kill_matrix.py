@@ -1,9 +1,10 @@
 """SIGKILL at every named place of an epoch, in the backlog, at the flip and live: the output is the undisturbed run's,
 row for row, in each of its outputs.
 
-The random walk kills a run at every one of these places in process (tests/walk). So only the places around the commit
-and a merge are part of the default run, each once. `make soak` has all places, and three kills in a row at each one;
-MIXEDMODE_TEST_KILLS sets that number.
+The random walk kills a run at every one of these places in process (tests/walk). So the default run has the places
+around the commit, in the backlog and live. At each place, one of the two is a SIGKILL of a process; the other is a
+death in this process. `make soak` has a SIGKILL at all places, three in a row at each one; MIXEDMODE_TEST_KILLS sets
+that number.
 """
 
 import os
@@ -90,7 +91,11 @@ LIVE: dict[CrashPoint, int] = {**dict.fromkeys(EPOCH, KILLS), "merge": KILLS, "d
 AROUND_THE_COMMIT: frozenset[CrashPoint] = frozenset({"before-manifest", "after-manifest", "publish"})
 
 
-def cases(points: Iterable[CrashPoint], default: Container[CrashPoint] = AROUND_THE_COMMIT) -> list[ParameterSet]:
+#: the places of them at which the default run kills a process in the backlog; in live at the others
+KILLED_IN_BACKLOG: frozenset[CrashPoint] = frozenset({"before-manifest", "publish"})
+
+
+def cases(points: Iterable[CrashPoint], default: Container[CrashPoint]) -> list[ParameterSet]:
     """Return a case for each place; those that are not `default` run in `make soak` only."""
     return [pytest.param(point, marks=() if point in default else pytest.mark.soak) for point in points]
 
@@ -116,6 +121,9 @@ class Story:
 
     def run(self, spark: SparkSession, *, until: Until = Until.IDLE) -> None:
         run(Job.from_yaml(self.file), spark, until=until)
+
+    def dies(self, spark: SparkSession, point: CrashPoint, epoch: int) -> None:
+        dies_at(Job.from_yaml(self.file), spark, point, epoch)
 
     def killed(self, point: CrashPoint, epoch: int, times: int) -> None:
         for _ in range(times):
@@ -176,7 +184,16 @@ def grown(both: Told) -> Callable[[], Story]:
     return both.grown
 
 
-@pytest.mark.parametrize("point", cases(EPOCH))
+@pytest.mark.parametrize("point", sorted(AROUND_THE_COMMIT - KILLED_IN_BACKLOG))
+def test_a_death_in_the_backlog(spark: SparkSession, told: Story, tmp_path: Path, point: CrashPoint) -> None:
+    story = Story(tmp_path, FUNCTION)
+    story.add(0)
+    story.dies(spark, point, 0)
+    story.run(spark)
+    story.check(told, up_to=0)
+
+
+@pytest.mark.parametrize("point", cases(EPOCH, KILLED_IN_BACKLOG))
 def test_kills_in_the_backlog(spark: SparkSession, told: Story, tmp_path: Path, point: CrashPoint) -> None:
     story = Story(tmp_path, FUNCTION)
     story.add(0)
@@ -198,7 +215,18 @@ def test_kills_in_the_first_epoch_after_the_flip(
     story.check(told, up_to=1)
 
 
-@pytest.mark.parametrize("point", cases(LIVE, {*AROUND_THE_COMMIT, "merge"}))
+@pytest.mark.parametrize("point", sorted(KILLED_IN_BACKLOG))
+def test_a_death_in_a_live_epoch_that_merges_runs_and_drops_a_checkpoint(
+    spark: SparkSession, told: Story, grown: Callable[[], Story], point: CrashPoint
+) -> None:
+    story = grown()
+    story.add(MERGES)
+    story.dies(spark, point, MERGES)
+    story.run(spark)
+    story.check(told, up_to=MERGES)
+
+
+@pytest.mark.parametrize("point", cases(LIVE, AROUND_THE_COMMIT - KILLED_IN_BACKLOG))
 def test_kills_in_a_live_epoch_that_merges_runs_and_drops_a_checkpoint(
     spark: SparkSession, told: Story, grown: Callable[[], Story], point: CrashPoint
 ) -> None:
@@ -214,14 +242,14 @@ def test_deaths_while_garbage_is_collected(spark: SparkSession, told: Story, tmp
     story.add(0)
     story.run(spark)
     story.add(1)
-    dies_at(Job.from_yaml(story.file), spark, "before-manifest", 1)
+    story.dies(spark, "before-manifest", 1)
     story.run(spark)
-    dies_at(Job.from_yaml(story.file), spark, "collect", 1)
+    story.dies(spark, "collect", 1)
     story.run(spark)
     story.check(told, up_to=1)
 
 
-def test_a_kill_in_a_live_epoch_of_sessions(spark: SparkSession, scratch_folder: Path, tmp_path: Path) -> None:
+def test_a_death_in_a_live_epoch_of_sessions(spark: SparkSession, tmp_path: Path) -> None:
     undisturbed, story = Story(tmp_path / "told", WINDOWS), Story(tmp_path / "killed", WINDOWS)
     for number in range(3):
         undisturbed.add(number)
@@ -229,7 +257,7 @@ def test_a_kill_in_a_live_epoch_of_sessions(spark: SparkSession, scratch_folder:
     story.add(0)
     story.run(spark)
     story.add(1)
-    story.killed("runs-stored", 1, KILLS)
+    story.dies(spark, "before-manifest", 1)
     story.add(2)
     story.run(spark)
     for one in (undisturbed, story):

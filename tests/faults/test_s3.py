@@ -1,7 +1,7 @@
 """Checkpoints and output on S3: killed on one machine and started on another, over a network that fails, and away.
 
 Spark itself gets no access to the store. The server and the proxy run in this process; the job that is killed, in one
-of its own, with temporary files of its own, so that the start after it has nothing but the store.
+of its own, with temporary files of its own, so that the start after it has only the store and files of before.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from mixedmode.checkpoint.remote_objects import RETRY_SECONDS
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.errors import RetryableError
 from tests.differential.oracle import differences, keyed
+from tests.faults.in_process import dies_at
 from tests.faults.jobs import FaultJob
 from tests.faults.processes import killed_at
 from tests.faults.proxy import EVERY_FAULT, Fault, FaultProxy, Request, fault_proxy, seeded
@@ -65,11 +66,11 @@ def test_a_job_goes_on_where_another_machine_died(
 ) -> None:
     (tmp_path / "of the other machine").mkdir()
     job.add("history", 3_000)
+    dies_at(job.job, spark, "before-manifest", 0)
+    assert not manifests(job.checkpoint_url)
+    job.add("later", 500)
     with monkeypatch.context() as other_machine:
         other_machine.setenv("TMPDIR", str(tmp_path / "of the other machine"))
-        killed_at(job.file, "before-manifest", 0)
-        assert not manifests(job.checkpoint_url)
-        job.add("later", 500)
         killed_at(job.file, "after-manifest", 1)
     assert [m.records_in for m in manifests(job.checkpoint_url)] == [3_000, 500], "epoch 0 kept its range"
     job.add("last", 500)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-BUDGET = 32 * 2**20
+BUDGET = 16 * 2**20
 #: Above the budget: the table handed in and the one handed out (4 MiB each), the combiner's own working memory (about
 #: three times its 4 MiB), and what malloc keeps of freed numpy arrays (it grows its threshold for giving memory back at
 #: once to 32 MiB). Measured: 1 to 22 MiB.
