@@ -268,7 +268,7 @@ def verify(job: JobFile, overrides: Overrides = None) -> None:
         loaded = checked_job(job, overrides or ())
         require_environment([])
         from mixedmode.cli.verify import verification_text
-        from mixedmode.job.verification import verify_job
+        from mixedmode.driver.verification import verify_job
 
         found = verify_job(loaded)
         screen_print(verification_text(found))

@@ -2,8 +2,8 @@
 
 from typing import assert_never
 
-from mixedmode.job.comparison import Difference
-from mixedmode.job.verification import Verified
+from mixedmode.driver.comparison import Difference
+from mixedmode.driver.verification import Verified
 
 _WHY = (
     "Reasons that are no defect: records that came too late live are not late in a replay; functions that use the "

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from mixedmode.config.document import Path
+from mixedmode.config.document import Path, path_text
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import KeyedStep, SqlStep, Step
 
-__all__ = ["MAIN", "Graph", "Ref", "input_findings"]
+__all__ = ["MAIN", "MAIN_OUTPUT", "Graph", "Ref", "input_findings", "output_name"]
 
-#: the name of the only output of a job with `sink`
-MAIN = ""
+#: the name of the only output of a job with `sink`, in stored documents; and the one by which a person asks for it
+MAIN, MAIN_OUTPUT = "", "sink"
 
 #: ("sources", name) or ("steps", index)
 Ref = Path
@@ -132,3 +132,8 @@ def _unknown(path: Path, name: str, earlier: Mapping[str, str], later: Iterable[
             f"found={name}"
         )
     yield path, text
+
+
+def output_name(path: Path) -> str:
+    """Return the name of the output whose sink is at this path of the job: `sink`, its own name, or `steps[0].late`."""
+    return str(path[1]) if path[0] == "outputs" else path_text(path)

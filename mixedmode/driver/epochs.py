@@ -216,8 +216,7 @@ class EpochRunner:
         with profile.stage("driver: drop old checkpoints"):
             self._drop_old_checkpoints()
         spent = add_seconds({} if result is None else result.profile, profile.seconds)
-        committed = _committed(manifest, result, seconds=context.clock.seconds() - started, profile=spent)
-        context.observer(committed)
+        context.observer(_committed(manifest, result, seconds=context.clock.seconds() - started, profile=spent))
 
     def _is_committed(self, epoch: Epoch) -> bool:
         """Return whether an attempt of this start has committed the epoch.
@@ -263,9 +262,9 @@ class EpochRunner:
 
     def _discard(self, epoch: Epoch) -> None:
         """Delete the files that the tasks of a failed epoch have written, so that a full disk does not fill further."""
-        context = self._context
+        log, sinks, own = self._context.log, self._context.sinks.stores, self._context.generation
         with suppress(RetryableError):  # the first failure is the one to report
-            discard_attempts(context.log, sinks=context.sinks.stores, epoch=epoch, own=context.generation)
+            discard_attempts(log, sinks=sinks, epoch=epoch, own=own)
 
     def _drop_old_checkpoints(self) -> None:
         context = self._context

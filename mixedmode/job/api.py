@@ -30,8 +30,7 @@ import pyarrow as pa
 
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
-from mixedmode.config.fields import key_of
-from mixedmode.config.graph import MAIN
+from mixedmode.config.graph import MAIN, MAIN_OUTPUT
 from mixedmode.config.load import LoadedJob, check_places, checked_section, load_job, resolve_paths, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
@@ -42,7 +41,8 @@ from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, Spa
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
 from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, functions_settings
-from mixedmode.job.results import MAIN_OUTPUT, JobResult, RunTotals
+from mixedmode.job.parts import fields_of, settings_of
+from mixedmode.job.results import JobResult, RunTotals
 from mixedmode.job.streams import Stream, placed_stream
 from mixedmode.operators.classes import class_reference
 
@@ -150,7 +150,7 @@ class Job:
         Raises InvalidJobError with every mistake that can be found without Spark.
         """
         loaded = load_job(path, overrides)
-        return cls._of(_settings_of(loaded.spec), loaded.spec.steps, loaded.spec.results, (), loaded)
+        return cls._of(settings_of(loaded.spec), loaded.spec.steps, loaded.spec.results, (), loaded)
 
     @property
     def spec(self) -> JobSpec:
@@ -165,7 +165,7 @@ class Job:
             msg = f"the job has no sink yet. Call .write(Sink.parquet(path)), for example. name={self.settings.name}"
             raise InvalidJobError(msg)
         sinks = {"sink": self.results[MAIN]} if MAIN in self.results else {"outputs": self.results}
-        values = {**_fields(self.settings), "steps": self.steps, **sinks}
+        values = {**fields_of(self.settings), "steps": self.steps, **sinks}
         spec = checked_section(JobSpec, values, place="Job", name=argument)
         check_places(spec, place="Job", name=argument)
         return spec
@@ -254,13 +254,7 @@ class Job:
         return Stream.of_source(name)
 
     def output(self, name: str, stream: Stream, sink: SinkSpec) -> Self:
-        """Return the same job with one more output, which gets the rows of a stream.
-
-            orders = job.source("orders")
-            paid = orders.sql("SELECT * FROM orders WHERE paid", name="paid")
-            totals = paid.key_by("customer").aggregate(total="sum(amount)")
-            job = job.output("paid", paid, Sink.parquet("run/paid"))
-            job = job.output("totals", totals, Sink.parquet("run/totals"))
+        """Return the same job with one more output, which gets the rows of a stream. docs/graphs.md has an example.
 
         name: letters, digits and _; it replaces an output of the same name. A job has either such outputs, or the steps
         of its own methods and `write`.
@@ -403,16 +397,3 @@ class Job:
         job = cls.__new__(cls)
         job._fill(settings, steps, results, streams, origin)  # noqa: SLF001  # a class's own
         return job
-
-
-def _settings_of(spec: JobSpec) -> JobSettings:
-    """Return the settings of a job without its steps and sink.
-
-    Settings that are valid in a whole job are valid alone.
-    """
-    settings = _fields(spec)
-    return JobSettings.model_validate({key: settings[key] for key in map(key_of, JobSettings.model_fields)})
-
-
-def _fields(settings: JobSettings) -> dict[str, Any]:
-    return {key_of(name): getattr(settings, name) for name in type(settings).model_fields}

@@ -2,25 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from mixedmode.config.document import Path as SettingPath
-from mixedmode.config.document import path_text
-from mixedmode.config.load import load_job
+from mixedmode.config.graph import MAIN_OUTPUT, output_name
 from mixedmode.config.spec import JobSpec
-from mixedmode.config.spelling import did_you_mean
-from mixedmode.errors import InvalidJobError
 
 if TYPE_CHECKING:
     from mixedmode.driver.events import EpochCommitted, Event
 
-__all__ = ["MAIN_OUTPUT", "JobResult", "RunTotals", "output_name", "read_table_of"]
-
-MAIN_OUTPUT = "sink"
-_JOB_FILES = (".yaml", ".yml")
+__all__ = ["JobResult", "RunTotals"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +40,8 @@ class JobResult:
 
     def table(self, output: str = MAIN_OUTPUT) -> pa.Table:
         """Return the table that an output holds now. Raise InvalidJobError as mixedmode.read_table does."""
+        from mixedmode.driver.tables import read_table_of  # noqa: PLC0415 - loads pyspark, which a job need not
+
         return read_table_of(self.spec, output)
 
 
@@ -74,30 +68,3 @@ class RunTotals:
             rows=sum(event.rows_out for event in self._epochs),
             seconds=seconds,
         )
-
-
-def output_name(path: SettingPath) -> str:
-    """Return the name of the output whose sink is at this path of the job: `sink`, its own name, or `steps[0].late`."""
-    return str(path[1]) if path[0] == "outputs" else path_text(path)
-
-
-def read_table_of(source: JobSpec | str | Path, output: str = MAIN_OUTPUT) -> pa.Table:
-    """Return the table in an output folder, or in an output of a job or job file."""
-    from mixedmode.sinks.table import read_output  # noqa: PLC0415 - loads pyspark, which a job in Python need not
-
-    if not isinstance(source, JobSpec):
-        if Path(source).suffix not in _JOB_FILES:
-            return read_output(source)
-        source = load_job(source).spec
-    sinks = {output_name(path): sink for path, sink in source.sinks.items()}
-    if output not in sinks:
-        msg = f"the job has no output {output}.{did_you_mean(output, sinks)} Its outputs: {', '.join(sinks)}."
-        raise InvalidJobError(msg)
-    folder = sinks[output].folder
-    if folder is None:
-        msg = (
-            "this output is no folder of files, so it is read where it writes: PostgreSQL with psql, Kafka with a "
-            f"consumer, a table of a catalog with Spark. output={output}, sink={sinks[output].place}"
-        )
-        raise InvalidJobError(msg)
-    return read_output(folder)

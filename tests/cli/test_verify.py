@@ -6,8 +6,8 @@ import pytest
 
 from mixedmode import Job, Sink, Source
 from mixedmode.cli.app import app
-from mixedmode.job.comparison import Difference, Differences
-from mixedmode.job.verification import Verified
+from mixedmode.driver.comparison import Difference, Differences
+from mixedmode.driver.verification import Verified
 from tests.cli.shell import command
 
 ONE = Difference({"k": "a"}, "unexpected", None, {"k": "a", "n": 1})
@@ -28,7 +28,7 @@ def test_a_difference_ends_the_command_with_1(
     job_file: Path, monkeypatch: pytest.MonkeyPatch, unexpected: int, code: int, said: str
 ) -> None:
     found = Differences(3, 0, unexpected, 0, (ONE,) * unexpected)
-    monkeypatch.setattr("mixedmode.job.verification.verify_job", lambda _job: Verified(4, 2, found))
+    monkeypatch.setattr("mixedmode.driver.verification.verify_job", lambda _job: Verified(4, 2, found))
     result = command("verify", job_file)
     assert (result.exit_code, said in result.output) == (code, True)
 

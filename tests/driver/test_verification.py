@@ -14,9 +14,9 @@ from mixedmode.checkpoint.source_log import log_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.verify import verification_text
 from mixedmode.config.load import load_job
+from mixedmode.driver.comparison import Difference, Differences
+from mixedmode.driver.verification import Verified, input_files, linked_input, refusal, replay_spec, verify_job
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.job.comparison import Difference, Differences
-from mixedmode.job.verification import Verified, input_files, linked_input, refusal, replay_spec, verify_job
 from tests.checkpoint.examples import a_manifest
 from tests.harness import SPARK, write_json
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.job.comparison import differences
+from mixedmode.driver.comparison import differences
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("x", pa.float64())])
 VALUES = st.tuples(st.one_of(st.none(), st.integers(0, 2)), st.sampled_from([None, 0.0, 1.5, math.nan, math.inf]))

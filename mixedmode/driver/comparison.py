@@ -3,7 +3,7 @@
 Doubles count as equal if they differ by at most one part in 10**9, because the order of additions decides their last
 bits. Without a key, tables are compared as multisets of rows.
 
-Invariant (tests/job/test_comparison.py): the differences equal those of a comparison in plain Python.
+Invariant (tests/driver/test_comparison.py): the differences equal those of a comparison in plain Python.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ taken as it was after the epoch of the checkpoint, which a lease keeps meanwhile
 
 Not every job can be replayed: see `refusal`.
 
-Invariant (tests/job/test_verification.py): the replay reads each file of the checkpoint's input once, and no other.
+Invariant (tests/driver/test_verification.py): the replay reads each file of the checkpoint's input once, and no other.
 """
 
 import os
@@ -27,8 +27,8 @@ from mixedmode.config import JobSpec, KeyedAggregateStep
 from mixedmode.config.load import LoadedJob, job_spec_from_mapping
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.driver.comparison import Differences, differences
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.job.comparison import Differences, differences
 from mixedmode.queryable import open_state
 from mixedmode.sinks.table import read_output, table_at
 
