@@ -149,8 +149,9 @@ class _Walk:
             self._keyed_before += isinstance(step, KeyedStep)
         if len(self._found) == before and None not in self._steps and not self._partial:
             for name, ref in self._graph.outputs.items():
-                with collecting(self._found):
-                    self._add_result(name, ref)
+                if ref in self._relations:  # else a source upstream is wrong
+                    with collecting(self._found):
+                        self._add_result(name, ref)
 
     def _inputs_of(self, index: int, step: Step) -> list[Relation] | None:
         """Return what a step reads, None if some of it is unknown. The first sql step reads sources by their names."""

@@ -366,7 +366,7 @@ Build = Callable[[Job], Job]
             lambda j: j.sql("SELECT k, v FROM t").key_by("k").deduplicate(keep="first"),
             (
                 "steps[1].deduplicate: it goes by event time, and this step's input has none. Set `event-time` on "
-                "every source, and keep that column in the steps before this one."
+                "every source, or on the process step before this one, and keep that column in the sql between."
             ),
         ),
         (
