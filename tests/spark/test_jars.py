@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mixedmode.connectors.kafka.jars import kafka_connector
+from mixedmode.connectors.lakehouse import jars as lakehouse_jars
 from mixedmode.connectors.lakehouse.jars import delta_jars, iceberg_jars
 from mixedmode.errors import RetryableError
 from mixedmode.spark import jars
@@ -116,7 +117,7 @@ def test_lakehouse_jars_are_only_their_own(
     found: object, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"{first}1.jar", "jackson-core-2.jar"] if first == "delta-" else [f"{first}-4.1_2.13-1.12.0.jar"]
-    monkeypatch.setattr(jars, "fetch", lambda name, choices: [tmp_path / name for name in names])
+    monkeypatch.setattr(lakehouse_jars, "fetch", lambda name, choices: [tmp_path / name for name in names])
     assert callable(found)
     assert [jar.name for jar in found()] == names[:1]
 
