@@ -5,9 +5,11 @@ manifest under the same epoch; then the folder has one more record of going back
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from mixedmode.checkpoint.decide_restore import OUTPUT_ENTRY
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
@@ -17,7 +19,7 @@ from mixedmode.serve.documents import Document, manifest_document
 from mixedmode.serve.timeline import timeline_of
 from mixedmode.serve.view import Readiness, page_of
 
-__all__ = ["FolderJob", "Manifests", "open_folders"]
+__all__ = ["FolderJob", "Manifests", "is_chain", "open_folders"]
 
 _FRESH_SECONDS = 1.0  # a listing is used again for so long, however many clients ask
 
@@ -74,6 +76,7 @@ class FolderJob:
     id: str
     name: str
     max_parallelism: int
+    is_chain: bool
     manifests: Manifests
     clock: Clock = field(default_factory=SystemClock)
 
@@ -95,6 +98,7 @@ class FolderJob:
             "max_parallelism": self.max_parallelism,
             "sources": sorted(newest["sources"]) if newest else [],
             "steps": list(newest["steps"]) if newest else [],
+            "is_chain": self.is_chain,
         }
 
     def epochs(self, limit: int, before: int | None = None) -> list[Document]:
@@ -137,5 +141,24 @@ def open_folders(places: Sequence[str], clock: Clock | None = None) -> list[Fold
         same = sum(job.name == identity.name for job in found)
         name = f"{identity.name}-{same + 1}" if same else identity.name
         reader = Manifests(log, clock or SystemClock())
-        found.append(FolderJob(name, identity.name, identity.max_parallelism, reader, clock or SystemClock()))
+        job = FolderJob(
+            id=name,
+            name=identity.name,
+            max_parallelism=identity.max_parallelism,
+            is_chain=is_chain(identity.operators),
+            manifests=reader,
+            clock=clock or SystemClock(),
+        )
+        found.append(job)
     return found
+
+
+def is_chain(fingerprints: Mapping[str, Mapping[str, object]]) -> bool:
+    """Return whether each step of a job reads the one before it, and the job has one output.
+
+    fingerprints: of the job's identity. Those of steps and outputs say which steps they read (`from`).
+    """
+    if any(name.startswith(OUTPUT_ENTRY) for name in fingerprints):
+        return False
+    steps = [(name, found.get("from", [])) for name, found in fingerprints.items() if found.get("step", "map") != "map"]
+    return all(reads == [before] for (before, _), (_, reads) in pairwise(steps))

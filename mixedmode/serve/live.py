@@ -133,6 +133,7 @@ class LiveJob:
                 "totals": {kind: dict(total) for kind, total in self._totals.items()},
                 "sources": sorted(self.spec.sources),
                 "steps": list(self.spec.step_parallelism),
+                "is_chain": self.spec.graph.is_chain,
             }
 
     def epochs(self, limit: int, before: int | None = None) -> list[Document]:

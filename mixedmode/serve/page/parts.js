@@ -63,8 +63,9 @@ export function showFlow(job, epochs) {
     return box(name, step ? `${step.subtasks} subtasks` : "step", "step");
   });
   const arrow = (text) => html("div", { class: "arrow" }, html("span", { class: "quiet" }, text), "→");
-  const middle = steps.flatMap((step, index) => (index ? [arrow(""), step] : [step]));
-  byId("flow").replaceChildren(html("div", { class: "column" }, ...sources), arrow(rate("records")), ...middle, ...(steps.length ? [arrow(rate("rows_out"))] : []), box("output", newest ? `${short(newest.rows_out)} rows` : "", "sink"));
+  const chain = steps.flatMap((step, index) => (index ? [arrow(""), step] : [step]));
+  const middle = job.is_chain ? chain : [html("div", { class: "column" }, ...steps)];
+  byId("flow").replaceChildren(html("div", { class: "column" }, ...sources), arrow(rate("records")), ...(steps.length ? middle : []), ...(steps.length ? [arrow(rate("rows_out"))] : []), box("output", newest ? `${short(newest.rows_out)} rows` : "", "sink"));
 }
 
 function table(id, headings, rows) {
