@@ -30,7 +30,7 @@ Ref = Path
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What each step and each output reads. `inputs`: of each step, in order; `outputs`: of each output, by name.
+    """The inputs of each step and of each output. `inputs`: of each step, in order; `outputs`: of each output, by name.
 
     The first step of a job may be sql over all sources; only Spark knows which of them the text reads.
     """

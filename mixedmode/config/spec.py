@@ -191,7 +191,7 @@ class JobSpec(JobSettings):
 
     @property
     def graph(self) -> Graph:
-        """What each step and each output reads."""
+        """The inputs of each step and each output."""
         return Graph.of(self.sources, self.steps, {name: sink.from_ for name, sink in self.results.items()})
 
     @property

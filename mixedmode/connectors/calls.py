@@ -1,4 +1,4 @@
-"""What the Python calls of all kinds have in common: `Source.parquet(...)`, `Sink.kafka(...)`, `Source.of(...)`.
+"""The common parts of the Python calls of all kinds: `Source.parquet(...)`, `Sink.kafka(...)`, `Source.of(...)`.
 
 A call returns the same frozen spec as a section of a job file, checked, with relative paths resolved against the
 current directory of that moment. An argument is a setting under another name, and an error in the setting is reported

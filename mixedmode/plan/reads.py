@@ -1,4 +1,4 @@
-"""What a stage or an output reads: relations, and the sql that makes them of rows of sources and of other stages."""
+"""The input of a stage or an output: relations, and the sql that makes them of rows of sources and other stages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

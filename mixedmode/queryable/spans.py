@@ -1,4 +1,4 @@
-"""Where the entries of a question are: ranges of stored keys, and the files that are valid in them. Pure.
+"""The places of the entries of a question: ranges of stored keys, and the files that are valid in them. Pure.
 
 A run is a view of a file, valid in some key groups (checkpoint/runs.py). Between two bounds of runs, the list of valid
 runs is the same, and each of their files is valid completely. So one database per such range answers every question

@@ -1,4 +1,4 @@
-"""Where the server listens, and what that address requires. Pure.
+"""The address of the server, and the requirements of that address. Pure.
 
 A loopback address can be reached only from this machine, so it requires nothing. Any other address requires a token
 and TLS.

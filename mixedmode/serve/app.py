@@ -43,7 +43,7 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".
 
 @dataclass
 class Site:
-    """What the server shows. Over checkpoint folders, there are no metrics and no control."""
+    """The parts that the server shows. Over checkpoint folders, there are no metrics and no control."""
 
     jobs: Sequence[JobView]
     hub: Hub = field(default_factory=Hub)

@@ -1,4 +1,4 @@
-"""What the API knows of a running job: an observer of its events.
+"""The facts about a running job for the API: an observer of its events.
 
 The job's thread calls the observer, and the server's thread reads; each holds the lock for microseconds. Epochs before
 this start of the job come from its checkpoint folder.

@@ -34,7 +34,7 @@ _BACKLOG = 256
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to listen, and with what: checked, so that a server can start."""
+    """An address to listen at and its credentials, checked, so that a server can start."""
 
     address: Address
     tokens: Tokens

@@ -1,4 +1,4 @@
-"""What the API needs of a job, running or not."""
+"""The interface of a job for the API, running or not."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ EPOCHS_KEPT = 2000
 
 
 class Readiness(NamedTuple):
-    """Whether a job is ready, and the reason for a person."""
+    """The readiness of a job, and the reason for a person."""
 
     is_ready: bool
     reason: str

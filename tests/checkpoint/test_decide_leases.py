@@ -1,4 +1,4 @@
-"""Which checkpoints may be dropped while readers have leases."""
+"""Checkpoints that may be dropped while readers have leases."""
 
 from hypothesis import given
 from hypothesis import strategies as st

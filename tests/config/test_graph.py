@@ -1,4 +1,4 @@
-"""What steps and outputs read: names are resolved, and mistakes are found without Spark."""
+"""Inputs of steps and outputs: names are resolved, and mistakes are found without Spark."""
 
 from typing import Any
 

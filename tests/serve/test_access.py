@@ -1,4 +1,4 @@
-"""Where the server may listen, and which requests it allows: addresses, tokens, Host and Origin."""
+"""Addresses of the server, and requests that it allows: addresses, tokens, Host and Origin."""
 
 from pathlib import Path
 

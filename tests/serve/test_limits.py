@@ -1,4 +1,4 @@
-"""What a client cannot do to the server: large bodies, slow requests, many connections, tricks with paths."""
+"""Attacks of clients that the server withstands: large bodies, slow requests, many connections, tricks with paths."""
 
 import asyncio
 import contextlib

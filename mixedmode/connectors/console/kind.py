@@ -1,4 +1,4 @@
-"""What the registry knows about the console."""
+"""The entry of the registry for the console."""
 
 from mixedmode.config.registry import ConnectorKind
 from mixedmode.config.sinks import ConsoleSinkSpec

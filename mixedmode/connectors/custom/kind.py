@@ -1,4 +1,4 @@
-"""What the registry knows about custom classes."""
+"""The entry of the registry for custom classes."""
 
 from mixedmode.config.registry import ConnectorKind
 from mixedmode.connectors.custom.spec import CustomSinkSpec, CustomSourceSpec

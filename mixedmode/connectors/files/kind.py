@@ -1,4 +1,4 @@
-"""What the registry knows about files."""
+"""The entry of the registry for files."""
 
 from mixedmode.config.registry import ConnectorKind
 from mixedmode.connectors.files.sink_spec import FileSinkSpec

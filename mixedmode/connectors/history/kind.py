@@ -1,4 +1,4 @@
-"""What the registry knows about sources with a history and a live continuation."""
+"""The entry of the registry for sources with a history and a live continuation."""
 
 from mixedmode.config.registry import ConnectorKind
 from mixedmode.connectors.history.spec import HistoryAndLiveSpec

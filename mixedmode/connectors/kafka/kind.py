@@ -1,4 +1,4 @@
-"""What the registry knows about Kafka."""
+"""The entry of the registry for Kafka."""
 
 from mixedmode.config.registry import ConnectorKind, SparkPackage
 from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec

@@ -1,4 +1,4 @@
-"""What the registry knows about Delta Lake and Iceberg."""
+"""The entry of the registry for Delta Lake and Iceberg."""
 
 from mixedmode.config.registry import ConnectorKind, SparkPackage
 from mixedmode.connectors.lakehouse.jars import DELTA, ICEBERG

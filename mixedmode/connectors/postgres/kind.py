@@ -1,4 +1,4 @@
-"""What the registry knows about PostgreSQL."""
+"""The entry of the registry for PostgreSQL."""
 
 from mixedmode.config.registry import ConnectorKind
 from mixedmode.connectors.postgres.spec import PostgresSinkSpec

@@ -1,4 +1,4 @@
-"""What the registry knows about SQLite."""
+"""The entry of the registry for SQLite."""
 
 from mixedmode.config.registry import ConnectorKind
 from mixedmode.connectors.sqlite.spec import SqliteSinkSpec

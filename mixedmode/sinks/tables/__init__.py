@@ -1,1 +1,1 @@
-"""What sinks have in common that keep a table in a database up to date, in one transaction for each epoch."""
+"""The common parts of sinks that keep a table in a database up to date, in one transaction for each epoch."""

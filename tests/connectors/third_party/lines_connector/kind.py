@@ -1,4 +1,4 @@
-"""What the registry knows about lines: settings, and the names of the code that opens them. Imports no Spark."""
+"""The entry of the registry for lines: settings, and the names of the code that opens them. Imports no Spark."""
 
 from typing import Literal
 
