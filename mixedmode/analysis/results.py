@@ -4,7 +4,7 @@ from mixedmode.analysis.catalyst import column_ids, read_frame
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import kept_keys
 from mixedmode.config.calls import quoted
-from mixedmode.config.graph import MAIN
+from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator
@@ -58,7 +58,7 @@ def upsert_stage(output: str, given: Relation, reads: Reads, stage: KeyedStage, 
     keys = KeySchema(tuple(fields[name] for name in key_columns))
     rest = [field for name, field in fields.items() if name not in key_columns]
     return KeyedStage(
-        operator_id="upsert" if output == MAIN else f"upsert-{output}",
+        operator_id=f"upsert-{output or MAIN_OUTPUT}",  # with a hyphen, so it is no name of a step
         reads=reads,
         key_fields=keys.fields,
         arguments=tuple(quoted(field.name) for field in rest),

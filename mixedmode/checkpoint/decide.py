@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mixedmode.changes import changes
-from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Generation, JobIdentity, PathTaken
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, CheckedCheckpoint, Epoch, Generation, JobIdentity, PathTaken
 
 __all__ = [
     "CommitDecision",
@@ -311,12 +311,14 @@ def _differences(wanted: JobIdentity, stored: JobIdentity) -> Iterator[str]:
         )
     for operator_id in sorted(wanted.operators.keys() | stored.operators.keys()):
         before, now = stored.operators.get(operator_id), wanted.operators.get(operator_id)
+        kind = "output" if operator_id.startswith(OUTPUT_ENTRY) else "step"
+        entry = f"{kind} {operator_id.removeprefix(OUTPUT_ENTRY)!r}"
         if before is None:
-            yield f"step {operator_id!r} was added"
+            yield f"{entry} was added"
         elif now is None:
-            yield f"step {operator_id!r} was removed"
+            yield f"{entry} was removed"
         elif before != now:
-            yield f"step {operator_id!r} was changed ({changes(before, now)})"
+            yield f"{entry} was changed ({changes(before, now)})"
 
 
 def _refusal(differences: list[str], latest: Epoch | None) -> str:

@@ -23,14 +23,12 @@ from dataclasses import dataclass
 
 from mixedmode.changes import changes
 from mixedmode.checkpoint.decide import Refused
-from mixedmode.checkpoint.types import JobIdentity
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, JobIdentity
 
-__all__ = ["OUTPUT_ENTRY", "Program", "Restorable", "RestoreDecision", "decide_restore"]
+__all__ = ["Program", "Restorable", "RestoreDecision", "decide_restore"]
 
 #: the entry of JobIdentity.operators that is not a step (JobPlan.fingerprints)
 _SOURCES = "sources"
-#: entries of JobIdentity.operators that are named outputs begin with this; the rest is the name
-OUTPUT_ENTRY = "output:"
 _MAIN = ""
 
 

@@ -45,6 +45,10 @@ PathTaken = Literal["sorted", "streaming"]
 Redistribution = Literal["split", "union"] | None
 
 
+#: entries of JobIdentity.operators that are named outputs begin with this; the rest is the name
+OUTPUT_ENTRY = "output:"
+
+
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
     """The properties of a job that must stay the same for stored state to be readable.

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from mixedmode.checkpoint.decide_restore import OUTPUT_ENTRY
-from mixedmode.checkpoint.types import Redistribution
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.graph import MAIN

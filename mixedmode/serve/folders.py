@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from mixedmode.checkpoint.decide_restore import OUTPUT_ENTRY
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, Epoch
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.serve.documents import Document, manifest_document

@@ -133,7 +133,8 @@ def run_job(
     with tempfile.TemporaryDirectory(prefix="mixedmode-test-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         placed = job_in_folder(job, declared, folder, mode)
-        if parts_for_spark(job.steps):
+        reads_source = any(sink.from_ in job.settings.sources for sink in job.results.values())
+        if parts_for_spark(job.steps) or reads_source:
             if clock is not None:
                 msg = f"{_WHERE}: this job runs on Spark, whose clock cannot be set. Leave `clock` out."
                 raise InvalidJobError(msg)

@@ -291,3 +291,11 @@ def test_lost_epochs_are_all_those_between_the_manifests_and_what_is_known_to_be
         return
     assert list(lost) == sorted(set(range(known + 1, max(lost, default=known) + 1)), reverse=True)
     assert done is None or done <= known or done in lost
+
+
+def test_an_output_that_was_added_is_named_as_one() -> None:
+    stored = JobIdentity("orders", 128, {"a": {"step": "aggregate"}})
+    wanted = JobIdentity("orders", 128, {**stored.operators, "output:late_orders": {"step": "output"}})
+    decision = decide_start(wanted, stored, latest=Epoch(3))
+    assert isinstance(decision, Refused)
+    assert "output 'late_orders' was added" in decision.reason

@@ -249,7 +249,7 @@ def test_a_job_whose_rows_could_not_be_rolled_back_is_refused(spark: SparkSessio
     folder.add_history()
     run(filtered("s > 1"), spark)
     assert refused(spark, filtered("s > 2")) == (
-        f"{REFUSED}step 'upsert' was changed (sql[0] was \"SELECT * FROM previous WHERE s > 1\" and is "
+        f"{REFUSED}step 'upsert-sink' was changed (sql[0] was \"SELECT * FROM previous WHERE s > 1\" and is "
         f'"SELECT * FROM previous WHERE s > 2"){WAY_OUT}'
     )
     folder.add_live()
