@@ -32,6 +32,7 @@ TIME_COLUMN = "_time"
 
 OP_COLUMN = "_op"
 WEIGHT_COLUMN = "_weight"
+SIDE_COLUMN = "_side"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 OP_TYPE = pa.string()
 
@@ -72,6 +73,7 @@ class OperatorTraits:
     fires_by_watermark: the watermark decides which rows the operator emits, and when.
     state_uses_time: the state depends on event times; None: if the input has them.
     passes_event_time: each emitted row is a row of the input, and has its event time.
+    event_time: the column of emitted rows with their event time, if it is another one than that of the input.
     """
 
     emits: Changelog = Changelog.APPEND
@@ -82,6 +84,7 @@ class OperatorTraits:
     fires_by_watermark: bool = False
     state_uses_time: bool | None = None
     passes_event_time: bool = False
+    event_time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +93,15 @@ class Batch:
 
     `keys` have the types of the operator's key schema, and `arguments` have the types of its arguments. `times_us` is
     None if the input has no event time. `weights` is None if the input only adds rows, so that it is not a changelog.
+    `sides` has the number of each row's input (uint8); None if the operator has one input. The arguments are those of
+    all inputs; a row is NULL in those of the others.
     """
 
     keys: list[pa.Array]
     arguments: list[pa.Array]
     times_us: npt.NDArray[np.int64] | None
     weights: npt.NDArray[np.int64] | None
+    sides: npt.NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True, slots=True)

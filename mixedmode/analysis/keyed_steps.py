@@ -13,7 +13,7 @@ from mixedmode.analysis.catalyst import read_frame
 from mixedmode.analysis.event_times import check_event_time
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import RANK_COLUMN
@@ -67,7 +67,7 @@ def check_alike(first: Mapping[str, object], other: Mapping[str, object], names:
 
 
 def with_computed_keys(
-    frame: DataFrame, step: KeyedStep, input_name: str, where: Where, *, is_changelog: bool
+    frame: DataFrame, step: OneInputStep, input_name: str, where: Where, *, is_changelog: bool
 ) -> tuple[DataFrame, str | None]:
     """Return (the input of a step with the key columns that it computes, the sql for that); None if it computes none.
 
@@ -278,7 +278,7 @@ def rank_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> li
     return [InvalidJobError(msg)]
 
 
-def keyed_stage(step: KeyedStep, given: StepInput, where: Where) -> KeyedStage:
+def keyed_stage(step: OneInputStep, given: StepInput, where: Where) -> KeyedStage:
     """Return the stage of a keyed step. Raise InvalidJobError with every mistake.  where: names a place in the step."""
     match step:
         case KeyedAggregateStep():

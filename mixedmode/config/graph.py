@@ -17,7 +17,7 @@ from typing import Self
 
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.steps import KeyedStep, SqlStep, Step
+from mixedmode.config.steps import JoinStep, KeyedStep, SqlStep, Step
 
 __all__ = ["MAIN", "MAIN_OUTPUT", "Graph", "Ref", "input_findings", "output_name"]
 
@@ -93,11 +93,14 @@ def input_findings(
     later = {step.name.lower() for step in steps if step.name is not None}
     for index, step in enumerate(steps):
         seen = set[str]()
-        for name in step.from_:
-            if name.lower() in seen:
-                yield ("steps", index, "from"), f" names an input twice. Remove one. found={name}"
+        places: list[Path] = [("steps", index, "from")] * len(step.from_)
+        if isinstance(step, JoinStep):
+            places = [("steps", index, "join", "left"), ("steps", index, "join", "right")]
+        for place, name in zip(places, step.from_, strict=True):
+            if name.lower() in seen and not isinstance(step, JoinStep):
+                yield place, f" names an input twice. Remove one. found={name}"
             seen.add(name.lower())
-            yield from _unknown(("steps", index, "from"), name, earlier, later)
+            yield from _unknown(place, name, earlier, later)
         if step.name is not None:
             earlier[step.name.lower()] = step.name
     for output, wanted in outputs.items():

@@ -27,7 +27,7 @@ _SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
 #: in the place of a sink that is wrong
 _CONSOLE = {"sink": ConsoleSinkSpec(format="console")}
 #: settings of a step whose error at the level of the job leaves the rows of the step unknown
-_ROWS_DEPEND_ON = {"map", "process", "window", "deduplicate"}
+_ROWS_DEPEND_ON = {"map", "process", "window", "deduplicate", "join"}
 #: settings of a step that no column of its rows depends on; those of a group belong together
 _APART = (
     {"parallelism"},

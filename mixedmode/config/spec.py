@@ -35,6 +35,7 @@ from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
 from mixedmode.config.steps import (
     DeduplicateStep,
+    JoinStep,
     KeyedAggregateStep,
     KeyedStep,
     MapStep,
@@ -53,7 +54,10 @@ _CANNOT = {
     "window": "a window has a time for each row",
     "process": "a function cannot retract a row",
     "deduplicate": "a row that was kept cannot be retracted",
+    "join": "a row that was joined cannot be retracted",
 }
+#: {setting of a step that needs event time: the begin of the sentence that says so}
+_BY_TIME = {"window": "windows go", "join": "the join goes"}
 #: (the fields that a check reads, the check)
 Check = tuple[set[str], Callable[[], Iterator[tuple[Path, str]]]]
 
@@ -314,13 +318,13 @@ class JobSpec(JobSettings):
             if isinstance(step, SqlStep | MapStep):
                 continue
             key = _reads_added_rows(step)
-            needs_time = key == "window" or (isinstance(step, DeduplicateStep) and step.goes_by_watermark)
+            needs_time = key in _BY_TIME or (isinstance(step, DeduplicateStep) and step.goes_by_watermark)
             for number in keyed if key is not None else ():
                 before = self.steps[number]
                 assert isinstance(before, KeyedStep), before
                 yield from _input_findings(("steps", index, str(key)), number, before, needs_time=needs_time)
             if needs_time:
-                what = "windows go" if key == "window" else "deduplicate goes"
+                what = _BY_TIME.get(str(key), "deduplicate goes")
                 text = f" is missing: {what} by the time of a record. Name the column that says when it happened."
                 found = [name for name in sources if self.sources[name].event_time is None and name not in untimed]
                 yield from ((("sources", name, "event-time"), text) for name in found)
@@ -336,6 +340,8 @@ def _reads_added_rows(step: KeyedStep) -> str | None:
             return None if step.window is None else "window"
         case DeduplicateStep():
             return "deduplicate" if step.is_append_only else None
+        case JoinStep():
+            return "join"
         case TopStep():
             return None
 

@@ -1,4 +1,4 @@
-"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate."""
+"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate, joins."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +26,7 @@ from mixedmode.config.fields import (
     TagName,
     Text,
 )
+from mixedmode.config.joins import JoinSpec
 from mixedmode.config.spelling import nearest
 from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
@@ -292,7 +293,34 @@ class DeduplicateStep(Keyed):
         yield from self._key_findings()
 
 
-KeyedStep = KeyedAggregateStep | ProcessStep | TopStep | DeduplicateStep
+class JoinStep(Section):
+    """A step that joins the rows of two inputs by key."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    join: JoinSpec = Field(description="the two inputs, and which of their rows belong together")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
+
+    @property
+    def from_(self) -> tuple[str, ...]:
+        """The sources and steps that it reads: the left and the right."""
+        return tuple(one.name for one in self.join.inputs)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key columns of the left."""
+        return tuple(left for left, _ in self.join.equal_columns)
+
+    @property
+    def has_window_key(self) -> bool:
+        """False: the rows have an event time of their own."""
+        return False
+
+
+#: a keyed step that reads all of its inputs as one
+OneInputStep = KeyedAggregateStep | ProcessStep | TopStep | DeduplicateStep
+KeyedStep = OneInputStep | JoinStep
 
 
 def repeated(names: Iterable[str], taken: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -315,6 +343,7 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "process": ProcessStep,
     "top": TopStep,
     "deduplicate": DeduplicateStep,
+    "join": JoinStep,
 }
 #: (keys, the kind of a step that has one of them); the first match wins
 _TELLTALES = (
@@ -324,6 +353,7 @@ _TELLTALES = (
     (("aggregate",), "aggregate"),
     (("top",), "top"),
     (("deduplicate",), "deduplicate"),
+    (("join",), "join"),
     (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late"), "aggregate"),
 )
@@ -362,6 +392,7 @@ Step = Annotated[
     | Annotated[KeyedAggregateStep, Tag("aggregate")]
     | Annotated[ProcessStep, Tag("process")]
     | Annotated[TopStep, Tag("top")]
-    | Annotated[DeduplicateStep, Tag("deduplicate")],
+    | Annotated[DeduplicateStep, Tag("deduplicate")]
+    | Annotated[JoinStep, Tag("join")],
     Discriminator(_step_kind),
 ]

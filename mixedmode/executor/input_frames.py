@@ -10,13 +10,14 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
 from mixedmode.config.calls import quoted
 from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
 from mixedmode.spark.frames import relations_of, spark_schema
@@ -71,8 +72,13 @@ def with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame | 
     return rows.union(_like(rows, (source or rows).where("false"), {}))
 
 
-def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column] = ()) -> DataFrame:
-    """Return the columns that the map side of a stage reads, under their internal names, and the columns `watched`."""
+def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column] = (), number: int = 0) -> DataFrame:
+    """Return the columns that the map side of a stage reads, under their internal names, and the columns `watched`.
+
+    number: of the relation, among those that the stage reads.
+    """
+    if stage.sides:
+        return _side_columns(frame, stage, number, watched)
     columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
@@ -80,6 +86,23 @@ def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column]
     if stage.is_changelog:
         columns.append(F.col(WEIGHT_COLUMN))
     columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
+    return frame.select(*columns, *watched)
+
+
+def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Sequence[Column]) -> DataFrame:
+    """Return the same for one side: NULL in the arguments of the other sides."""
+    side = stage.sides[number]
+    columns = [F.expr(text).alias(f"{KEY_PREFIX}{i}") for i, text in enumerate(side.keys)]
+    types = spark_schema([pa.field("argument", data_type) for data_type in stage.argument_types])
+    columns += [
+        (F.expr(text) if i in side.arguments else F.lit(None)).cast(types[i].dataType).alias(argument_name(i))
+        for i, text in enumerate(stage.arguments)
+    ]
+    if stage.event_time is not None:
+        columns.append(_micros(side.event_time))
+    if stage.is_changelog:
+        columns.append(F.col(WEIGHT_COLUMN))
+    columns.append(F.lit(number).cast("tinyint").alias(SIDE_COLUMN))
     return frame.select(*columns, *watched)
 
 
@@ -151,24 +174,28 @@ def rows_read(
             frames = _relations(session, reads, weighted, plan)
             parts.append(
                 _joined(
-                    stage, [frame.withColumn(WEIGHT_COLUMN, F.lit(weight).cast("long")) for frame in frames], watched
+                    stage,
+                    {n: frame.withColumn(WEIGHT_COLUMN, F.lit(weight).cast("long")) for n, frame in frames.items()},
+                    watched,
                 )
             )
     return reduce(DataFrame.union, parts)
 
 
-def _relations(session: SparkSession, reads: Reads, roots: Mapping[str, DataFrame], plan: JobPlan) -> list[DataFrame]:
-    """Return the relations of a reader that have rows of `roots`."""
+def _relations(
+    session: SparkSession, reads: Reads, roots: Mapping[str, DataFrame], plan: JobPlan
+) -> dict[int, DataFrame]:
+    """Return the relations of a reader that have rows of `roots`, by number."""
     if len(roots) == len(reads.sources) + len(reads.stages):
-        return relations_of(session, roots, reads)
+        return dict(enumerate(relations_of(session, roots, reads)))
     if not reads.sql:
-        return [roots[name] for name in reads.relations if name in roots]
+        return {number: roots[name] for number, name in enumerate(reads.relations) if name in roots}
     some = next(iter(roots.values()))
     given = dict(roots)
     for name in (*reads.sources, *reads.stages):
         if name not in given:
             given[name] = _without_rows(some, _schema_of(name, plan))
-    return relations_of(session, given, reads)
+    return dict(enumerate(relations_of(session, given, reads)))
 
 
 def _without_rows(some: DataFrame, schema: StructType) -> DataFrame:
@@ -184,11 +211,15 @@ def _schema_of(root: str, plan: JobPlan) -> StructType:
     return spark_schema([field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN])
 
 
-def _joined(stage: KeyedStage | None, frames: Sequence[DataFrame], watched: Sequence[Column]) -> DataFrame:
-    """Return the rows of several relations, one after the other; for a stage, the columns that its map side reads."""
+def _joined(stage: KeyedStage | None, frames: Mapping[int, DataFrame], watched: Sequence[Column]) -> DataFrame:
+    """Return the rows of several relations, one after the other; for a stage, the columns that its map side reads.
+
+    frames: by the number of the relation.
+    """
     if stage is None:
-        return reduce(DataFrame.unionByName, frames)
-    return reduce(DataFrame.union, [stage_columns(frame, stage, watched) for frame in frames])
+        return reduce(DataFrame.unionByName, frames.values())
+    parts = [stage_columns(frame, stage, watched, number) for number, frame in frames.items()]
+    return reduce(DataFrame.union, parts)
 
 
 def _seen(plan: JobPlan, name: str, number: int, source: DataFrame, rows: DataFrame) -> DataFrame:

@@ -19,7 +19,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtasks
 from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.stages import JobPlan, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.numbers import TaskNumbers
@@ -56,7 +56,9 @@ class LocalExecutor:
                 continue  # it gets no rows, so it does not run and keeps its state
             subtask = subtasks(task, stage)
             tables = [
-                _stage_columns(table, stage, plan) for name in stage.reads.relations for table in made.get(name, ())
+                _stage_columns(table, stage, plan, number)
+                for number, name in enumerate(stage.reads.relations)
+                for table in made.get(name, ())
             ]
             if stage is plan.stages[0]:
                 tables += _progress_rows(plan, rows or {}, tables)
@@ -101,13 +103,25 @@ def _run_subtask(
     return decode_report(report), table.filter(pc.invert(is_report)).drop_columns([REPORT_COLUMN])
 
 
-def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan) -> pa.Table:
-    """Return the columns that the map side of a stage reads (input_frames.stage_columns), from columns of `table`."""
+def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan, number: int) -> pa.Table:
+    """Return the columns that the map side of a stage reads (input_frames.stage_columns), from columns of `table`.
+
+    number: of the relation, among those that the stage reads.
+    """
     table = table.rename_columns([name.lower() for name in table.column_names])  # as in SQL, case does not count
-    columns = {f"{KEY_PREFIX}{i}": table.column(field.name.lower()) for i, field in enumerate(stage.key_fields)}
-    columns |= {argument_name(i): table.column(_column(text).lower()) for i, text in enumerate(stage.arguments)}
-    if stage.event_time is not None:
-        columns[TIME_COLUMN] = table.column(stage.event_time.lower()).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    side = stage.sides[number] if stage.sides else None
+    keys = [field.name for field in stage.key_fields] if side is None else [_column(text) for text in side.keys]
+    columns = {f"{KEY_PREFIX}{i}": table.column(name.lower()) for i, name in enumerate(keys)}
+    for i, (text, data_type) in enumerate(zip(stage.arguments, stage.argument_types, strict=True)):
+        is_own = side is None or i in side.arguments
+        columns[argument_name(i)] = (
+            table.column(_column(text).lower()) if is_own else pa.nulls(table.num_rows, data_type)
+        )
+    event_time = stage.event_time if side is None else side.event_time
+    if event_time is not None:
+        columns[TIME_COLUMN] = table.column(event_time.lower()).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    if side is not None:
+        columns[SIDE_COLUMN] = pa.array(np.full(table.num_rows, number, np.uint8))
     if stage.is_changelog:
         is_weighted = WEIGHT_COLUMN in table.column_names
         columns[WEIGHT_COLUMN] = table.column(WEIGHT_COLUMN) if is_weighted else pa.array(np.ones(len(table), np.int64))

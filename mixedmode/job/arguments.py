@@ -64,6 +64,13 @@ _ARGUMENTS: dict[Path, str] = {
     ("deduplicate", "keep"): "keep",
     ("deduplicate", "tie-break"): "tie_break",
     ("deduplicate", "within"): "within",
+    ("join", "on"): "on",
+    ("join", "type"): "type",
+    ("join", "select"): "select",
+    ("join", "as-of", "tie-break"): "tie_break",
+    ("join", "as-of", "tolerance"): "tolerance",
+    ("join", "as-of", "strictly"): "strictly",
+    ("join", "as-of", "deleted"): "deleted",
 }
 
 

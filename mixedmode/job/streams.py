@@ -15,9 +15,10 @@ from pathlib import Path as FilePath
 from typing import Literal, Self, Unpack
 
 from mixedmode.config.load import checked_section, resolve_step
-from mixedmode.config.steps import STEP_KINDS, SqlStep, Step
+from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
+from mixedmode.job.joins import AsOfArguments, as_of_step
 from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob
 
 __all__ = ["PlacedStream", "Stream", "placed_stream"]
@@ -65,6 +66,14 @@ class Stream:
     def union(self, *others: "Stream") -> "Stream":
         """Return the rows of several streams together, for a keyed step. All need the same columns."""
         return Stream(None, None, (self, *others))
+
+    def as_of_join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[AsOfArguments]) -> "Stream":
+        """Return each row of this stream with the last row of `right` of its key that is not later, in event time.
+
+        on: columns that both streams have, or one of each, such as `left.symbol = right.ticker`.
+        See AsOfArguments for the other arguments. docs/joins.md is the guide.
+        """
+        return Stream(None, as_of_step(on, arguments), (self, right))
 
     def with_step(self, step: Step) -> "Stream":
         """Return the rows of a step over this stream."""
@@ -118,7 +127,7 @@ class _Placing:
     def _add(self, stream: Stream, step: Step) -> str:
         inputs = tuple(self.names(stream.inputs))
         name = step.name or self._free_name(step)
-        self.steps.append(step.model_copy(update={"name": name, "from_": inputs}))
+        self.steps.append(_reading(step, name, inputs))
         self.streams.append((stream, name))
         return name
 
@@ -126,3 +135,12 @@ class _Placing:
         kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model)
         taken = {one.name for one in self.steps}
         return next(name for number in range(1, len(taken) + 2) if (name := f"{kind}_{number}") not in taken)
+
+
+def _reading(step: Step, name: str, inputs: Sequence[str]) -> Step:
+    """Return a step with its name and the names of what it reads."""
+    if not isinstance(step, JoinStep):
+        return step.model_copy(update={"name": name, "from_": tuple(inputs)})
+    named = [f"{read} AS {given.alias}" for read, given in zip(inputs, step.join.inputs, strict=True)]
+    join = step.join.model_copy(update={"left": named[0], "right": named[1]})
+    return step.model_copy(update={"name": name, "join": join})

@@ -12,6 +12,7 @@ from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOp
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
+from mixedmode.operators.join import RIGHT, AsOfJoinOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
 from mixedmode.operators.top import OrderColumn, TopOperator
@@ -93,6 +94,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield f"  keeps       {which} of a key by {_order(stage, operator.layout.order)}, then the whole row"
         case DeduplicateOperator():
             yield from _deduplicate_lines(stage, operator)
+        case AsOfJoinOperator():
+            yield from _as_of_lines(stage, operator)
 
 
 def _inner(stage: KeyedStage) -> KeyedOperator:
@@ -122,6 +125,8 @@ def state_text(stage: KeyedStage) -> str:
             return "the keys that have their row" + (
                 ", and rows that the watermark has not passed" if operator.waits else ""
             )
+        case AsOfJoinOperator():
+            return "rows of both sides that the watermark has not passed, and one row of the right per key"
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot retract a row"
         case ProcessOperator():
@@ -161,6 +166,22 @@ def _deduplicate_lines(stage: KeyedStage, operator: DeduplicateOperator) -> Iter
         yield f"  forgets     a key {_duration(operator.within_us)} after its row"
     if operator.goes_by_watermark:
         yield "  late        records before the watermark are counted and dropped"
+
+
+def _as_of_lines(stage: KeyedStage, operator: AsOfJoinOperator) -> Iterator[str]:
+    left, right = (", ".join(side.roots) for side in stage.sides)
+    kept = "kept with NULL" if operator.keeps_left else "dropped"
+    when = "before it" if operator.strictly else "at its time or before"
+    yield f"  joins       each row of {left} with the last row of {right} {when}; without one, it is {kept}"
+    if operator.tie_break:
+        names = [operator.layout.sides[RIGHT][index].name for index in operator.tie_break]
+        yield f"  ties        rows of {right} with one key and time: the greatest by {', '.join(names)}"
+    if operator.tolerance_us is not None:
+        yield f"  tolerance   a row of {right} is at most {_duration(operator.tolerance_us)} older"
+    if operator.deleted is not None:
+        column = operator.layout.sides[RIGHT][operator.deleted].name
+        yield f"  deleted     a row of {right} with {column} ends the one before"
+    yield "  emits       a row once the watermark has passed its time; rows of either side before it are late"
 
 
 def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:

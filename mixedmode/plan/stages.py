@@ -75,13 +75,28 @@ class EmittedRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """One input of a stage with several. Side i is relation i of those that the stage reads.
+
+    `keys`: the SQL expressions of the key columns. `event_time`: its event-time column, if any. `arguments`: the
+    positions of its arguments among those of the stage. `roots`: the sources and stages that its rows come from.
+    """
+
+    keys: tuple[str, ...]
+    event_time: str | None
+    arguments: range
+    roots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KeyedStage:
     """One keyed step, and what it reads.
 
     `key_fields`: its key columns, () for un-keyed input. `arguments`: SQL expressions over the input, which Spark
     evaluates before the exchange. `event_time`: the event-time column of the input, if any. `delay_us`: how far the
     watermark of the input is behind that of the sources. `late_fields`: the columns of the input, if late records have
-    an output; else (). `identity`: the fingerprint without the part on the input.
+    an output; else (). `identity`: the fingerprint without the part on the input. `sides`: the inputs that the operator
+    tells apart; () if it reads all relations as one.
     """
 
     operator_id: str
@@ -95,6 +110,7 @@ class KeyedStage:
     identity: Fingerprint
     late_fields: tuple[pa.Field, ...] = ()
     delay_us: int = 0
+    sides: tuple[Side, ...] = ()
 
     @property
     def emitted(self) -> EmittedRows:
@@ -103,9 +119,8 @@ class KeyedStage:
         delay_us = self.delay_us + traits.delay_us
         if traits.emits_final_windows:
             return EmittedRows(traits.emits, WINDOW_TIME.name, delay_us, has_final_windows=True)
-        if isinstance(self.operator, ProcessOperator):
-            return EmittedRows(traits.emits, self.operator.output_event_time, delay_us)
-        return EmittedRows(traits.emits, self.event_time if traits.passes_event_time else None, delay_us)
+        event_time = self.event_time if traits.passes_event_time else traits.event_time
+        return EmittedRows(traits.emits, event_time, delay_us)
 
     @property
     def emitted_fields(self) -> tuple[pa.Field, ...]:
@@ -188,7 +203,9 @@ class KeyedStage:
         order = {"event-time": self.event_time} if self._goes_by_time else {}
         texts = [" ".join(step.text.split()) for step in self.reads.sql]
         source = {"sql": texts} if self.is_changelog and texts else {}
-        return {**self.identity, **order, **source, **inputs_fingerprint(self.reads)}
+        sides = [{"from": list(side.roots), "event-time": side.event_time} for side in self.sides]
+        told_apart = {"sides": sides} if sides else {}
+        return {**self.identity, **order, **source, **told_apart, **inputs_fingerprint(self.reads)}
 
     @property
     def _goes_by_time(self) -> bool:

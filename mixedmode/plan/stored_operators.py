@@ -28,6 +28,7 @@ from mixedmode.operators.aggregate import (
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.join import AsOfJoinOperator, JoinLayout
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import OrderColumn, RowLayout
@@ -83,6 +84,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case DeduplicateOperator():
             own = {"waits": operator.waits, "within-us": operator.within_us, "event-time": operator.has_event_time}
             return {"kind": "deduplicate", **own, **_layout(operator.layout)}
+        case AsOfJoinOperator():
+            return {"kind": "as-of-join", **_join(operator.layout), "deleted": operator.deleted}
         case ProcessOperator():
             return {"kind": "process", "keys": _fields(operator.key_schema.fields)}
     msg = f"an operator with state and without a description: {type(operator).__name__}"
@@ -97,6 +100,8 @@ def operator_from(stored: Described) -> KeyedOperator:
     kind = stored["kind"]
     if kind in ("top", "deduplicate"):
         return _ranked(stored)
+    if kind == "as-of-join":  # only `fold` and `process` need the rest
+        return AsOfJoinOperator(_join_from(stored), False, False, None, (), stored["deleted"], None)
     if kind in ("window", "session", "count-window", "aggregate", "multiset"):
         return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
     msg = (
@@ -197,6 +202,17 @@ def _ranked(stored: Described) -> KeyedOperator:
     if stored["kind"] == "top":  # only `fold` needs the arguments
         return TopOperator(layout, (), stored["n"], stored["changelog"], stored["rank"])
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
+
+
+def _join(layout: JoinLayout) -> dict[str, object]:
+    left, right = layout.sides
+    return {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
+
+
+def _join_from(stored: Described) -> JoinLayout:
+    schema = keys_of(stored)
+    assert schema is not None, stored
+    return JoinLayout(schema, (_fields_from(stored["left"]), _fields_from(stored["right"])), ())
 
 
 def _fields(fields: Sequence[pa.Field]) -> list[list[str]]:

@@ -5,12 +5,14 @@
     count windows  windows            one row per key with an open window
     top            rows               the current ranks
     deduplicate    emitted; waiting   the keys that have their row; the rows that wait for the watermark
+    as-of join     current; waiting-left, waiting-right   the version of each key; the rows that wait for the watermark
     process        values; each state by its name; event-time-timers, processing-time-timers
 
 The first name of a step is its default.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,11 @@ from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import OP_COLUMN, KeyedOperator
+from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, JoinLayout
+from mixedmode.operators.join.as_of import CURRENT_FIELDS
+from mixedmode.operators.join.waiting import waiting_rows
 from mixedmode.operators.top import TopOperator
-from mixedmode.operators.top.rows import without_prefix
+from mixedmode.operators.top.rows import decoded_rows, without_prefix
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
     SessionAggregateOperator,
@@ -85,6 +90,14 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
         case CountWindowAggregateOperator():
             part = Part("windows", 0, lambda found: _count_windows(operator, found), is_exact=True)
             return [_keyed(operator.key_schema, part)]
+        case AsOfJoinOperator():
+            layout = operator.layout
+            current = Part("current", 2, lambda found: _current(layout, found), is_exact=True)
+            waiting = [
+                Part(f"waiting-{name}", side, partial(_waiting_side, layout, side), bytes_before=TIME_BYTES)
+                for side, name in ((LEFT, "left"), (RIGHT, "right"))
+            ]
+            return [_keyed(layout.key_schema, part) for part in (current, *waiting)]
     assert isinstance(operator, DeduplicateOperator), operator
     emitted = Part("emitted", 0, lambda found: _emitted(operator, found), is_exact=True)
     parts = [emitted]
@@ -166,6 +179,30 @@ def _waiting(operator: DeduplicateOperator, found: StateRange) -> pa.Table:
     packed = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
     columns = [*operator.layout.unpack_keys(packed), *operator.layout.unpack_rows(packed)]
     return pa.table(columns, names=[field.name for field in operator.output_fields])
+
+
+def _current(layout: JoinLayout, found: StateRange) -> pa.Table:
+    schema, fields = layout.key_schema, layout.sides[RIGHT]
+    times_us, rows = RowCodec(CURRENT_FIELDS).unpack(found.values)
+    keys = decode_keys(cut_keys(found.keys, schema, before=PREFIX_BYTES), schema)
+    return _side_table(layout, RIGHT, keys, times_us.to_numpy(), decoded_rows(rows, fields))
+
+
+def _waiting_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
+    rows = waiting_rows(layout, side, found.keys, found.values)
+    keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
+    return _side_table(layout, side, keys, rows.times_us, rows.columns)
+
+
+def _side_table(
+    layout: JoinLayout, side: int, keys: Sequence[pa.Array], times_us: npt.NDArray[np.int64], rows: Sequence[pa.Array]
+) -> pa.Table:
+    """Return the key, the event time, and the columns of a side that have other names than the key."""
+    names = [field.name for field in layout.key_schema.fields]
+    own = {
+        field.name: column for field, column in zip(layout.sides[side], rows, strict=True) if field.name not in names
+    }
+    return pa.table([*keys, instants(times_us), *own.values()], names=[*names, EMITTED_AT.name, *own])
 
 
 def _own(columns: Sequence[pa.Array], schema: KeySchema | None) -> Sequence[pa.Array]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mixedmode.keys import distinct_part
 from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN, Batch
+from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN, Batch
 from mixedmode.operators.running import checked_event_times, pieces_by_subtask
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
@@ -136,13 +136,19 @@ class MapSide:
 
     def _batch(self, rows: pa.Table) -> Batch:
         stage, times_us = self.stage, None
+        sides = _cast(rows, SIDE_COLUMN, pa.uint8()).to_numpy() if stage.sides else None
         if stage.event_time is not None:
-            times_us = checked_event_times(_cast(rows, TIME_COLUMN, pa.int64()), column=stage.event_time)
+            times = _cast(rows, TIME_COLUMN, pa.int64())
+            for number, side in enumerate(stage.sides) if times.null_count and sides is not None else ():
+                own = times.filter(pa.array(sides == number))
+                checked_event_times(own, column=f"{', '.join(side.roots)}.{side.event_time}")
+            times_us = checked_event_times(times, column=stage.event_time)
         return Batch(
             keys=self._keys(rows),
             arguments=[_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)],
             times_us=times_us,
             weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_changelog else None,
+            sides=sides,
         )
 
     def _keys(self, rows: pa.Table) -> list[pa.Array]:

@@ -14,15 +14,24 @@ from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.keyed_steps import check_alike, checked_key, names_taken, rank_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
-from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
+from mixedmode.config import (
+    DeduplicateStep,
+    JobSpec,
+    JoinStep,
+    KeyedAggregateStep,
+    KeyedStep,
+    OneInputStep,
+    ProcessStep,
+)
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.graph import Ref
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.steps import MapStep, Step, TopStep
+from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import FunctionReference, state_schema_of
+from mixedmode.plan.joins import JoinedInput, JoinKey, equal_fields, join_problems, join_stage, selection
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of, no_event_time
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
@@ -48,6 +57,10 @@ def parts_for_spark(steps: Sequence[Step]) -> list[tuple[tuple[str | int, ...], 
 
 
 def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(step, JoinStep):
+        computed = [item.expression for item in step.join.selected if item.expression is not None]
+        yield from ((("join", "select"), text) for text in computed)
+        return
     for text in step.key_expressions.values():
         yield ("key-by",), text
     if isinstance(step, KeyedAggregateStep):
@@ -103,21 +116,45 @@ class _Walk:
         """Add the stage of a step. Raise InvalidJobError for its mistakes."""
         refs = self._spec.graph.inputs[index]
         where = partial(self._where, "steps", index)
+        if isinstance(step, JoinStep):
+            self._append(index, self._join(step, refs, where))
+            return
         columns = self._columns[refs[0]]
         for ref in refs[1:]:
             check_alike(
                 columns.types, self._columns[ref].types, (self._names[refs[0]], self._names[ref]), where("from")
             )
+        self._append(index, _stage(step, columns, self._upstream_of(refs, where), where))
+
+    def _upstream_of(self, refs: Sequence[Ref], where: Where) -> Upstream:
         reads = self._reads(refs)
         emitted = [self._stage_of(name).emitted for name in reads.stages]
         times = {self._event_times.get(name) for name in reads.sources} | {one.event_time for one in emitted}
         lowered = {time.lower() for time in times if time is not None}
         event_time = None
         if None not in times and len(lowered) == 1:
-            event_time = columns.field(min(lowered), where("from")).name
-        stage = _stage(step, columns, Upstream.of(reads, emitted, len(self._stages), event_time=event_time), where)
+            event_time = self._columns[refs[0]].field(min(lowered), where("from")).name
+        return Upstream.of(reads, emitted, len(self._stages), event_time=event_time)
+
+    def _join(self, step: JoinStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
+        pair = (refs[0], refs[-1])  # a join of an input with itself reads it twice
+        left, right = (
+            JoinedInput(given.alias, self._columns[ref].fields, self._upstream_of([ref], where).event_time, (name,))
+            for given, ref, name in zip(step.join.inputs, pair, (self._names[ref] for ref in pair), strict=True)
+        )
+        reads = self._reads(pair)
+        if reads.changelogs:
+            raise rows_change(where("join"))
+        keys = [_join_key(a, b, where("join", "on")) for a, b in equal_fields(step, (left, right), where)]
+        selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
+        raise_all(join_problems(step, (left, right), selected, where))
+        emitted = [self._stage_of(name).emitted for name in reads.stages]
+        upstream = Upstream.of(reads, emitted, len(self._stages), event_time=None)
+        return join_stage(step, upstream, (left, right), keys, selected, where)
+
+    def _append(self, index: int, stage: KeyedStage) -> None:
         self._stages[index] = stage
-        self._names["steps", index], self._upstream[stage.operator_id] = stage.operator_id, reads.upstream
+        self._names["steps", index], self._upstream[stage.operator_id] = stage.operator_id, stage.reads.upstream
         self._columns["steps", index] = _Columns([one for one in stage.emitted_fields if one.name != WEIGHT_COLUMN])
 
     def _stage_of(self, name: str) -> KeyedStage:
@@ -125,10 +162,11 @@ class _Walk:
 
     def _reads(self, refs: Sequence[Ref]) -> Reads:
         names = [self._names[ref] for ref in refs]
-        stages = tuple(name for ref, name in zip(refs, names, strict=True) if ref[0] == "steps")
+        roots = dict(zip(names, refs, strict=True))
+        stages = tuple(name for name, ref in roots.items() if ref[0] == "steps")
         return Reads(
             relations=tuple(names),
-            sources=tuple(name for name in names if name not in stages),
+            sources=tuple(name for name in roots if name not in stages),
             stages=stages,
             changelogs=frozenset(
                 name for name in stages if self._stage_of(name).emitted.changelog is Changelog.RETRACT
@@ -154,7 +192,7 @@ class _Walk:
             side_sinks=side_sinks(self._spec, self._stages),
             partitions={name: column for name, column in self._partitions.items() if name in read},
         )
-        is_plain = plan.has_one_entry and len(plan.sources_read) == 1
+        is_plain = plan.has_one_entry and len(plan.sources_read) == 1 and len(plan.stages[0].reads.relations) == 1
         return with_changelogs(replace(plan, source_rows=SourceRows() if is_plain else None))
 
 
@@ -192,7 +230,7 @@ class _Columns:
         return {quoted(field.name): field for field in self.fields if field.name.lower() not in left_out}
 
 
-def _stage(step: KeyedStep, columns: _Columns, upstream: Upstream, where: Where) -> KeyedStage:
+def _stage(step: OneInputStep, columns: _Columns, upstream: Upstream, where: Where) -> KeyedStage:
     keys = columns.keys(step.key_columns, where("key-by")) if step.key_columns else ()
     if isinstance(step, KeyedAggregateStep):
         return _aggregate(step, columns, upstream, keys, where)
@@ -208,6 +246,17 @@ def _stage(step: KeyedStep, columns: _Columns, upstream: Upstream, where: Where)
     row = columns.quoted(without=step.key_columns)
     raise_all([error for field in row.values() for error in rank_taken(step, field.name, where)])
     return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
+
+
+def _join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:
+    if left.type != right.type:
+        msg = (
+            f"{where}: the columns have different types, and only Spark knows the type in which they are compared. "
+            f"Declare one type for both, or run the job on Spark. left={left.name} {left.type}, "
+            f"right={right.name} {right.type}"
+        )
+        raise InvalidJobError(msg)
+    return JoinKey(checked_key(left, where), (quoted(left.name), quoted(right.name)))
 
 
 def _aggregate(

@@ -80,7 +80,10 @@ class ProcessOperator:
                 msg = f"an output of a process step cannot be named {tag}, which is kept. Name it otherwise. tag={tag}"
                 raise InvalidJobError(msg)
 
-    traits = OperatorTraits(fires_by_watermark=True)
+    @property
+    def traits(self) -> OperatorTraits:
+        """The watermark fires timers, and the function declares which column has the event time of its rows."""
+        return OperatorTraits(fires_by_watermark=True, event_time=self.output_event_time)
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

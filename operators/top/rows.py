@@ -55,8 +55,7 @@ class RowLayout:
         """Return the encoded keys (n,) and the packed rows (n,). `order` and `row` are the columns of the layout."""
         encoded = encode_keys(keys, self.key_schema)
         ordered = [_order_bytes(column, by) for column, by in zip(order, self.order, strict=True)]
-        schema = self._row_schema
-        rows = [] if schema is None else [encode_keys([_stored(column) for column in row], schema)]
+        rows = [encoded_rows(row, self.row_fields)] if self.row_fields else []
         return encoded, joined_with_lengths(encoded, ordered, rows)
 
     def unpack_keys(self, packed: pa.LargeBinaryArray) -> list[pa.Array]:
@@ -65,18 +64,8 @@ class RowLayout:
 
     def unpack_rows(self, packed: pa.LargeBinaryArray) -> list[pa.Array]:
         """Return the row columns of packed rows (n,)."""
-        schema = self._row_schema
-        if schema is None:
-            return []
         parts = parts_of(packed)
-        columns = decode_keys(cut(parts.data, parts.order_ends, parts.row_ends), schema)
-        return [_restored(column, field.type) for column, field in zip(columns, self.row_fields, strict=True)]
-
-    @property
-    def _row_schema(self) -> KeySchema | None:
-        if not self.row_fields:
-            return None
-        return KeySchema(tuple(pa.field(field.name, _stored_type(field.type)) for field in self.row_fields))
+        return decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), self.row_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +86,23 @@ def parts_of(packed: pa.LargeBinaryArray) -> Parts:
     order_bytes = read_at(rows.data, ">u4", rows.ends - _LENGTH_BYTES).astype(np.int64)
     key_ends = rows.starts + key_bytes
     return Parts(rows.data, rows.starts, key_ends, key_ends + order_bytes, rows.ends - _TRAILER_BYTES)
+
+
+def encoded_rows(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
+    """Encode columns (n,) of `fields`, of which there is at least one, as bytes (n,) that `decoded_rows` reads."""
+    return encode_keys([_stored(column) for column in columns], _row_schema(fields))
+
+
+def decoded_rows(rows: pa.Array, fields: Sequence[pa.Field]) -> list[pa.Array]:
+    """Return the columns of encoded rows (n,); [] if there are no fields."""
+    if not fields:
+        return []
+    columns = decode_keys(rows, _row_schema(fields))
+    return [_restored(column, field.type) for column, field in zip(columns, fields, strict=True)]
+
+
+def _row_schema(fields: Sequence[pa.Field]) -> KeySchema:
+    return KeySchema(tuple(pa.field(field.name, _stored_type(field.type)) for field in fields))
 
 
 def keys_of(packed: pa.LargeBinaryArray) -> pa.LargeBinaryArray:

@@ -1,0 +1,84 @@
+"""Makes the stage of a join from its two inputs. Spark analyses columns, types and expressions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType
+
+from mixedmode.analysis.keyed_steps import arrow_type, checked_key, rows_change
+from mixedmode.analysis.problems import collecting, raise_all
+from mixedmode.config import JoinStep
+from mixedmode.config.calls import quoted
+from mixedmode.config.steps import operator_id
+from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.plan.joins import JoinedInput, JoinKey, Selection, equal_fields, join_problems, join_stage, selection
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.keyed_stages import Upstream
+from mixedmode.plan.stages import KeyedStage
+from mixedmode.spark.frames import arrow_fields, spark_schema
+
+__all__ = ["JoinFrame", "analysed_join"]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinFrame:
+    """An input of a join: a streaming stand-in, its event-time column, the sources and stages it comes from."""
+
+    frame: DataFrame
+    event_time: str | None
+    roots: tuple[str, ...]
+
+
+def analysed_join(
+    session: SparkSession, step: JoinStep, frames: Sequence[JoinFrame], upstream: Upstream, where: Where
+) -> tuple[KeyedStage, Selection]:
+    """Return the stage of a join, and what it emits. Raise InvalidJobError with every mistake, each with its place."""
+    found: list[MixedmodeError] = []
+    if upstream.is_changelog:
+        found.append(rows_change(where("join")))
+    left, right = (
+        JoinedInput(given.alias, tuple(arrow_fields(one.frame.schema)), one.event_time, one.roots)
+        for given, one in zip(step.join.inputs, frames, strict=True)
+    )
+    keys, selected = list[JoinKey](), None
+    with collecting(found):
+        keys = _keys(session, step, (left, right), where)
+    with collecting(found):
+        selected = selection(step, (left, right), operator_id(step, upstream.keyed_before), where)
+        found += join_problems(step, (left, right), selected, where)
+    raise_all(found)
+    assert selected is not None, step
+    return join_stage(step, upstream, (left, right), keys, selected, where), selected
+
+
+def _keys(
+    session: SparkSession, step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Where
+) -> list[JoinKey]:
+    place, found = where("join", "on"), []
+    for left, right in equal_fields(step, inputs, where):
+        data_type, casts = left.type, (quoted(left.name), quoted(right.name))
+        if left.type != right.type:
+            common = _common_type(session, left, right, place)
+            data_type, ddl = arrow_type(common, place), common.simpleString()
+            casts = (f"CAST({casts[0]} AS {ddl})", f"CAST({casts[1]} AS {ddl})")
+        found.append(JoinKey(checked_key(pa.field(left.name, data_type), place), casts))
+    return found
+
+
+def _common_type(session: SparkSession, left: pa.Field, right: pa.Field, where: str) -> DataType:
+    """Return the type in which Spark compares two columns. Raise InvalidJobError if it does not compare them."""
+    types = [field.dataType.simpleString() for field in spark_schema([left, right])]
+    nulls = [f"CAST(NULL AS {one})" for one in types]
+    try:
+        session.range(0).selectExpr(f"{nulls[0]} = {nulls[1]}")
+        schema = session.range(0).selectExpr(f"coalesce({', '.join(nulls)}) AS key").schema
+    except PySparkException as error:
+        msg = (
+            f"{where}: Spark does not compare columns of these types. Cast one of them in a sql step before. "
+            f"left={left.name} {types[0]}, right={right.name} {types[1]}"
+        )
+        raise InvalidJobError(msg) from error
+    return schema[0].dataType

@@ -1,0 +1,181 @@
+"""The section `join` of a step: two inputs, the columns in which their rows are equal, and the columns of the result.
+
+A join reads its inputs by name, `trades` or `trades AS t`. An entry of `on` is a column of both, or one of each; an
+entry of `select` is a column, all columns of an input, or an SQL expression with a name:
+
+    left: trades
+    right: quotes AS q
+    on: [market, trades.symbol = q.ticker]
+    select: [trades.*, q.bid, q.ask AS asked, q.ask - q.bid AS spread]
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from mixedmode.config.document import Path
+from mixedmode.config.fields import Columns, Flag, Section, SpanMs, Text
+
+__all__ = ["AsOfSpec", "JoinInput", "JoinSpec", "Selected"]
+
+_NAME = r"(?:\w+|`(?:[^`]|``)+`)"
+_INPUT = re.compile(rf"(?P<name>{_NAME})(?:\s+as\s+(?P<alias>\w+))?", re.IGNORECASE)
+_COLUMN = rf"(?:(?P<{{0}}input>{_NAME})\s*\.\s*)?(?P<{{0}}column>{_NAME})"
+_EQUAL = re.compile(rf"{_COLUMN.format('a')}(?:\s*=\s*{_COLUMN.format('b')})?")
+_SELECTED = re.compile(
+    rf"(?:(?P<input>{_NAME})\s*\.\s*)?(?P<column>{_NAME}|\*)(?:\s+as\s+(?P<name>{_NAME}))?", re.IGNORECASE
+)
+_COMPUTED = re.compile(rf"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>{_NAME})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """An input of a join: the source or step, and the name by which the join knows it."""
+
+    name: str
+    alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """An entry of `select`.
+
+    A column: `input` is the name of its input, None if the entry does not say it; `column` is the column, or `*`.
+    Otherwise `expression` is set. `name`: that of the result, if the entry has one.
+    """
+
+    text: str
+    input: str | None = None
+    column: str | None = None
+    expression: str | None = None
+    name: str | None = None
+
+
+class AsOfSpec(Section):
+    """A join by time: each row of the left meets the last row of the right that is not later."""
+
+    tie_break: Columns = Field(
+        default=(),
+        description="columns of the right that order its rows of one key and time, the greatest counts; not given: "
+        "there is one such row",
+    )
+    tolerance_ms: SpanMs | None = Field(
+        default=None, description="the greatest age of the row of the right; not given: any"
+    )
+    strictly: Flag = Field(default=False, description="true: the row of the right is earlier, not of the same time")
+    deleted: Text | None = Field(
+        default=None, description="a boolean column of the right; a row where it is true ends the one before it"
+    )
+
+
+class JoinSpec(Section):
+    """Two inputs, and which of their rows belong together."""
+
+    left: Text = Field(description="a source or step, such as trades, or trades AS t")
+    right: Text = Field(description="a source or step, such as quotes, or quotes AS q")
+    on: Columns = Field(
+        description="one or several: a column that both inputs have, or one of each, such as trades.symbol = "
+        "quotes.ticker; NULL is equal to nothing",
+        min_length=1,
+    )
+    type: Literal["inner", "left"] = Field(
+        default="inner", description="inner: only rows with a match; left: also rows of the left without one"
+    )
+    as_of: AsOfSpec = Field(
+        description="each row of the left meets the last row of the right that is not later, in event time"
+    )
+    select: Columns = Field(
+        default=(),
+        description="columns of the result, such as trades.*, quotes.bid, quotes.ask - quotes.bid AS spread; not "
+        "given: all columns of the left, and those of the right that are no key",
+    )
+
+    @property
+    def inputs(self) -> tuple[JoinInput, JoinInput]:
+        """The left and the right."""
+        found = [_INPUT.fullmatch(text) for text in (self.left, self.right)]
+        names = [(plain_name(one["name"]), one["alias"]) for one in found if one is not None]
+        left, right = (JoinInput(name, alias or name) for name, alias in names)
+        return left, right
+
+    @property
+    def equal_columns(self) -> tuple[tuple[str, str], ...]:
+        """(column of the left, column of the right) of each entry of `on`."""
+        found = [self._equal(text) for text in self.on]
+        return tuple(one for one in found if one is not None)
+
+    @property
+    def selected(self) -> tuple[Selected, ...]:
+        """The entries of `select`."""
+        return tuple(_selected(text) for text in self.select)
+
+    def _equal(self, text: str) -> tuple[str, str] | None:
+        """Return (column of the left, column of the right) of an entry of `on`; None if it says something else."""
+        found = _EQUAL.fullmatch(text)
+        if found is None:
+            return None
+        first = plain_name(found["acolumn"])
+        if found["bcolumn"] is None:
+            return None if found["ainput"] is not None else (first, first)
+        pair, names = (first, plain_name(found["bcolumn"])), (found["ainput"], found["binput"])
+        left, right = (one.alias.lower() for one in self.inputs)
+        sides = tuple(None if name is None else plain_name(name).lower() for name in names)
+        if sides in {(None, None), (left, right), (left, None), (None, right)}:
+            return pair
+        return pair[::-1] if sides in {(right, left), (right, None), (None, left)} else None
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        wrong = [key for key in ("left", "right") if _INPUT.fullmatch(getattr(self, key)) is None]
+        for key in wrong:
+            text = (
+                " names no input. Write the name of a source or step, with another name for it if needed, such as "
+                f"trades or trades AS t. found={getattr(self, key)}"
+            )
+            yield (key,), text
+        if wrong:
+            return
+        left, right = self.inputs
+        if left.alias.lower() == right.alias.lower():
+            text = (
+                ": both inputs have this name, so nothing says which of them a column is of. Give one of them another "
+                f"name, such as {right.name} AS other. found={right.alias}"
+            )
+            yield ("right",), text
+            return
+        for text in self.on:
+            if self._equal(text) is None:
+                said = (
+                    " compares columns of the two inputs. Write a column that both have, or one of each, such as "
+                    f"{left.alias}.a = {right.alias}.b. Compute an expression in a sql step before. found={text}"
+                )
+                yield ("on",), said
+        yield from self._select_findings({left.alias.lower(), right.alias.lower()})
+
+    def _select_findings(self, aliases: set[str]) -> Iterator[tuple[Path, str]]:
+        known = ", ".join(one.alias for one in self.inputs)
+        for item in self.selected:
+            if item.input is not None and item.input.lower() not in aliases:
+                yield ("select",), f": there is no input of this name. Known here: {known}. found={item.text}"
+            elif item.column == "*" and item.name is not None:
+                yield ("select",), f": all columns cannot have one name. Remove `AS`. found={item.text}"
+            elif item.expression is not None and item.name is None:
+                yield ("select",), f": an expression needs a name. Add `AS name`. found={item.text}"
+
+
+def plain_name(text: str) -> str:
+    """Return a name without the quotes of SQL."""
+    return text[1:-1].replace("``", "`") if text.startswith("`") else text
+
+
+def _selected(text: str) -> Selected:
+    found = _SELECTED.fullmatch(text)
+    if found is not None:
+        names = [None if found[group] is None else plain_name(found[group]) for group in ("input", "column", "name")]
+        return Selected(text, input=names[0], column=names[1], name=names[2])
+    computed = _COMPUTED.fullmatch(text)
+    if computed is None:
+        return Selected(text, expression=text)
+    return Selected(text, expression=computed["expression"], name=plain_name(computed["name"]))

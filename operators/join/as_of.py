@@ -1,0 +1,320 @@
+"""The operator of an as-of join: each row of the left meets the row of the right that is in force at its time.
+
+A row of the right is in force for its key from its event time until the next one's. The row of the left at time t is
+emitted once the watermark W has passed t: then no row of either side with a time of at most t can come any more. So
+both sides wait until then, and a row before W is late.
+
+Rows of the right with one key and time are ordered by the tie-break columns, then by the whole row; the last one
+counts. Without tie-break columns they must be equal in the columns that the join reads.
+
+State:
+    waiting left, waiting right   see waiting.py
+    current                       key group | 2 | key   the time and the columns of the last row of the right before W
+
+Sources: kdb+ `aj`; the temporal table join of Flink, which exists there for streams only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema, decode_keys, encode_keys
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.interface import (
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    SIDE_COLUMN,
+    TIME_COLUMN,
+    AppendedRows,
+    Batch,
+    Folded,
+    OperatorAttributes,
+    OperatorTraits,
+    SubtaskContext,
+)
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, Rows
+from mixedmode.operators.join.versions import block_numbers, in_force, is_last, last_of_blocks
+from mixedmode.operators.join.waiting import WaitingWriter, passed, waiting_state, waiting_tables
+from mixedmode.operators.tables import column_of
+from mixedmode.operators.top.rows import decoded_rows, encoded_rows
+from mixedmode.sort import Combine
+from mixedmode.state import StateDescriptor, StateTable
+from mixedmode.time import MIN_TIME_US
+
+__all__ = ["CURRENT_FIELDS", "AsOfJoinOperator"]
+
+_CURRENT = 2  #: state id; those of waiting rows are the numbers of the sides
+CURRENT_FIELDS = (pa.field("time", pa.int64()), pa.field("row", pa.large_binary()))
+
+
+@dataclass(frozen=True, slots=True)
+class AsOfJoinOperator:
+    """Emits each row of the left once, with the columns of the version in force.
+
+    `keeps_left`: rows of the left without a version are emitted with NULL, else dropped. `strictly`: a version is in
+    force only after its time. `tolerance_us`: the greatest age of a version; None: any. `tie_break`: columns of the
+    right, by index. `deleted`: a boolean column of the right, by index; a row where it is true ends the version
+    before it, and is none. `event_time`: the column of the output with the event time of the left.
+    """
+
+    layout: JoinLayout
+    keeps_left: bool
+    strictly: bool
+    tolerance_us: int | None
+    tie_break: tuple[int, ...]
+    deleted: int | None
+    event_time: str | None
+
+    attributes = OperatorAttributes()
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The watermark decides what is emitted. No row changes later."""
+        return OperatorTraits(fires_by_watermark=True, state_uses_time=True, event_time=self.event_time)
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:
+        """The rows of each side that wait, and the version of each key."""
+        return (
+            waiting_state(LEFT, "waiting left"),
+            waiting_state(RIGHT, "waiting right"),
+            StateDescriptor(_CURRENT, "current", CURRENT_FIELDS),
+        )
+
+    @property
+    def input_fields(self) -> tuple[pa.Field, ...]:
+        """The side, and the columns of both sides."""
+        return self.layout.input_fields
+
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """None: the output is append-only."""
+        return ()
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """The selected columns."""
+        return self.layout.output_fields
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None: `fold` reports late rows."""
+        return {}
+
+    @property
+    def combine(self) -> Combine | None:
+        """None: every row is kept."""
+        return None
+
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """Return the rows of both sides. A row with a NULL in its key has no version, and is none."""
+        return self.layout.folded(
+            batch, late_us=late_us, keeps_null_keys=(self.keeps_left, False), max_parallelism=max_parallelism
+        )
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Yield the waiting rows of both sides that the watermark passes in this epoch."""
+        for side in (LEFT, RIGHT):
+            yield from waiting_tables(self.layout, side, side, passed(context.time), context)
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
+        """Yield the rows that are emitted. Write the versions, and the rows that wait."""
+        run = _Run(self, context)
+        for table in tables:
+            yield from run.process(table)
+        run.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys of a table: the key's number of each row (n,); key group and encoded key of each key (keys,)."""
+
+    codes: Int64s
+    groups: npt.NDArray[np.uint16]
+    encoded: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """Versions (v,): the key's number, the time, and the columns of the right of each."""
+
+    codes: Int64s
+    times_us: Int64s
+    columns: Sequence[pa.Array]
+
+
+class _Run:
+    """The processing of one subtask in one epoch."""
+
+    def __init__(self, operator: AsOfJoinOperator, context: SubtaskContext) -> None:
+        self._operator = operator
+        self._layout = operator.layout
+        self._time = context.time
+        due = passed(context.time)
+        self._waiting = [WaitingWriter(self._layout, side, side, context.backend, due) for side in (LEFT, RIGHT)]
+        self._current = StateTable(operator.states[_CURRENT], context.backend)
+
+    def process(self, table: pa.Table) -> Iterator[AppendedRows]:
+        """Process a sorted table of whole keys."""
+        groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
+        times_us = column_of(table, TIME_COLUMN).to_numpy()
+        sides = column_of(table, SIDE_COLUMN).to_numpy()
+        encoded = column_of(table, KEY_COLUMN)
+        grouping, first_rows = segments(encoded)
+        keys = _Keys(grouping.codes.astype(np.int64), groups[first_rows], encoded.take(pa.array(first_rows)))
+        is_due = self._is_due(times_us)
+        for side in (LEFT, RIGHT):
+            rows = np.flatnonzero(~is_due & (sides == side))
+            columns = self._layout.columns_of(table, side, rows)
+            self._waiting[side].write(groups, groups[rows], times_us[rows], encoded.take(pa.array(rows)), columns)
+        blocks = block_numbers(keys.codes, times_us)
+        left, right = (np.flatnonzero(is_due & (sides == side)) for side in (LEFT, RIGHT))
+        right = self._distinct(table, keys, blocks, right)
+        new = _Versions(keys.codes[right], times_us[right], self._layout.columns_of(table, RIGHT, right))
+        stored = self._stored(keys)
+        if len(left):
+            found = in_force(blocks[left], blocks[right], strictly=self._operator.strictly)
+            yield from self._joined(table, left, keys.codes[left], times_us[left], found, new, stored)
+        self._keep(keys, new, stored)
+
+    def finish(self) -> None:
+        """Write what is left, after the last table."""
+        for waiting in self._waiting:
+            waiting.finish()
+
+    def _is_due(self, times_us: Int64s) -> Bools:
+        """Return (n,) True for rows that the watermark has passed."""
+        if self._time.fires_everything:
+            return np.ones(len(times_us), np.bool_)
+        return times_us < self._time.firing_us
+
+    def _distinct(self, table: pa.Table, keys: _Keys, blocks: Int64s, right: Rows) -> Rows:
+        """Return the rows of the right without those that another one of their key and time overrides."""
+        own = blocks[right]
+        is_shared = ~is_last(own)
+        is_shared[1:] |= is_shared[:-1]
+        if not is_shared.any():
+            return right
+        shared = right[is_shared]
+        columns = self._layout.columns_of(table, RIGHT, shared)
+        fields = self._layout.sides[RIGHT]
+        rows = encoded_rows(columns, fields).cast(pa.large_binary()) if fields else None
+        ranks = rows if rows is not None else pa.array([b""] * len(shared), pa.large_binary())
+        if self._operator.tie_break:
+            by = [columns[index] for index in self._operator.tie_break]
+            order = encode_keys(by, KeySchema(tuple(fields[index] for index in self._operator.tie_break)))
+            ranks = pc.binary_join_element_wise(order.cast(pa.large_binary()), ranks, pa.scalar(b"", pa.large_binary()))
+        else:
+            self._check_equal(table, keys, shared, blocks[shared], ranks)
+        kept = shared[last_of_blocks(blocks[shared], ranks)]
+        return np.sort(np.concatenate([right[~is_shared], kept]))
+
+    def _check_equal(self, table: pa.Table, keys: _Keys, rows: Rows, blocks: Int64s, ranks: pa.Array) -> None:
+        differs = pc.not_equal(ranks.slice(1), ranks.slice(0, len(ranks) - 1)).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(differs & (blocks[1:] == blocks[:-1]))
+        if not len(wrong):
+            return
+        row = int(rows[wrong[0]])
+        key = decode_keys(keys.encoded.slice(int(keys.codes[row]), 1), self._layout.key_schema)
+        at = pa.scalar(column_of(table, TIME_COLUMN)[row].as_py(), pa.timestamp("us", "UTC")).as_py()
+        values = ", ".join(
+            f"{field.name}={value[0].as_py()}" for field, value in zip(self._layout.key_schema.fields, key, strict=True)
+        )
+        msg = (
+            "an as-of join needs one row of the right for each key and time, and two of them differ, so nothing says "
+            "which one is in force. Name the columns that order them in `tie-break`, the greatest counts, or make them "
+            f"one in a step before. {values}, time={at.isoformat()}"
+        )
+        raise InvalidJobError(msg)
+
+    def _stored(self, keys: _Keys) -> _Versions:
+        """Return the stored versions, in the order of their keys."""
+        found, columns = self._current.read(self._current.stored_keys(keys.groups, keys.encoded))
+        times_us, rows = columns
+        return _Versions(found.astype(np.int64), times_us.to_numpy(), decoded_rows(rows, self._layout.sides[RIGHT]))
+
+    def _joined(
+        self,
+        table: pa.Table,
+        left: Rows,
+        codes: Int64s,
+        times_us: Int64s,
+        found: Int64s,
+        new: _Versions,
+        stored: _Versions,
+    ) -> Iterator[AppendedRows]:
+        """Yield rows of the left with their versions.  found: (m,) the last one of `new` before each row, or -1."""
+        versions = _Versions(
+            np.concatenate([new.codes, stored.codes]),
+            np.concatenate([new.times_us, stored.times_us]),
+            [pa.concat_arrays(columns) for columns in zip(new.columns, stored.columns, strict=True)],
+        )
+        of_key = np.full(int(codes.max()) + 1, -1, np.int64)  # the stored version of each key
+        known = stored.codes < len(of_key)
+        of_key[stored.codes[known]] = len(new.codes) + np.flatnonzero(known)
+        is_new = found >= 0
+        is_new[is_new] = new.codes[found[is_new]] == codes[is_new]
+        version = np.where(is_new, found, of_key[codes])
+        version[~self._holds(version, times_us, versions)] = -1
+        if not self._operator.keeps_left:
+            kept = version >= 0
+            left, version = left[kept], version[kept]
+        if len(left):
+            yield AppendedRows(self._output(table, left, version, versions.columns))
+
+    def _holds(self, version: Int64s, times_us: Int64s, versions: _Versions) -> Bools:
+        """Return (m,) True where there is a version, it is not too old, and it is no deletion."""
+        holds = version >= 0
+        if not len(versions.codes):
+            return holds
+        at = np.maximum(version, 0)
+        if self._operator.tolerance_us is not None:
+            oldest_us = np.maximum(times_us, MIN_TIME_US + self._operator.tolerance_us) - self._operator.tolerance_us
+            holds &= versions.times_us[at] >= oldest_us
+        if self._operator.deleted is not None:
+            holds &= ~_is_true(versions.columns[self._operator.deleted])[at]
+        return holds
+
+    def _output(self, table: pa.Table, left: Rows, version: Int64s, right: Sequence[pa.Array]) -> pa.Table:
+        taken, versions = pa.array(left), pa.array(version, mask=version < 0)
+        columns = [
+            column_of(table, self._layout.name_of(LEFT, column.index)).take(taken)
+            if column.side == LEFT
+            else right[column.index].take(versions)
+            for column in self._layout.output
+        ]
+        return pa.table(columns, names=[column.name for column in self._layout.output])
+
+    def _keep(self, keys: _Keys, new: _Versions, stored: _Versions) -> None:
+        """Write the last version of each key that has a new one."""
+        last = np.flatnonzero(is_last(new.codes))
+        if not len(last):
+            return
+        codes, rows = new.codes[last], pa.array(last)
+        columns = [column.take(rows) for column in new.columns]
+        deleted = np.zeros(len(last), np.bool_)
+        if self._operator.deleted is not None:
+            deleted = _is_true(columns[self._operator.deleted])
+            written = np.flatnonzero(~deleted | np.isin(codes, stored.codes))  # nothing to delete where nothing was
+            codes, last, deleted = codes[written], last[written], deleted[written]
+            columns = [column.take(pa.array(written)) for column in columns]
+        fields = self._layout.sides[RIGHT]
+        packed = (
+            encoded_rows(columns, fields).cast(pa.large_binary())
+            if fields
+            else pa.array([b""] * len(codes), pa.large_binary())
+        )
+        wanted = pa.array(codes)
+        stored_keys = self._current.stored_keys(keys.groups[codes], keys.encoded.take(wanted))
+        self._current.write(stored_keys, [pa.array(new.times_us[last]), packed], np.flatnonzero(deleted).tolist())
+
+
+def _is_true(column: pa.Array) -> Bools:
+    """Return (n,) True where a boolean is true; NULL is false."""
+    return pc.fill_null(column, False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
