@@ -14,7 +14,8 @@ from mixedmode.config import JoinStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.plan.joins import JoinedInput, JoinKey, Selection, equal_fields, join_problems, join_stage, selection
+from mixedmode.plan.join_operators import JoinedInput, Selection, join_problems
+from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage

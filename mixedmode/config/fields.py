@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
-_SPAN_MS_MAX = 36_500 * 86_400_000
+SPAN_MS_MAX = 36_500 * 86_400_000
 _SQL_FIELDS = {"sql", "aggregate", "order_by"}
 _ARGUMENT_DEPTH_MAX = 50  # nested lists and sections; deeper ones would exhaust Python's stack elsewhere
 
@@ -243,10 +243,10 @@ def _short_keys(spark: Mapping[str, str]) -> dict[str, str]:
 
 
 def _span(duration_ms: int) -> int:
-    if duration_ms > _SPAN_MS_MAX:
+    if duration_ms > SPAN_MS_MAX:
         found = format_duration_ms(duration_ms)
         text = (
-            f" is longer than event times can be moved. Write at most {format_duration_ms(_SPAN_MS_MAX)}. found={found}"
+            f" is longer than event times can be moved. Write at most {format_duration_ms(SPAN_MS_MAX)}. found={found}"
         )
         raise refusal(((), text))
     return duration_ms

@@ -12,12 +12,14 @@ entry of `select` is a column, all columns of an input, or an SQL expression wit
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Columns, Flag, Section, SpanMs, Text
+from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Section, SpanMs, Text, refusal
+from mixedmode.durations import format_duration_ms, parse_duration_ms
+from mixedmode.errors import InvalidJobError
 
 __all__ = ["AsOfSpec", "JoinInput", "JoinSpec", "Selected"]
 
@@ -54,6 +56,36 @@ class Selected:
     name: str | None = None
 
 
+def _bounds(value: Any) -> Any:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise refusal(((), f": write two durations, the least and the greatest, such as [-1h, 4h]. found={value}"))
+    return tuple(_bound_ms(one) for one in value)
+
+
+def _bound_ms(value: Any) -> int:
+    is_before = isinstance(value, str) and value.startswith("-")
+    try:
+        span_ms = parse_duration_ms(value[1:] if is_before else value)
+    except InvalidJobError as error:
+        raise refusal(((), f": {error}")) from error
+    if span_ms > SPAN_MS_MAX:
+        raise refusal(((), f" is longer than event times can be moved. found={value}"))
+    return -span_ms if is_before else span_ms
+
+
+def _bound(bound_ms: int) -> str:
+    return f"{'-' * (bound_ms < 0)}{format_duration_ms(abs(bound_ms))}"
+
+
+#: the least and the greatest distance in time, in milliseconds
+Bounds = Annotated[
+    tuple[int, int],
+    BeforeValidator(_bounds),
+    PlainSerializer(lambda bounds: [_bound(one) for one in bounds]),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 2, "maxItems": 2}),
+]
+
+
 class AsOfSpec(Section):
     """A join by time: each row of the left meets the last row of the right that is not later."""
 
@@ -81,16 +113,29 @@ class JoinSpec(Section):
         "quotes.ticker; NULL is equal to nothing",
         min_length=1,
     )
-    type: Literal["inner", "left"] = Field(
-        default="inner", description="inner: only rows with a match; left: also rows of the left without one"
+    type: Literal["inner", "left", "right", "full", "semi", "anti"] = Field(
+        default="inner",
+        description="inner: only pairs; left, right, full: also rows of that side, or of both, without a match; semi: "
+        "rows of the left with a match, once; anti: rows of the left without one. An as-of join is inner or left",
     )
-    as_of: AsOfSpec = Field(
-        description="each row of the left meets the last row of the right that is not later, in event time"
+    as_of: AsOfSpec | None = Field(
+        default=None,
+        description="each row of the left meets the last row of the right that is not later, in event time",
+    )
+    within: Bounds | None = Field(
+        default=None,
+        description="pairs whose event times are near each other: the least and the greatest time of the right minus "
+        "that of the left, both included, such as [-1h, 4h]",
     )
     select: Columns = Field(
         default=(),
         description="columns of the result, such as trades.*, quotes.bid, quotes.ask - quotes.bid AS spread; not "
         "given: all columns of the left, and those of the right that are no key",
+    )
+    event_time: Text | None = Field(
+        default=None,
+        description="with within: a column of the result with the later time of a pair, for windows and joins in later "
+        "steps; not given: the result has no event time",
     )
 
     @property
@@ -128,6 +173,26 @@ class JoinSpec(Section):
         return pair[::-1] if sides in {(right, left), (right, None), (None, left)} else None
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from self._kind_findings()
+        yield from self._column_findings()
+
+    def _kind_findings(self) -> Iterator[tuple[Path, str]]:
+        if (self.as_of is None) == (self.within is None):
+            yield (), " needs one of as-of and within, which says which rows belong together in time."
+        if self.as_of is not None and self.type not in ("inner", "left"):
+            text = f" is inner or left with as-of, which looks for a match for each row of the left. found={self.type}"
+            yield ("type",), text
+        if self.event_time is not None and (self.within is None or self.type in ("semi", "anti")):
+            text = (
+                " is for the pairs of a join with within. Remove it: rows of other joins have the event time of the "
+                "left, in the column of the left."
+            )
+            yield ("event-time",), text
+        if self.within is not None and self.within[0] > self.within[1]:
+            text = f" begins after its end. Write the lesser one first. found={', '.join(map(_bound, self.within))}"
+            yield ("within",), text
+
+    def _column_findings(self) -> Iterator[tuple[Path, str]]:
         wrong = [key for key in ("left", "right") if _INPUT.fullmatch(getattr(self, key)) is None]
         for key in wrong:
             text = (

@@ -17,15 +17,16 @@ __all__ = ["AsOfArguments", "JoinArguments", "as_of_step"]
 class JoinArguments(TypedDict, total=False):
     """Arguments of all joins.
 
-    type: `inner`, the default, or `left`: rows of the left without a match are kept, with NULL in the columns of the
-        right.
+    type: `inner`, the default: only pairs. `left`, `right`, `full`: also rows of that side, or of both, without a
+        match, with NULL in the columns of the other. `semi`: rows of the left with a match, once. `anti`: rows of the
+        left without one. An as-of join is `inner` or `left`.
     select: columns of the result, such as `["left.*", "right.bid"]`; also SQL expressions with a name. By default, all
         columns of the left, and those of the right that are no key.
     name: the name of the step.
     parallelism: the number of subtasks.
     """
 
-    type: Literal["inner", "left"]
+    type: Literal["inner", "left", "right", "full", "semi", "anti"]
     select: str | Sequence[str]
     name: str
     parallelism: int

@@ -9,40 +9,16 @@ import pyarrow as pa
 from mixedmode.config import JoinStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.joins import Selected
-from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate.values import has_order
-from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, JoinLayout, OutputColumn
-from mixedmode.plan.fingerprint import step_fingerprint
+from mixedmode.operators.join import LEFT, RIGHT
+from mixedmode.plan.join_operators import JoinedInput, Selection, join_identity, join_operator
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage, Side
 
-__all__ = ["JoinKey", "JoinedInput", "Selection", "equal_fields", "join_problems", "join_stage", "selection"]
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedInput:
-    """One input of a join: its name there, its columns, its event-time column, the sources and stages it comes from."""
-
-    alias: str
-    fields: tuple[pa.Field, ...]
-    event_time: str | None
-    roots: tuple[str, ...]
-
-    def field(self, name: str, where: str) -> pa.Field:
-        """Return a column, whatever the case of `name`. Raise InvalidJobError, beginning with `where`, if none is."""
-        found = next((field for field in self.fields if field.name.lower() == name.lower()), None)
-        if found is None:
-            known = [field.name for field in self.fields]
-            msg = (
-                f"{where}: {self.alias} has no column {name}.{did_you_mean(name, known)} Columns there: "
-                f"{', '.join(known)}."
-            )
-            raise InvalidJobError(msg)
-        return found
+__all__ = ["JoinKey", "equal_fields", "join_stage", "selection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +27,6 @@ class JoinKey:
 
     field: pa.Field
     expressions: tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The columns that a join emits: (name, side, column of the side). `sql`: a SELECT over them, for expressions."""
-
-    columns: tuple[tuple[str, int, pa.Field], ...]
-    sql: str | None = None
 
 
 def equal_fields(
@@ -119,42 +87,20 @@ def join_stage(
     where: Where,
 ) -> KeyedStage:
     """Return the stage of a join without problems (`join_problems`)."""
-    spec = step.join.as_of
-    ties, deleted = _own_columns(step, inputs[RIGHT], where)
-    sides = _sides(selected, [*ties, *([deleted] if deleted else [])])
-    layout = JoinLayout(
-        KeySchema(tuple(key.field for key in keys)),
-        (sides[LEFT], sides[RIGHT]),
-        tuple(OutputColumn(name, side, sides[side].index(field)) for name, side, field in selected.columns),
-    )
-    event_time = inputs[LEFT].event_time
-    operator = AsOfJoinOperator(
-        layout,
-        keeps_left=step.join.type == "left",
-        strictly=spec.strictly,
-        tolerance_us=None if spec.tolerance_ms is None else 1000 * spec.tolerance_ms,
-        tie_break=tuple(sides[RIGHT].index(field) for field in ties),
-        deleted=None if deleted is None else sides[RIGHT].index(deleted),
-        event_time=_emitted_time(selected, str(event_time)),
-    )
-    starts = (0, len(sides[LEFT]), len(sides[LEFT]) + len(sides[RIGHT]))
-    identity = {
-        **step_fingerprint("as-of-join", [key.field for key in keys]),
-        "type": step.join.type,
-        "columns": [[{"name": field.name, "type": str(field.type)} for field in fields] for fields in sides],
-        "tie-break": [field.name for field in ties],
-        "deleted": None if deleted is None else deleted.name,
-    }
+    operator = join_operator(step, inputs, KeySchema(tuple(key.field for key in keys)), selected, where)
+    layout = operator.layout
+    columns = layout.sides
+    starts = (0, len(columns[LEFT]), len(columns[LEFT]) + len(columns[RIGHT]))
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
         reads=upstream.reads,
-        key_fields=tuple(key.field for key in keys),
-        arguments=tuple(quoted(field.name) for fields in sides for field in fields),
-        argument_types=tuple(field.type for fields in sides for field in fields),
-        event_time=event_time,
-        is_changelog=False,
+        key_fields=layout.key_schema.fields,
+        arguments=tuple(quoted(field.name) for fields in columns for field in fields),
+        argument_types=tuple(field.type for fields in columns for field in fields),
+        event_time=inputs[LEFT].event_time,
+        is_changelog=upstream.is_changelog,
         operator=operator,
-        identity=identity,
+        identity=join_identity(step, operator),
         delay_us=upstream.delay_us,
         sides=tuple(
             Side(
@@ -166,39 +112,6 @@ def join_stage(
             for side in (LEFT, RIGHT)
         ),
     )
-
-
-def join_problems(
-    step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], selected: Selection, where: Where
-) -> list[InvalidJobError]:
-    """Return the mistakes of a join whose key and selection are right."""
-    found = [_no_event_time(one, where) for one in inputs if one.event_time is None]
-    try:
-        ties, deleted = _own_columns(step, inputs[RIGHT], where)
-    except InvalidJobError as error:
-        return [*found, error]
-    if deleted is not None and not pa.types.is_boolean(deleted.type):
-        msg = (
-            f"{where('join', 'as-of', 'deleted')}: it must be a boolean column. Compute one in a sql step before. "
-            f"column={deleted.name}, type={deleted.type}"
-        )
-        found.append(InvalidJobError(msg))
-    sides = _sides(selected, ties)
-    return [*found, *(_no_order(field, where) for fields in sides for field in fields if not has_order(field.type))]
-
-
-def _own_columns(step: JoinStep, right: JoinedInput, where: Where) -> tuple[list[pa.Field], pa.Field | None]:
-    """Return the tie-break columns and the `deleted` column. Raise InvalidJobError for one that is not there."""
-    spec = step.join.as_of
-    ties = [right.field(name, where("join", "as-of", "tie-break")) for name in spec.tie_break]
-    return ties, None if spec.deleted is None else right.field(spec.deleted, where("join", "as-of", "deleted"))
-
-
-def _sides(selected: Selection, of_right: Sequence[pa.Field]) -> tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]]:
-    """Return the columns of each side that a join reads.  of_right: those that it reads besides the selection."""
-    left = [field for _, side, field in selected.columns if side == LEFT]
-    right = [field for _, side, field in selected.columns if side == RIGHT]
-    return tuple(dict.fromkeys(left)), tuple(dict.fromkeys([*right, *of_right]))
 
 
 def _columns(
@@ -253,25 +166,3 @@ def _struct(alias: str, side: int, hidden: Sequence[tuple[str, int, pa.Field]]) 
 def _text(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def _emitted_time(selected: Selection, event_time: str) -> str | None:
-    """Return the name under which a join emits the event time of the left; None if it does not."""
-    own = (name for name, side, field in selected.columns if side == LEFT and field.name.lower() == event_time.lower())
-    return next(own, None)
-
-
-def _no_event_time(given: JoinedInput, where: Where) -> InvalidJobError:
-    msg = (
-        f"{where('join', 'as-of')}: it goes by event time, and the rows of {given.alias} have none. Set `event-time` "
-        "on the source, or on the process step, that they come from, and keep that column in the sql between."
-    )
-    return InvalidJobError(msg)
-
-
-def _no_order(field: pa.Field, where: Where) -> InvalidJobError:
-    msg = (
-        f"{where('join', 'select')}: a column of this type cannot be kept while a row waits. Leave it out of `select`, "
-        f"or cast it in a sql step before, as with to_json. column={field.name}, type={field.type}"
-    )
-    return InvalidJobError(msg)

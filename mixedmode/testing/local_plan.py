@@ -31,7 +31,8 @@ from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import FunctionReference, state_schema_of
-from mixedmode.plan.joins import JoinedInput, JoinKey, equal_fields, join_problems, join_stage, selection
+from mixedmode.plan.join_operators import JoinedInput, join_problems
+from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of, no_event_time
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of

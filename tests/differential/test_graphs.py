@@ -43,34 +43,50 @@ from tests.local_engine import LocalEngine, World, local_session
 SOURCES = ("t", "u")
 
 
+def source_of(event: Event, sources: int) -> str:
+    return SOURCES[event.time_us // 7 % sources]
+
+
+@dataclass(frozen=True)
+class Join:
+    """A step over two nodes, and what it makes of their rows in plain Python."""
+
+    add: Callable[[Stream, Stream], Stream]
+    apply: Callable[[Sequence[Row], Sequence[Row]], list[Row]]
+
+
 @dataclass(frozen=True)
 class Node:
     """A source, or a step over earlier nodes. `columns`: nodes with the same ones can be read together."""
 
-    step: Step | None
+    step: Step | Join | None
     inputs: tuple[int, ...] = ()
     columns: str = "records"
     is_changelog: bool = False
 
     @property
     def has_key(self) -> bool:
-        return self.step is None or self.step.has_key
+        return not isinstance(self.step, Step) or self.step.has_key
 
     @property
     def has_rank(self) -> bool:
-        return self.step is not None and self.step.has_rank
+        return isinstance(self.step, Step) and self.step.has_rank
 
     @property
     def emits_windows(self) -> bool:
-        return self.step is not None and self.step.emits_windows
+        return isinstance(self.step, Step) and self.step.emits_windows
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes, of which the first are the sources; and the nodes whose rows are outputs."""
+    """Nodes, of which the first are the sources; and the nodes whose rows are outputs.
+
+    source_of: tells which source a record is of, among this number of them.
+    """
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
+    source_of: Callable[[Event, int], str] = source_of
 
     @property
     def sources(self) -> int:
@@ -143,12 +159,8 @@ def _needed(nodes: Sequence[Node], outputs: set[int]) -> set[int]:
     return found
 
 
-def source_of(event: Event, sources: int) -> str:
-    return SOURCES[event.time_us // 7 % sources]
-
-
-def records(events: Sequence[Event], sources: int, source: str) -> list[Row]:
-    return [event.row | {"n": 1} for event in events if source_of(event, sources) == source]
+def records(events: Sequence[Event], graph: Graph, source: str) -> list[Row]:
+    return [event.row | {"n": 1} for event in events if graph.source_of(event, graph.sources) == source]
 
 
 def streams(graph: Graph, job: Job) -> list[Stream]:
@@ -158,6 +170,9 @@ def streams(graph: Graph, job: Job) -> list[Stream]:
             found.append(job.source(SOURCES[number]))
             continue
         first, *others = [found[i] for i in node.inputs]
+        if isinstance(node.step, Join):
+            found.append(node.step.add(first, *others))
+            continue
         given: Any = first.union(*others) if others else first
         found.append(node.step.add(given))  # type: ignore[arg-type]
     return found
@@ -179,7 +194,7 @@ def play(
 
     def arrive(number: int) -> None:
         for name in names:
-            table = pa.Table.from_pylist(records(epochs[number], graph.sources, name), SCHEMA)
+            table = pa.Table.from_pylist(records(epochs[number], graph, name), SCHEMA)
             if spark is None:
                 world.files[f"{name}/{number:03}"] = table
             else:
@@ -232,7 +247,9 @@ def expected(case: Case, graph: Graph) -> dict[int, Counter[tuple[Any, ...]]]:
     rows: list[list[Row]] = []
     for number, node in enumerate(graph.nodes):
         if node.step is None:
-            rows.append(records(case.events, graph.sources, SOURCES[number]))
+            rows.append(records(case.events, graph, SOURCES[number]))
+        elif isinstance(node.step, Join):
+            rows.append(node.step.apply(*(rows[i] for i in node.inputs)))
         else:
             rows.append(node.step.apply([row for i in node.inputs for row in rows[i]]))
     return {number: told(rows[number]) for number in graph.outputs}

@@ -1,0 +1,146 @@
+"""Makes the operator of a join from its spec and the columns of its two inputs. Pure: no Spark."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from mixedmode.config import JoinStep
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate.values import has_order
+from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, JoinLayout, OutputColumn
+from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
+from mixedmode.plan.keyed_operators import Where
+
+__all__ = ["JoinOperator", "JoinedInput", "Selection", "join_identity", "join_operator", "join_problems"]
+
+JoinOperator: TypeAlias = AsOfJoinOperator
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedInput:
+    """One input of a join: its name there, its columns, its event-time column, the sources and stages it comes from."""
+
+    alias: str
+    fields: tuple[pa.Field, ...]
+    event_time: str | None
+    roots: tuple[str, ...]
+
+    def field(self, name: str, where: str) -> pa.Field:
+        """Return a column, whatever the case of `name`. Raise InvalidJobError, beginning with `where`, if none is."""
+        found = next((field for field in self.fields if field.name.lower() == name.lower()), None)
+        if found is None:
+            known = [field.name for field in self.fields]
+            msg = (
+                f"{where}: {self.alias} has no column {name}.{did_you_mean(name, known)} Columns there: "
+                f"{', '.join(known)}."
+            )
+            raise InvalidJobError(msg)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The columns that a join emits: (name, side, column of the side). `sql`: a SELECT over them, for expressions."""
+
+    columns: tuple[tuple[str, int, pa.Field], ...]
+    sql: str | None = None
+
+
+def join_operator(
+    step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], schema: KeySchema, selected: Selection, where: Where
+) -> JoinOperator:
+    """Return the operator of a join without problems (`join_problems`)."""
+    spec = step.join.as_of
+    assert spec is not None, step
+    ties, deleted = _own_columns(step, inputs[RIGHT], where)
+    sides = _sides(selected, [*ties, *([deleted] if deleted else [])])
+    return AsOfJoinOperator(
+        _layout(schema, sides, selected),
+        keeps_left=step.join.type == "left",
+        strictly=spec.strictly,
+        tolerance_us=None if spec.tolerance_ms is None else 1000 * spec.tolerance_ms,
+        tie_break=tuple(sides[RIGHT].index(field) for field in ties),
+        deleted=None if deleted is None else sides[RIGHT].index(deleted),
+        event_time=_emitted_time(selected, str(inputs[LEFT].event_time)),
+    )
+
+
+def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
+    """Return the fingerprint of a join, without the part on its inputs."""
+    layout = operator.layout
+    columns = [[{"name": field.name, "type": str(field.type)} for field in fields] for fields in layout.sides]
+    names = [field.name for field in layout.sides[RIGHT]]
+    return {
+        **step_fingerprint("as-of-join", layout.key_schema.fields),
+        "type": step.join.type,
+        "columns": columns,
+        "tie-break": [names[index] for index in operator.tie_break],
+        "deleted": None if operator.deleted is None else names[operator.deleted],
+    }
+
+
+def join_problems(
+    step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], selected: Selection, where: Where
+) -> list[InvalidJobError]:
+    """Return the mistakes of a join whose key and selection are right."""
+    found = [_no_event_time(one, where) for one in inputs if one.event_time is None]
+    try:
+        ties, deleted = _own_columns(step, inputs[RIGHT], where)
+    except InvalidJobError as error:
+        return [*found, error]
+    if deleted is not None and not pa.types.is_boolean(deleted.type):
+        msg = (
+            f"{where('join', 'as-of', 'deleted')}: it must be a boolean column. Compute one in a sql step before. "
+            f"column={deleted.name}, type={deleted.type}"
+        )
+        found.append(InvalidJobError(msg))
+    sides = _sides(selected, ties)
+    return [*found, *(_no_order(field, where) for fields in sides for field in fields if not has_order(field.type))]
+
+
+def _own_columns(step: JoinStep, right: JoinedInput, where: Where) -> tuple[list[pa.Field], pa.Field | None]:
+    """Return the tie-break columns and the `deleted` column. Raise InvalidJobError for one that is not there."""
+    spec = step.join.as_of
+    assert spec is not None, step
+    ties = [right.field(name, where("join", "as-of", "tie-break")) for name in spec.tie_break]
+    return ties, None if spec.deleted is None else right.field(spec.deleted, where("join", "as-of", "deleted"))
+
+
+def _layout(
+    schema: KeySchema, sides: tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]], selected: Selection
+) -> JoinLayout:
+    output = (OutputColumn(name, side, sides[side].index(field)) for name, side, field in selected.columns)
+    return JoinLayout(schema, sides, tuple(output))
+
+
+def _sides(selected: Selection, of_right: Sequence[pa.Field]) -> tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]]:
+    """Return the columns of each side that a join reads.  of_right: those that it reads besides the selection."""
+    left = [field for _, side, field in selected.columns if side == LEFT]
+    right = [field for _, side, field in selected.columns if side == RIGHT]
+    return tuple(dict.fromkeys(left)), tuple(dict.fromkeys([*right, *of_right]))
+
+
+def _emitted_time(selected: Selection, event_time: str) -> str | None:
+    """Return the name under which a join emits the event time of the left; None if it does not."""
+    own = (name for name, side, field in selected.columns if side == LEFT and field.name.lower() == event_time.lower())
+    return next(own, None)
+
+
+def _no_event_time(given: JoinedInput, where: Where) -> InvalidJobError:
+    msg = (
+        f"{where('join', 'as-of')}: it goes by event time, and the rows of {given.alias} have none. Set `event-time` "
+        "on the source, or on the process step, that they come from, and keep that column in the sql between."
+    )
+    return InvalidJobError(msg)
+
+
+def _no_order(field: pa.Field, where: Where) -> InvalidJobError:
+    msg = (
+        f"{where('join', 'select')}: a column of this type cannot be kept while a row waits. Leave it out of `select`, "
+        f"or cast it in a sql step before, as with to_json. column={field.name}, type={field.type}"
+    )
+    return InvalidJobError(msg)

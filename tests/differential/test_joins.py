@@ -1,0 +1,107 @@
+"""Joins: whatever the mode, flip, epochs, parallelism and restarts are, the answer is that of the records.
+
+The oracle is plain Python: a join is two nested loops.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mixedmode.job import Stream
+from tests.differential.stories import local_cases
+from tests.differential.test_graphs import SOURCES, Graph, Join, Node, expected, play
+from tests.differential.test_time_in_chains import ON_SPARK, Row, session, tumbling
+from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
+
+
+def by_value(event: Event, sources: int) -> str:
+    """Tell records apart by what they are, not by their time: both sides have rows of the same times."""
+    return SOURCES[(event.v or 0) % sources]
+
+
+def by_time_value_and_count(row: Row) -> tuple[object, ...]:
+    return (row["t"], row["v"] is not None, row["v"] or 0, row["n"] is not None, row["n"] or 0)
+
+
+def as_of(*, keeps_left: bool = True, strictly: bool = False, tolerance_ms: int | None = None) -> Join:
+    """Each row of the left, with the value of the row of the right that is in force."""
+
+    def match(row: Row, right: Sequence[Row]) -> Row | None:
+        own = [other for other in right if row["k"] is not None and other["k"] == row["k"]]
+        before = [other for other in own if other["t"] < row["t"] or (other["t"] == row["t"] and not strictly)]
+        found = max(before, key=by_time_value_and_count, default=None)
+        if found is not None and tolerance_ms is not None and row["t"] - found["t"] > tolerance_ms * MS:
+            return None
+        return found
+
+    def apply(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+        pairs = [(row, match(row, right)) for row in left]
+        kept = [(row, found) for row, found in pairs if keeps_left or found is not None]
+        return [{"k": row["k"], "v": found and found["v"], "n": row["n"], "t": row["t"]} for row, found in kept]
+
+    def add(left: Stream, right: Stream) -> Stream:
+        return left.as_of_join(
+            right,
+            on="k",
+            type="left" if keeps_left else "inner",
+            strictly=strictly,
+            tie_break=["v", "n"],
+            select=["left.k", "right.v", "left.n", "left.t"],
+            **({} if tolerance_ms is None else {"tolerance": f"{tolerance_ms}ms"}),
+        )
+
+    return Join(add, apply)
+
+
+@st.composite
+def as_of_joins(draw: st.DrawFn) -> Join:
+    return as_of(
+        keeps_left=draw(st.booleans()),
+        strictly=draw(st.booleans()),
+        tolerance_ms=draw(st.sampled_from([None, 1, 10, 40])),
+    )
+
+
+@st.composite
+def graphs(draw: st.DrawFn, joins: st.SearchStrategy[Join]) -> Graph:
+    """A join of two sources, or of one with itself, joins of joins, and steps behind them."""
+    nodes = [Node(None), Node(None)]
+    for _ in range(draw(st.integers(1, 3))):
+        inputs = st.integers(0, len(nodes) - 1)
+        nodes.append(Node(draw(joins), (draw(inputs), draw(inputs)), "joined"))
+    last = len(nodes) - 1
+    after = draw(st.sampled_from([None, tumbling(20), session(8)]))
+    if after is not None:
+        nodes.append(Node(after, (last,)))
+    return Graph(tuple(nodes), tuple(range(2, len(nodes))), by_value)
+
+
+@given(case=cases(), graph=graphs(as_of_joins()))
+@local_cases(0.2)
+def test_as_of_joins_give_the_answer_of_the_records(case: Case, graph: Graph) -> None:
+    for mode in MODES:
+        with tempfile.TemporaryDirectory() as base:
+            assert play(case, mode, graph, Path(base), None) == expected(case, graph), mode
+
+
+CHAIN = Graph(
+    (
+        Node(None),
+        Node(None),
+        Node(as_of(), (0, 1), "joined"),
+        Node(as_of(keeps_left=False, strictly=True, tolerance_ms=10), (2, 0), "joined"),
+        Node(tumbling(20), (3,)),
+    ),
+    (2, 3, 4),
+    by_value,
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_spark_agrees_about_as_of_joins(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
+    assert play(ON_SPARK, mode, CHAIN, tmp_path, spark) == expected(ON_SPARK, CHAIN)
