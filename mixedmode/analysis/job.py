@@ -19,7 +19,7 @@ from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.direct_reads import columns_to_read
 from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.functions import register_functions
-from mixedmode.analysis.joins import JoinFrame, analysed_join
+from mixedmode.analysis.joins import analysed_join, selected_rows
 from mixedmode.analysis.keyed_steps import StepInput, check_alike, declared_fields, keyed_stage, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
@@ -349,36 +349,18 @@ class _Walk:
 
     def _add_join(self, index: int, step: JoinStep, inputs: Sequence[Relation], where: Where) -> None:
         """Add the stage of a join, and the sql of its `select`, if it has expressions."""
-        given = [inputs[0], inputs[-1]]  # a join of a relation with itself reads it twice
+        given = (inputs[0], inputs[-1])  # a join of a relation with itself reads it twice
         upstream, *sides = (
             self._roots.upstream_of(one, self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
             for one in (given, *([relation] for relation in given))
         )
-        frames = [
-            JoinFrame(relation.frame, side.event_time, (*relation.sources, *relation.stages))
-            for relation, side in zip(given, sides, strict=True)
-        ]
-        stage, selected = analysed_join(self._session, step, frames, upstream, where)
+        times = (sides[0].event_time, sides[1].event_time)
+        stage, selected = analysed_join(self._session, step, given, times, upstream, where)
         self._stage_of_step[index] = stage
         self._append(index, stage)
         if selected.sql is not None:
-            self._select(index, stage.operator_id, selected.sql, where("join", "select"))
-
-    def _select(self, index: int, stage: str, sql: str, where: str) -> None:
-        """Let sql over the rows of a stage be the rows of a step."""
-        rows = self._relations["steps", index]
-        frames = {stage: rows.frame}
-        try:
-            with views(self._session, frames):
-                plan = check_query(read_query(self._session, sql, inputs=frames), where=where)
-                result = self._session.sql(sql)
-        except PySparkException as error:
-            raise refused(where, error) from error
-        check_stateless(plan, where=where)
-        check_repeatable(plan, where=where, is_keyed=False, allows_clock=False)
-        makes = f"{stage}-select"
-        text = SqlText(sql, {stage: stage}, makes)
-        self._relations["steps", index] = replace(rows, name=makes, frame=result, sql=(text,))
+            rows = self._relations["steps", index]
+            self._relations["steps", index] = selected_rows(self._session, rows, selected.sql, where("join", "select"))
 
     def _with_computed_keys(self, given: Relation, step: OneInputStep, where: Where, *, is_changelog: bool) -> Relation:
         frame, sql = with_computed_keys(given.frame, step, PREVIOUS, where, is_changelog=is_changelog)

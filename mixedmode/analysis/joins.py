@@ -1,15 +1,17 @@
 """Makes the stage of a join from its two inputs. Spark analyses columns, types and expressions."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
+from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.keyed_steps import arrow_type, checked_key, rows_change
 from mixedmode.analysis.problems import collecting, raise_all
+from mixedmode.analysis.relations import Relation
+from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
 from mixedmode.config import JoinStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.steps import operator_id
@@ -18,31 +20,32 @@ from mixedmode.plan.join_operators import JoinedInput, Selection, join_problems
 from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
+from mixedmode.plan.reads import SqlText
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.spark.frames import arrow_fields, spark_schema
+from mixedmode.spark.errors import refused
+from mixedmode.spark.frames import arrow_fields, spark_schema, views
 
-__all__ = ["JoinFrame", "analysed_join"]
-
-
-@dataclass(frozen=True, slots=True)
-class JoinFrame:
-    """An input of a join: a streaming stand-in, its event-time column, the sources and stages it comes from."""
-
-    frame: DataFrame
-    event_time: str | None
-    roots: tuple[str, ...]
+__all__ = ["analysed_join", "selected_rows"]
 
 
 def analysed_join(
-    session: SparkSession, step: JoinStep, frames: Sequence[JoinFrame], upstream: Upstream, where: Where
+    session: SparkSession,
+    step: JoinStep,
+    given: tuple[Relation, Relation],
+    event_times: tuple[str | None, str | None],
+    upstream: Upstream,
+    where: Where,
 ) -> tuple[KeyedStage, Selection]:
-    """Return the stage of a join, and what it emits. Raise InvalidJobError with every mistake, each with its place."""
+    """Return the stage of a join, and what it emits. Raise InvalidJobError with every mistake, each with its place.
+
+    given, event_times: the rows and the event-time column of each input.
+    """
     found: list[MixedmodeError] = []
     if upstream.is_changelog:
         found.append(rows_change(where("join")))
     left, right = (
-        JoinedInput(given.alias, tuple(arrow_fields(one.frame.schema)), one.event_time, one.roots)
-        for given, one in zip(step.join.inputs, frames, strict=True)
+        JoinedInput(of.alias, tuple(arrow_fields(one.frame.schema)), time, (*one.sources, *one.stages))
+        for of, one, time in zip(step.join.inputs, given, event_times, strict=True)
     )
     keys, selected = list[JoinKey](), None
     with collecting(found):
@@ -53,6 +56,21 @@ def analysed_join(
     raise_all(found)
     assert selected is not None, step
     return join_stage(step, upstream, (left, right), keys, selected, where), selected
+
+
+def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -> Relation:
+    """Return the rows that the sql of a `select` makes of the rows of a join. Raise InvalidJobError for wrong sql."""
+    frames = {rows.name: rows.frame}
+    try:
+        with views(session, frames):
+            plan = check_query(read_query(session, sql, inputs=frames), where=where)
+            result = session.sql(sql)
+    except PySparkException as error:
+        raise refused(where, error) from error
+    check_stateless(plan, where=where)
+    check_repeatable(plan, where=where, is_keyed=False, allows_clock=False)
+    makes = f"{rows.name}-select"
+    return replace(rows, name=makes, frame=result, sql=(SqlText(sql, {rows.name: rows.name}, makes),))
 
 
 def _keys(

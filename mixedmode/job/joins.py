@@ -11,7 +11,7 @@ from mixedmode.config.steps import JoinStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.job.arguments import argument
 
-__all__ = ["AsOfArguments", "JoinArguments", "as_of_step"]
+__all__ = ["AsOfArguments", "IntervalArguments", "JoinArguments", "as_of_step", "interval_step"]
 
 
 class JoinArguments(TypedDict, total=False):
@@ -48,21 +48,46 @@ class AsOfArguments(JoinArguments, total=False):
     deleted: str
 
 
+class IntervalArguments(JoinArguments, total=False):
+    """Arguments of an interval join, besides those of all joins.
+
+    event_time: a column of the result with the later time of a pair, for windows and joins in later steps. By default,
+        the result has no event time; that of a semi or anti join has the one of the left.
+    """
+
+    event_time: str
+
+
 _OF_STEP = ("name", "parallelism")
-_OF_JOIN = ("type", "select")
+_OF_JOIN = ("type", "select", "event_time")
 
 
 def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
     """Return an as-of join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
-    given: Mapping[str, Any] = {name: value for name, value in arguments.items() if value is not None}
-    unknown = next((name for name in given if name not in AsOfArguments.__annotations__), None)
-    if unknown is not None:
-        msg = f"as_of_join() got an unexpected keyword argument {unknown!r}"
-        raise TypeError(msg)  # as Python does where the signature lists the arguments
+    given = _given(arguments, AsOfArguments, "as_of_join")
     as_of = {name.replace("_", "-"): value for name, value in given.items() if name not in (*_OF_STEP, *_OF_JOIN)}
-    join = {"left": "input AS left", "right": "input AS right", "on": on, "as-of": as_of}
+    return _step({"on": on, "as-of": as_of}, given, "Stream.as_of_join")
+
+
+def interval_step(on: str | Sequence[str], within: tuple[Duration, Duration], arguments: IntervalArguments) -> JoinStep:
+    """Return an interval join of two inputs whose names are not known yet. Raise InvalidJobError."""
+    given = _given(arguments, IntervalArguments, "interval_join")
+    return _step({"on": on, "within": list(within)}, given, "Stream.interval_join")
+
+
+def _given(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[str, Any]:
+    """Return the arguments that have a value. Raise TypeError for an unknown one."""
+    unknown = next((name for name in arguments if name not in known.__annotations__), None)
+    if unknown is not None:
+        msg = f"{method}() got an unexpected keyword argument {unknown!r}"
+        raise TypeError(msg)  # as Python does where the signature lists the arguments
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _step(own: Mapping[str, Any], given: Mapping[str, Any], place: str) -> JoinStep:
+    join = {"left": "input AS left", "right": "input AS right", **own}
     values = {
-        "join": join | {name: given[name] for name in _OF_JOIN if name in given},
+        "join": join | {name.replace("_", "-"): given[name] for name in _OF_JOIN if name in given},
         **{name: given[name] for name in _OF_STEP if name in given},
     }
-    return checked_section(JoinStep, values, place="Stream.as_of_join", name=argument)
+    return checked_section(JoinStep, values, place=place, name=argument)

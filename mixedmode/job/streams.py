@@ -16,9 +16,10 @@ from typing import Literal, Self, Unpack
 
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
+from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
-from mixedmode.job.joins import AsOfArguments, as_of_step
+from mixedmode.job.joins import AsOfArguments, IntervalArguments, as_of_step, interval_step
 from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob
 
 __all__ = ["PlacedStream", "Stream", "placed_stream"]
@@ -74,6 +75,22 @@ class Stream:
         See AsOfArguments for the other arguments. docs/joins.md is the guide.
         """
         return Stream(None, as_of_step(on, arguments), (self, right))
+
+    def interval_join(
+        self,
+        right: "Stream",
+        *,
+        on: str | Sequence[str],
+        within: tuple[Duration, Duration],
+        **arguments: Unpack[IntervalArguments],
+    ) -> "Stream":
+        """Return the pairs of rows of this stream and of `right` with one key whose event times are near each other.
+
+        on: columns that both streams have, or one of each, such as `left.symbol = right.ticker`.
+        within: the least and the greatest time of the right minus that of this stream, such as `("-1h", "4h")`.
+        See IntervalArguments for the other arguments. docs/joins.md is the guide.
+        """
+        return Stream(None, interval_step(on, within, arguments), (self, right))
 
     def with_step(self, step: Step) -> "Stream":
         """Return the rows of a step over this stream."""

@@ -12,7 +12,7 @@ from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOp
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
-from mixedmode.operators.join import RIGHT, AsOfJoinOperator
+from mixedmode.operators.join import RIGHT, AsOfJoinOperator, IntervalJoinOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
 from mixedmode.operators.top import OrderColumn, TopOperator
@@ -96,6 +96,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from _deduplicate_lines(stage, operator)
         case AsOfJoinOperator():
             yield from _as_of_lines(stage, operator)
+        case IntervalJoinOperator():
+            yield from _interval_lines(stage, operator)
 
 
 def _inner(stage: KeyedStage) -> KeyedOperator:
@@ -125,6 +127,8 @@ def state_text(stage: KeyedStage) -> str:
             return "the keys that have their row" + (
                 ", and rows that the watermark has not passed" if operator.waits else ""
             )
+        case IntervalJoinOperator():
+            return "rows of both sides that may still find a partner"
         case AsOfJoinOperator():
             return "rows of both sides that the watermark has not passed, and one row of the right per key"
         case MultisetAggregateOperator():
@@ -182,6 +186,16 @@ def _as_of_lines(stage: KeyedStage, operator: AsOfJoinOperator) -> Iterator[str]
         column = operator.layout.sides[RIGHT][operator.deleted].name
         yield f"  deleted     a row of {right} with {column} ends the one before"
     yield "  emits       a row once the watermark has passed its time; rows of either side before it are late"
+
+
+def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterator[str]:
+    left, right = (", ".join(side.roots) for side in stage.sides)
+    lower, upper = (f"{'-' * (bound < 0)}{_duration(abs(bound))}" for bound in operator.bounds_us)
+    yield f"  joins       {operator.type}: {left} with {right} whose time is from {lower} to {upper} after its own"
+    yield "  emits       a pair when its second row arrives; rows of either side before the watermark are late"
+    if operator.traits.delay_us:
+        delay = _duration(operator.traits.delay_us)
+        yield f"  delay       a row without a partner is emitted up to {delay} behind the watermark"
 
 
 def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:

@@ -11,13 +11,13 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate.values import has_order
-from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, JoinLayout, OutputColumn
+from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, IntervalJoinOperator, JoinLayout, OutputColumn
 from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
 
 __all__ = ["JoinOperator", "JoinedInput", "Selection", "join_identity", "join_operator", "join_problems"]
 
-JoinOperator: TypeAlias = AsOfJoinOperator
+JoinOperator: TypeAlias = AsOfJoinOperator | IntervalJoinOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,19 @@ def join_operator(
     step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], schema: KeySchema, selected: Selection, where: Where
 ) -> JoinOperator:
     """Return the operator of a join without problems (`join_problems`)."""
+    of_left = _emitted_time(selected, str(inputs[LEFT].event_time))
     spec = step.join.as_of
-    assert spec is not None, step
+    if spec is None:
+        assert step.join.within is not None, step
+        lower_ms, upper_ms = step.join.within
+        is_pair = step.join.type not in ("semi", "anti")
+        return IntervalJoinOperator(
+            _layout(schema, _sides(selected, []), selected),
+            step.join.type,
+            bounds_us=(1000 * lower_ms, 1000 * upper_ms),
+            event_time=step.join.event_time if is_pair else of_left,
+            adds_time=step.join.event_time is not None,
+        )
     ties, deleted = _own_columns(step, inputs[RIGHT], where)
     sides = _sides(selected, [*ties, *([deleted] if deleted else [])])
     return AsOfJoinOperator(
@@ -65,7 +76,7 @@ def join_operator(
         tolerance_us=None if spec.tolerance_ms is None else 1000 * spec.tolerance_ms,
         tie_break=tuple(sides[RIGHT].index(field) for field in ties),
         deleted=None if deleted is None else sides[RIGHT].index(deleted),
-        event_time=_emitted_time(selected, str(inputs[LEFT].event_time)),
+        event_time=of_left,
     )
 
 
@@ -74,10 +85,13 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
     layout = operator.layout
     columns = [[{"name": field.name, "type": str(field.type)} for field in fields] for fields in layout.sides]
     names = [field.name for field in layout.sides[RIGHT]]
+    common = {"type": step.join.type, "columns": columns}
+    if isinstance(operator, IntervalJoinOperator):
+        bounds = {"within-us": list(operator.bounds_us)}
+        return {**step_fingerprint("interval-join", layout.key_schema.fields), **common, **bounds}
     return {
         **step_fingerprint("as-of-join", layout.key_schema.fields),
-        "type": step.join.type,
-        "columns": columns,
+        **common,
         "tie-break": [names[index] for index in operator.tie_break],
         "deleted": None if operator.deleted is None else names[operator.deleted],
     }
@@ -87,7 +101,10 @@ def join_problems(
     step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], selected: Selection, where: Where
 ) -> list[InvalidJobError]:
     """Return the mistakes of a join whose key and selection are right."""
-    found = [_no_event_time(one, where) for one in inputs if one.event_time is None]
+    kind = "within" if step.join.as_of is None else "as-of"
+    found = [_no_event_time(one, where("join", kind)) for one in inputs if one.event_time is None]
+    if step.join.as_of is None:
+        return [*found, *_no_orders(_sides(selected, []), where)]
     try:
         ties, deleted = _own_columns(step, inputs[RIGHT], where)
     except InvalidJobError as error:
@@ -99,7 +116,7 @@ def join_problems(
         )
         found.append(InvalidJobError(msg))
     sides = _sides(selected, ties)
-    return [*found, *(_no_order(field, where) for fields in sides for field in fields if not has_order(field.type))]
+    return [*found, *_no_orders(sides, where)]
 
 
 def _own_columns(step: JoinStep, right: JoinedInput, where: Where) -> tuple[list[pa.Field], pa.Field | None]:
@@ -130,12 +147,16 @@ def _emitted_time(selected: Selection, event_time: str) -> str | None:
     return next(own, None)
 
 
-def _no_event_time(given: JoinedInput, where: Where) -> InvalidJobError:
+def _no_event_time(given: JoinedInput, where: str) -> InvalidJobError:
     msg = (
-        f"{where('join', 'as-of')}: it goes by event time, and the rows of {given.alias} have none. Set `event-time` "
+        f"{where}: it goes by event time, and the rows of {given.alias} have none. Set `event-time` "
         "on the source, or on the process step, that they come from, and keep that column in the sql between."
     )
     return InvalidJobError(msg)
+
+
+def _no_orders(sides: Sequence[Sequence[pa.Field]], where: Where) -> list[InvalidJobError]:
+    return [_no_order(field, where) for fields in sides for field in fields if not has_order(field.type)]
 
 
 def _no_order(field: pa.Field, where: Where) -> InvalidJobError:

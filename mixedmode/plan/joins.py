@@ -45,11 +45,14 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
     """
     place = where("join", "select")
     items = step.join.selected
+    added = [] if step.join.event_time is None else [step.join.event_time]
+    if step.join.type in ("semi", "anti"):
+        return _of_left(step, inputs, place)
     if not items:
         keys = {right.lower() for _, right in step.join.equal_columns}
         columns = [(field.name, LEFT, field) for field in inputs[LEFT].fields]
         columns += [(field.name, RIGHT, field) for field in inputs[RIGHT].fields if field.name.lower() not in keys]
-        _check_names([name for name, _, _ in columns], inputs, place)
+        _check_names([*(name for name, _, _ in columns), *added], inputs, place)
         return Selection(tuple(columns))
     found, texts = list[tuple[str, int, pa.Field]](), list[str]()
     for item in items:
@@ -61,7 +64,7 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
         texts += [quoted(name) for name, _, _ in own]
     names = [name for name, _, _ in found]
     computed = [item for item in items if item.expression is not None]
-    _check_names([*names, *(str(item.name) for item in computed)], inputs, place)
+    _check_names([*names, *(str(item.name) for item in computed), *added], inputs, place)
     if not computed:
         return Selection(tuple(found))
     hidden = [
@@ -73,6 +76,7 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
     structs = [
         _struct(inputs[side].alias, side, hidden) for side in (LEFT, RIGHT) if any(s == side for _, s, _ in hidden)
     ]
+    texts += [quoted(name) for name in added]
     rows = f"SELECT {', '.join(['*', *structs])} FROM {quoted(input_name)}"  # noqa: S608 - the job's own SQL
     sql = f"SELECT {', '.join(texts)} FROM ({rows})"  # noqa: S608 - the job's own SQL
     return Selection((*found, *hidden), sql)
@@ -112,6 +116,23 @@ def join_stage(
             for side in (LEFT, RIGHT)
         ),
     )
+
+
+def _of_left(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: str) -> Selection:
+    """Return what a semi or anti join emits: columns of the left."""
+    items = step.join.selected or (Selected("*", input=inputs[LEFT].alias, column="*"),)
+    found = list[tuple[str, int, pa.Field]]()
+    for item in items:
+        own = [] if item.expression is not None else list(_columns(item, inputs, where))
+        if not own or any(side == RIGHT for _, side, _ in own):
+            msg = (
+                f"{where}: a {step.join.type} join emits columns of the left. Compute others in a sql step behind it. "
+                f"found={item.text}"
+            )
+            raise InvalidJobError(msg)
+        found += own
+    _check_names([name for name, _, _ in found], inputs, where)
+    return Selection(tuple(found))
 
 
 def _columns(

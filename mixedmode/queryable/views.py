@@ -6,6 +6,7 @@
     top            rows               the current ranks
     deduplicate    emitted; waiting   the keys that have their row; the rows that wait for the watermark
     as-of join     current; waiting-left, waiting-right   the version of each key; the rows that wait for the watermark
+    interval join  left; right        the rows that may still find a partner
     process        values; each state by its name; event-time-timers, processing-time-timers
 
 The first name of a step is its default.
@@ -24,8 +25,9 @@ from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import OP_COLUMN, KeyedOperator
-from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, JoinLayout
+from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, IntervalJoinOperator, JoinLayout
 from mixedmode.operators.join.as_of import CURRENT_FIELDS
+from mixedmode.operators.join.stored import stored_rows
 from mixedmode.operators.join.waiting import waiting_rows
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import decoded_rows, without_prefix
@@ -98,6 +100,13 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
                 for side, name in ((LEFT, "left"), (RIGHT, "right"))
             ]
             return [_keyed(layout.key_schema, part) for part in (current, *waiting)]
+        case IntervalJoinOperator():
+            layout = operator.layout
+            parts = [
+                Part(name, side, partial(_stored_side, layout, side))
+                for side, name in ((LEFT, "left"), (RIGHT, "right"))
+            ]
+            return [_keyed(layout.key_schema, part) for part in parts]
     assert isinstance(operator, DeduplicateOperator), operator
     emitted = Part("emitted", 0, lambda found: _emitted(operator, found), is_exact=True)
     parts = [emitted]
@@ -190,6 +199,12 @@ def _current(layout: JoinLayout, found: StateRange) -> pa.Table:
 
 def _waiting_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
     rows = waiting_rows(layout, side, found.keys, found.values)
+    keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
+    return _side_table(layout, side, keys, rows.times_us, rows.columns)
+
+
+def _stored_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
+    rows = stored_rows(layout, layout.sides[side], found.keys, found.values)
     keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
     return _side_table(layout, side, keys, rows.times_us, rows.columns)
 

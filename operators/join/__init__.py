@@ -1,6 +1,7 @@
 """Operators of two inputs: joins."""
 
 from mixedmode.operators.join.as_of import AsOfJoinOperator
+from mixedmode.operators.join.interval import IntervalJoinOperator
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, OutputColumn
 
-__all__ = ["LEFT", "RIGHT", "AsOfJoinOperator", "JoinLayout", "OutputColumn"]
+__all__ = ["LEFT", "RIGHT", "AsOfJoinOperator", "IntervalJoinOperator", "JoinLayout", "OutputColumn"]

@@ -6,6 +6,7 @@ The oracle is plain Python: a join is two nested loops.
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,9 @@ from tests.differential.stories import local_cases
 from tests.differential.test_graphs import SOURCES, Graph, Join, Node, expected, play
 from tests.differential.test_time_in_chains import ON_SPARK, Row, session, tumbling
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
+
+Kind = Literal["inner", "left", "right", "full", "semi", "anti"]
+KINDS: tuple[Kind, ...] = ("inner", "left", "right", "full", "semi", "anti")
 
 
 def by_value(event: Event, sources: int) -> str:
@@ -67,6 +71,54 @@ def as_of_joins(draw: st.DrawFn) -> Join:
     )
 
 
+def interval(kind: Kind, lower_ms: int, upper_ms: int) -> Join:
+    """Pairs with the value of the right and the later time; rows without a partner have NULL, or their own."""
+
+    def is_pair(row: Row, other: Row) -> bool:
+        distance = other["t"] - row["t"]
+        return row["k"] is not None and row["k"] == other["k"] and lower_ms * MS <= distance <= upper_ms * MS
+
+    def pair(row: Row | None, other: Row | None) -> Row:
+        either = row or other
+        assert either is not None
+        return {
+            "k": row and row["k"],
+            "v": other and other["v"],
+            "n": row and row["n"],
+            "t": max(one["t"] for one in (row, other) if one is not None),
+        }
+
+    def apply(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+        pairs = [(row, other) for row in left for other in right if is_pair(row, other)]
+        alone = [row for row in left if not any(is_pair(row, other) for other in right)]
+        if kind in ("semi", "anti"):
+            return alone if kind == "anti" else [row for row in left if any(is_pair(row, other) for other in right)]
+        found = [pair(row, other) for row, other in pairs]
+        found += [pair(row, None) for row in alone] if kind in ("left", "full") else []
+        lone = [other for other in right if not any(is_pair(row, other) for row in left)]
+        return found + ([pair(None, other) for other in lone] if kind in ("right", "full") else [])
+
+    def add(left: Stream, right: Stream) -> Stream:
+        within = (duration(lower_ms), duration(upper_ms))
+        if kind in ("semi", "anti"):
+            select = ["left.k", "left.v", "left.n", "left.t"]
+            return left.interval_join(right, on="k", within=within, type=kind, select=select)
+        select = ["left.k", "right.v", "left.n"]
+        return left.interval_join(right, on="k", within=within, type=kind, select=select, event_time="t")
+
+    return Join(add, apply)
+
+
+def duration(ms: int) -> str:
+    return f"{'-' * (ms < 0)}{abs(ms)}ms"
+
+
+@st.composite
+def interval_joins(draw: st.DrawFn) -> Join:
+    bounds = sorted(draw(st.lists(st.sampled_from([-30, -10, -1, 0, 1, 5, 20]), min_size=2, max_size=2)))
+    return interval(draw(st.sampled_from(KINDS)), *bounds)
+
+
 @st.composite
 def graphs(draw: st.DrawFn, joins: st.SearchStrategy[Join]) -> Graph:
     """A join of two sources, or of one with itself, joins of joins, and steps behind them."""
@@ -84,6 +136,14 @@ def graphs(draw: st.DrawFn, joins: st.SearchStrategy[Join]) -> Graph:
 @given(case=cases(), graph=graphs(as_of_joins()))
 @local_cases(0.2)
 def test_as_of_joins_give_the_answer_of_the_records(case: Case, graph: Graph) -> None:
+    for mode in MODES:
+        with tempfile.TemporaryDirectory() as base:
+            assert play(case, mode, graph, Path(base), None) == expected(case, graph), mode
+
+
+@given(case=cases(), graph=graphs(interval_joins()))
+@local_cases(0.2)
+def test_interval_joins_give_the_answer_of_the_records(case: Case, graph: Graph) -> None:
     for mode in MODES:
         with tempfile.TemporaryDirectory() as base:
             assert play(case, mode, graph, Path(base), None) == expected(case, graph), mode

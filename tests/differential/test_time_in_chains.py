@@ -6,7 +6,7 @@ The oracle is plain Python: each step is a function from a list of rows to a lis
 
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -185,8 +185,12 @@ def windowed(job: Job, *, is_keyed: bool, **window: Any) -> Job:
 
 
 def totals(rows: Sequence[Row]) -> Row:
-    values = [row["v"] for row in rows if row["v"] is not None]
-    return {"v": sum(values) if values else None, "n": sum(row["n"] for row in rows)}
+    return {name: total(row[name] for row in rows) for name in ("v", "n")}
+
+
+def total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def of_window(start_us: int, end_us: int, k: str | None, rows: Sequence[Row]) -> Row:

@@ -1,0 +1,307 @@
+"""The operator of an interval join: pairs of rows of one key whose event times are near each other.
+
+A row of the right at time s is a partner of a row of the left at t if s is in [t + lower, t + upper]. A pair is emitted
+when its second row arrives. A row is kept as long as a partner may come: the left until the watermark W has passed
+t + upper, the right until W has passed s - lower. A row that has had no partner until then is emitted with NULL by the
+kinds that keep it; so the event times of their rows may be that far behind W.
+
+    Example: with [-1h, 4h], an order at 10:00 meets payments from 09:00 to 14:00, and is forgotten once W > 14:00.
+
+State:
+    left, right   see stored.py
+    expiries      key group | 2 | time | key   the times at which rows of a key are forgotten
+
+Source: the interval join of Flink.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mixedmode.keys import decode_keys
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.deduplicate.times import TimesWriter
+from mixedmode.operators.interface import (
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    SIDE_COLUMN,
+    TIME_COLUMN,
+    AppendedRows,
+    Batch,
+    Folded,
+    OperatorAttributes,
+    OperatorTraits,
+    SubtaskContext,
+)
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, null_keys
+from mixedmode.operators.join.ranges import Ranges, moved_us, ranges_within
+from mixedmode.operators.join.stored import SideRows, StoredSide, rows_state
+from mixedmode.operators.join.waiting import passed
+from mixedmode.operators.tables import column_of
+from mixedmode.operators.top.rows import without_prefix
+from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined
+from mixedmode.operators.window.output import instants
+from mixedmode.operators.window.stored import stored_in
+from mixedmode.sort import Combine, sort_table
+from mixedmode.state import StateDescriptor
+from mixedmode.state.keys import PREFIX_BYTES
+
+__all__ = ["IntervalJoinOperator", "JoinType"]
+
+JoinType = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+_EXPIRIES = 2  #: state id; those of rows are the numbers of the sides
+_MARKER = 2  #: in place of a side: a row that only says that rows of its key are due
+_BLOCK_PAIRS = 2**17
+_TIME_TYPE = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoinOperator:
+    """Emits pairs, and rows without a partner; of `semi`, rows of the left with one; of `anti`, those without.
+
+    `bounds_us`: (lower, upper) of the time of the right minus that of the left, both included. `event_time`: the column
+    of the output with the event time of a row. `adds_time`: this column is none of the layout, but the later time of
+    the pair, and comes last.
+    """
+
+    layout: JoinLayout
+    type: JoinType
+    bounds_us: tuple[int, int]
+    event_time: str | None
+    adds_time: bool
+
+    attributes = OperatorAttributes()
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The watermark decides what is emitted without a partner, and what is late. No row changes later."""
+        lower_us, upper_us = self.bounds_us
+        delays_us = [upper_us] * (self.type not in ("inner", "right")) + [-lower_us] * self.keeps(RIGHT)
+        return OperatorTraits(
+            fires_by_watermark=True,
+            state_uses_time=True,
+            event_time=self.event_time,
+            delay_us=max([0, *delays_us]),
+        )
+
+    def keeps(self, side: int) -> bool:
+        """Return whether rows of a side without a partner are emitted."""
+        return self.type in (("left", "full", "anti") if side == LEFT else ("right", "full"))
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:
+        """The rows of both sides that may find a partner, and the times at which they are forgotten."""
+        return (rows_state(LEFT, "left"), rows_state(RIGHT, "right"), StateDescriptor(_EXPIRIES, "expiries", ()))
+
+    @property
+    def input_fields(self) -> tuple[pa.Field, ...]:
+        """The side, and the columns of both sides."""
+        return self.layout.input_fields
+
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """None: the output is append-only."""
+        return ()
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """The selected columns, and the time of a pair."""
+        time = [pa.field(self.event_time, _TIME_TYPE)] if self.adds_time else []
+        return (*self.layout.output_fields, *time)
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None: `fold` reports late rows."""
+        return {}
+
+    @property
+    def combine(self) -> Combine | None:
+        """None: every row is kept."""
+        return None
+
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """Return the rows of both sides. A row with a NULL in its key has no partner."""
+        return self.layout.folded(
+            batch,
+            late_us=late_us,
+            keeps_null_keys=(self.keeps(LEFT), self.keeps(RIGHT)),
+            max_parallelism=max_parallelism,
+        )
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Yield a marker for each key that has rows to forget in this epoch."""
+        after_us, up_to_us = passed(context.time)
+        for found in stored_in(context, _EXPIRIES, [(after_us, up_to_us)] if after_us < up_to_us else []):
+            keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
+            rows = len(keys)
+            nulls = [pa.nulls(rows, field.type) for fields in self.layout.sides for field in fields]
+            sides = np.full(rows, _MARKER, np.uint8)
+            yield sort_table(
+                self.layout.table(found.groups(), self.layout.as_keys(keys), np.zeros(rows, np.int64), sides, nulls)
+            )
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
+        """Yield the pairs and the rows without a partner. Write the rows that may find one."""
+        run = _Run(self, context)
+        for table in tables:
+            yield from run.process(table)
+        run.finish()
+
+
+class _Run:
+    """The processing of one subtask in one epoch."""
+
+    def __init__(self, operator: IntervalJoinOperator, context: SubtaskContext) -> None:
+        self._operator = operator
+        self._layout = operator.layout
+        self._time = context.time
+        self._stored = [StoredSide(self._layout, side, side, context.backend) for side in (LEFT, RIGHT)]
+        self._expiries = TimesWriter(context.backend, _EXPIRIES, passed(context.time))
+
+    def process(self, table: pa.Table) -> Iterator[AppendedRows]:
+        """Process a sorted table of whole keys."""
+        all_groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
+        encoded = column_of(table, KEY_COLUMN)
+        grouping, first_rows = segments(encoded)
+        groups, keys = all_groups[first_rows], encoded.take(pa.array(first_rows))
+        codes = grouping.codes.astype(np.int64)
+        left, right = (self._rows(table, side, codes, groups, keys) for side in (LEFT, RIGHT))
+        is_null = null_keys(decode_keys(keys, self._layout.key_schema)) if self._may_have_null_keys else None
+        matches = np.ones(len(keys), np.bool_) if is_null is None else ~is_null
+        pairs = _Pairs.of(left, right, self._operator.bounds_us, matches)
+        yield from self._pairs(left, right, pairs)
+        for side, rows, is_matched in ((LEFT, left, pairs.left), (RIGHT, right, pairs.right)):
+            yield from self._settle(side, rows, rows.was_matched | is_matched, groups, keys)
+        self._schedule(all_groups, groups, keys, left, right)
+
+    def finish(self) -> None:
+        """Write what is left, after the last table."""
+        self._expiries.finish()
+
+    @property
+    def _may_have_null_keys(self) -> bool:
+        return self._operator.keeps(LEFT) or self._operator.keeps(RIGHT)
+
+    def _rows(
+        self, table: pa.Table, side: int, codes: Int64s, groups: npt.NDArray[np.uint16], keys: pa.Array
+    ) -> SideRows:
+        """Return the rows of a side: those of the table and those in the state."""
+        rows = np.flatnonzero(column_of(table, SIDE_COLUMN).to_numpy() == side)
+        times_us = column_of(table, TIME_COLUMN).to_numpy()[rows]
+        new = SideRows.new(codes[rows], times_us, self._layout.columns_of(table, side, rows))
+        return new.merged(self._stored[side].read(groups, keys))
+
+    def _pairs(self, left: SideRows, right: SideRows, pairs: "_Pairs") -> Iterator[AppendedRows]:
+        """Yield the pairs that have a row of this epoch; of `semi`, rows of the left that have their first partner."""
+        if self._operator.type == "anti":
+            return
+        if self._operator.type == "semi":
+            rows = np.flatnonzero(pairs.left & ~left.was_matched)
+            if len(rows):
+                yield self._output(left, rows, right, None)
+            return
+        for own_left, own_right, ranges in pairs.parts:
+            for of_left, of_right in ranges.pairs(_BLOCK_PAIRS):
+                yield self._output(left, own_left[of_left], right, own_right[of_right])
+
+    def _settle(
+        self, side: int, rows: SideRows, matched: Bools, groups: npt.NDArray[np.uint16], keys: pa.Array
+    ) -> Iterator[AppendedRows]:
+        """Write the rows of a side that may find a partner later. Yield those that are forgotten without one."""
+        is_over = self._is_over(side, rows.times_us)
+        if self._operator.keeps(side):
+            alone = np.flatnonzero(is_over & ~matched)
+            if len(alone):
+                yield self._output(rows, alone, None, None) if side == LEFT else self._output(None, None, rows, alone)
+        self._stored[side].write(groups, keys, rows, matched, ~is_over)
+
+    def _expiry_us(self, side: int, times_us: Int64s) -> Int64s:
+        """Return the greatest event time that a partner of each row may have, (n,)."""
+        lower_us, upper_us = self._operator.bounds_us
+        return moved_us(times_us, upper_us if side == LEFT else -lower_us)
+
+    def _is_over(self, side: int, times_us: Int64s) -> Bools:
+        """Return (n,) True for rows of which the watermark has passed all partners."""
+        if self._time.fires_everything:
+            return np.ones(len(times_us), np.bool_)
+        return self._expiry_us(side, times_us) < self._time.firing_us
+
+    def _schedule(
+        self,
+        seen: npt.NDArray[np.uint16],
+        groups: npt.NDArray[np.uint16],
+        keys: pa.Array,
+        left: SideRows,
+        right: SideRows,
+    ) -> None:
+        """Write when the new rows that are kept are to be forgotten."""
+        times_us, codes = [], []
+        for side, rows in ((LEFT, left), (RIGHT, right)):
+            kept = np.flatnonzero(rows.is_new & ~self._is_over(side, rows.times_us))
+            times_us.append(self._expiry_us(side, rows.times_us[kept]))
+            codes.append(rows.codes[kept])
+        every = np.unique(np.stack([np.concatenate(codes), np.concatenate(times_us)]), axis=1)
+        entries = joined(encoded_times(every[1]), keys.take(pa.array(every[0])))
+        self._expiries.write(seen, groups[every[0]], entries)
+
+    def _output(
+        self,
+        left: SideRows | None,
+        of_left: npt.NDArray[np.intp] | None,
+        right: SideRows | None,
+        of_right: npt.NDArray[np.intp] | None,
+    ) -> AppendedRows:
+        """Return rows (n,) of the left and of the right beside each other; None for NULL in the columns of a side."""
+        given = ((left, of_left), (right, of_right))
+        size = next(len(rows) for _, rows in given if rows is not None)
+        taken = [None if rows is None else pa.array(rows) for _, rows in given]
+        columns = []
+        for column in self._layout.output:
+            side, rows = given[column.side][0], taken[column.side]
+            if side is None or rows is None:
+                columns.append(pa.nulls(size, self._layout.sides[column.side][column.index].type))
+            else:
+                columns.append(side.columns[column.index].take(rows))
+        if self._operator.adds_time:
+            times = [side.times_us[rows] for side, rows in given if side is not None and rows is not None]
+            columns.append(instants(np.maximum.reduce(times)))
+        return AppendedRows(pa.table(columns, names=[field.name for field in self._operator.output_fields]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The pairs of an epoch. `parts`: (rows of the left, rows of the right, ranges among these rows).
+
+    `left`, `right`: (n,) True for rows that have a partner in one of the parts.
+    """
+
+    parts: tuple[tuple[Int64s, Int64s, Ranges], ...]
+    left: Bools
+    right: Bools
+
+    @classmethod
+    def of(cls, left: SideRows, right: SideRows, bounds_us: tuple[int, int], matches: Bools) -> "_Pairs":
+        """Return the pairs of new rows of the left with all of the right, and of stored ones with new of the right."""
+        new, stored = np.flatnonzero(left.is_new), np.flatnonzero(~left.is_new)
+        every, new_right = np.arange(len(right.codes)), np.flatnonzero(right.is_new)
+        has_left, has_right = np.zeros(len(left.codes), np.bool_), np.zeros(len(right.codes), np.bool_)
+        parts = []
+        for own_left, own_right in ((new, every), (stored, new_right)):
+            if not len(own_left) or not len(own_right):
+                continue
+            ranges = ranges_within(
+                (left.codes[own_left], left.times_us[own_left]),
+                (right.codes[own_right], right.times_us[own_right]),
+                bounds_us,
+                matches,
+            )
+            parts.append((own_left, own_right, ranges))
+            has_left[own_left] |= ranges.has_partner
+            has_right[own_right] |= ranges.partners_of(len(own_right))
+        return cls(tuple(parts), has_left, has_right)

@@ -1,0 +1,170 @@
+"""The rows of one side that may still find partners, in the state, by key and time.
+
+stored key = key group | state id | key | time | columns of the side
+value      = how many such rows there are, and whether they have had a partner
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.keys import key_widths
+from mixedmode.keys.rows import binary_rows
+from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.join.layout import JoinLayout
+from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows
+from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, leading_times
+from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor
+from mixedmode.state.keys import PREFIX_BYTES, stored_keys
+
+__all__ = ["SideRows", "StoredSide", "rows_state", "stored_rows"]
+
+_FIELDS = (pa.field("rows", pa.int64()), pa.field("matched", pa.int64()))
+_CODEC = RowCodec(_FIELDS)
+
+
+def rows_state(state_id: int, name: str) -> StateDescriptor:
+    """Return the state of the rows of a side."""
+    return StateDescriptor(state_id, name, _FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class SideRows:
+    """Rows of a side (n,), sorted by key and time: the number of each row's key, its time, the columns of the side.
+
+    `is_new`: not from the state. `was_matched`: has had a partner in an earlier epoch.
+    """
+
+    codes: Int64s
+    times_us: Int64s
+    columns: list[pa.Array]
+    is_new: Bools
+    was_matched: Bools
+
+    @classmethod
+    def new(cls, codes: Int64s, times_us: Int64s, columns: list[pa.Array]) -> "SideRows":
+        """Return rows of this epoch, which are sorted."""
+        return cls(codes, times_us, columns, np.ones(len(codes), np.bool_), np.zeros(len(codes), np.bool_))
+
+    def taken(self, rows: npt.NDArray[np.intp]) -> "SideRows":
+        """Return some of the rows."""
+        taken = pa.array(rows)
+        columns = [column.take(taken) for column in self.columns]
+        return SideRows(self.codes[rows], self.times_us[rows], columns, self.is_new[rows], self.was_matched[rows])
+
+    def merged(self, other: "SideRows") -> "SideRows":
+        """Return these rows and those of `other`, sorted."""
+        if not len(other.codes):
+            return self
+        both = SideRows(
+            np.concatenate([self.codes, other.codes]),
+            np.concatenate([self.times_us, other.times_us]),
+            [pa.concat_arrays(pair) for pair in zip(self.columns, other.columns, strict=True)],
+            np.concatenate([self.is_new, other.is_new]),
+            np.concatenate([self.was_matched, other.was_matched]),
+        )
+        return both.taken(np.lexsort((both.times_us, both.codes)))
+
+
+class StoredSide:
+    """Reads and writes the rows of one side."""
+
+    def __init__(self, layout: JoinLayout, side: int, state_id: int, backend: KeyedStateBackend) -> None:
+        self._layout = layout
+        self._fields = layout.sides[side]
+        self._state_id = state_id
+        self._backend = backend
+
+    def read(self, groups: npt.NDArray[np.uint16], keys: pa.Array) -> SideRows:
+        """Return the stored rows of `keys` (n,), which are sorted and distinct."""
+        prefixes = list(stored_keys(groups, keys, self._state_id))
+        found = self._backend.scan_prefixes(self._state_id, prefixes)
+        rows = stored_rows(self._layout, self._fields, found.keys, found.values)
+        return SideRows(
+            found.prefix_of_row[rows.entries],
+            rows.times_us,
+            rows.columns,
+            np.zeros(len(rows.entries), np.bool_),
+            rows.was_matched,
+        )
+
+    def write(
+        self, groups: npt.NDArray[np.uint16], keys: pa.Array, rows: SideRows, matched: Bools, is_kept: Bools
+    ) -> None:
+        """Write the rows (n,) of these keys as they are after the epoch.
+
+        matched: the rows that have had a partner so far. is_kept: the rows that may find one later; others are deleted.
+        """
+        is_changed = rows.is_new | (matched != rows.was_matched)
+        looked_at = np.flatnonzero((is_changed & is_kept) | (~rows.is_new & ~is_kept))
+        if not len(looked_at):
+            return
+        # equal rows have one entry, so those beside a changed row are written with it
+        relevant = np.flatnonzero(np.isin(rows.codes, rows.codes[looked_at]))
+        own = rows.taken(relevant)
+        codes = pa.array(own.codes)
+        parts = [keys.take(codes), encoded_times(own.times_us)]
+        parts += [encoded_rows(own.columns, self._fields)] if self._fields else []
+        wide = [part.cast(pa.large_binary()) for part in parts]
+        packed = pc.binary_join_element_wise(*wide, pa.scalar(b"", pa.large_binary()))
+        entries = pa.array(list(stored_keys(groups[own.codes], packed, self._state_id)), pa.large_binary())
+        self._write(entries, own, matched[relevant], is_kept[relevant], is_changed[relevant])
+
+    def _write(self, entries: pa.Array, rows: SideRows, matched: Bools, is_kept: Bools, is_changed: Bools) -> None:
+        encoded = entries.dictionary_encode()
+        codes, distinct = encoded.indices.to_numpy(), encoded.dictionary
+        size = len(distinct)
+        counts = np.bincount(codes, minlength=size).astype(np.int64)  # equal rows are kept or deleted together
+        kept = np.bincount(codes[is_kept], minlength=size) > 0
+        was_stored = np.bincount(codes[~rows.is_new], minlength=size) > 0
+        has_changed = np.bincount(codes[is_changed], minlength=size) > 0
+        has_match = np.bincount(codes[matched], minlength=size) > 0
+        order = pc.array_sort_indices(distinct).to_numpy()
+        order = order[((kept & has_changed) | (~kept & was_stored))[order]]
+        if not len(order):
+            return
+        values: list[bytes | None] = list(
+            _CODEC.pack([pa.array(counts[order]), pa.array(has_match[order].astype(np.int64))])
+        )
+        for position in np.flatnonzero(~kept[order]).tolist():
+            values[position] = None
+        self._backend.write(self._state_id, distinct.take(pa.array(order)).to_pylist(), values)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows of a side (n,): the stored entry of each row, its encoded key, its time, its columns."""
+
+    entries: npt.NDArray[np.int64]
+    keys: pa.LargeBinaryArray
+    times_us: Int64s
+    columns: list[pa.Array]
+    was_matched: Bools
+
+
+def stored_rows(
+    layout: JoinLayout, fields: Sequence[pa.Field], keys: Sequence[bytes], values: Sequence[bytes]
+) -> StoredRows:
+    """Return the rows in stored entries; equal rows are one entry."""
+    counts, matched = (column.to_numpy() for column in _CODEC.unpack(values))
+    entries = np.repeat(np.arange(len(counts)), counts)
+    stored = pa.array(keys, pa.large_binary())
+    if not len(stored):
+        columns = decoded_rows(pa.array([], pa.large_binary()), fields)
+        return StoredRows(entries, stored, np.zeros(0, np.int64), columns, np.zeros(0, np.bool_))
+    rows = binary_rows(stored)
+    key_ends = rows.starts + PREFIX_BYTES + key_widths(stored, layout.key_schema, after=PREFIX_BYTES)
+    times_us = leading_times(cut(rows.data, key_ends, key_ends + TIME_BYTES))
+    columns = decoded_rows(cut(rows.data, key_ends + TIME_BYTES, rows.ends), fields)
+    taken = pa.array(entries)
+    return StoredRows(
+        entries,
+        cut(rows.data, rows.starts + PREFIX_BYTES, key_ends).take(taken),
+        times_us[entries],
+        [column.take(taken) for column in columns],
+        matched[entries].astype(np.bool_),
+    )
