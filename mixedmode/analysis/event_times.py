@@ -6,13 +6,23 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampNTZType, TimestampType
 
-from mixedmode.config import SourceSpec
+from mixedmode.config import JobSpec, SourceSpec
+from mixedmode.config.modes import resolve_mode
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.plan.explain_steps import goes_by_time
+from mixedmode.plan.stages import JobPlan
 from mixedmode.spark.frames import spark_schema
 from mixedmode.time import Strategy
 
-__all__ = ["check_event_time", "event_time_of", "find_event_time", "partition_column_of", "strategy_of"]
+__all__ = [
+    "check_event_time",
+    "event_time_of",
+    "find_event_time",
+    "goes_by_watermark",
+    "partition_column_of",
+    "strategy_of",
+]
 
 
 def event_time_of(source: SourceSpec, schema: StructType, where: str) -> str | None:
@@ -71,3 +81,11 @@ def strategy_of(source: SourceSpec) -> Strategy:
     """Return how the watermark of a source follows its event times."""
     watermark = source.watermark
     return Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
+
+
+def goes_by_watermark(spec: JobSpec, plan: JobPlan) -> bool:
+    """Return whether a step of a job depends on the watermark, or its lag ends a backlog."""
+    if resolve_mode(spec).mode == "batch":
+        return False  # its only watermark is the end of time
+    has_threshold = spec.pipeline.backlog.watermark_lag_threshold_ms is not None
+    return has_threshold or bool(plan.maps) or any(goes_by_time(stage) for stage in plan.stages)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.direct_reads import columns_to_read
-from mixedmode.analysis.event_times import strategy_of
+from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.joins import analysed_join, selected_rows
 from mixedmode.analysis.keyed_steps import StepInput, check_alike, declared_fields, keyed_stage, with_computed_keys
@@ -25,9 +25,9 @@ from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import collecting, raise_all
-from mixedmode.analysis.relations import Relation, Roots
+from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import result_of_rows, result_of_stage, upsert_stage
-from mixedmode.analysis.source_rows import columns_of_source
+from mixedmode.analysis.source_rows import source_rows
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
     JobParts,
@@ -40,11 +40,9 @@ from mixedmode.config import (
     SqlStep,
 )
 from mixedmode.config.graph import Graph, Ref
-from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.plan.explain_steps import goes_by_time
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
@@ -237,30 +235,14 @@ class _Walk:
         steps or outputs read sources, the second reading also counts the records.
         """
         declared = [name for name in plan.sources_read if name in self._event_times]
-        rows = self._source_rows(plan) if plan.has_one_entry else None
-        goes_by_watermark = self._goes_by_watermark()
-        if not self._stages or not declared or (rows is None and not goes_by_watermark):
+        rows = None
+        if plan.has_one_entry and self._first_input is not None:
+            name = plan.sources_read[0]
+            columns = (self._event_times.get(name), self._partitions.get(name))
+            rows = source_rows(plan, self._first_input, self._sources[name], *columns)
+        if not self._stages or not declared or (rows is None and not goes_by_watermark(self._spec, plan)):
             return {}, SourceRows() if plan.has_one_entry else None
         return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows
-
-    def _source_rows(self, plan: JobPlan) -> SourceRows | None:
-        """Return the event-time and partition columns of the first step's input; None if its rows are no records."""
-        name = plan.sources_read[0]
-        if len(plan.sources_read) > 1 or self._first_input is None or name not in self._event_times:
-            return None
-        if not plan.maps and len(plan.reader(plan.entries[0])[0].relations) > 1:
-            return None  # each record may be several rows
-        columns = columns_of_source(self._first_input, self._sources[name])
-        wanted = [self._event_times[name], *([self._partitions[name]] if name in self._partitions else [])]
-        if columns is None or any(column not in columns for column in wanted):
-            return None
-        return SourceRows(*(columns[column] for column in wanted))
-
-    def _goes_by_watermark(self) -> bool:
-        if resolve_mode(self._spec).mode == "batch":
-            return False  # its only watermark is the end of time
-        has_threshold = self._spec.pipeline.backlog.watermark_lag_threshold_ms is not None
-        return has_threshold or bool(self._maps) or any(goes_by_time(stage) for stage in self._stages)
 
     def _reads_of_files(self, plan: JobPlan) -> tuple[ReadColumn, ...]:
         if len(self._sources) > 1 or not plan.has_one_entry or self._maps or not self._stages or self._partitions:
@@ -285,7 +267,7 @@ class _Walk:
         with collecting(self._found):
             check_stateless(plan, where=where)
             check_repeatable(plan, where=where, is_keyed=bool(read.changelogs), allows_clock=step.clock == "allowed")
-        _check_columns(result, where)
+        check_columns(result, where)
         makes = step.name or f"sql-{index + 1}"
         text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes)
         root = next(iter(used.values())).root if len(read.relations) == 1 else None
@@ -328,7 +310,7 @@ class _Walk:
         self._maps.append(stage)
         self._roots.upstream[stage.operator_id] = reads.upstream
         self._emit(index, stage.operator_id, stage.operator.output_fields, is_map=True)
-        _check_columns(self._relations["steps", index].frame, self._where("steps", index, "output"))
+        check_columns(self._relations["steps", index].frame, self._where("steps", index, "output"))
 
     def _add_keyed(self, index: int, step: KeyedStep, inputs: Sequence[Relation]) -> None:
         if self._first_input is None:
@@ -398,14 +380,3 @@ class _Walk:
         if index is not None:
             fields = [field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN]
             self._emit(index, stage.operator_id, fields)
-
-
-def _check_columns(frame: DataFrame, where: str) -> None:
-    names = [name.lower() for name in frame.columns]
-    for name in names:
-        if names.count(name) > 1:
-            msg = f"{where}: two columns have one name. Rename one of them with AS. column={name}"
-            raise InvalidJobError(msg)
-        if name.startswith("_"):
-            msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={name}"
-            raise InvalidJobError(msg)

@@ -8,13 +8,14 @@ from pyspark.sql import DataFrame
 from mixedmode.analysis.catalyst import column_ids, read_frame
 from mixedmode.analysis.event_times import find_event_time
 from mixedmode.analysis.plan import nodes_of
+from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import Changelog
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import Reads, SqlText
 from mixedmode.plan.stages import EmittedRows
 
-__all__ = ["Relation", "Roots"]
+__all__ = ["Relation", "Roots", "check_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +102,15 @@ def _keeps_bounds(given: Relation) -> bool:
     before, after = column_ids(given.root), column_ids(given.frame)
     is_union = any(node.kind == "Union" for node in nodes_of(read_frame(given.frame, until=given.root)))
     return not is_union and all(after.get(field.name) == before[field.name] for field in WINDOW_BOUNDS)
+
+
+def check_columns(frame: DataFrame, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, for two columns of one name, and for names that are kept."""
+    names = [name.lower() for name in frame.columns]
+    for name in names:
+        if names.count(name) > 1:
+            msg = f"{where}: two columns have one name. Rename one of them with AS. column={name}"
+            raise InvalidJobError(msg)
+        if name.startswith("_"):
+            msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={name}"
+            raise InvalidJobError(msg)

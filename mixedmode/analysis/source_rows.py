@@ -9,9 +9,29 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-__all__ = ["columns_of_source"]
+from mixedmode.plan.stages import JobPlan, SourceRows
+
+__all__ = ["columns_of_source", "source_rows"]
 
 _ALIASES = ("SubqueryAlias", "View")  # neither changes a row, nor the order of the columns
+
+
+def source_rows(
+    plan: JobPlan, first_input: DataFrame, source: DataFrame, event_time: str | None, partition: str | None
+) -> SourceRows | None:
+    """Return the event-time and partition columns of the first step's input; None if its rows are no records.
+
+    first_input: of a plan with one reader of sources. event_time, partition: columns of the source, if it has them.
+    """
+    if len(plan.sources_read) > 1 or event_time is None:
+        return None
+    if not plan.maps and len(plan.reader(plan.entries[0])[0].relations) > 1:
+        return None  # a record may be several rows
+    columns = columns_of_source(first_input, source)
+    wanted = [event_time, *([] if partition is None else [partition])]
+    if columns is None or any(column not in columns for column in wanted):
+        return None
+    return SourceRows(*(columns[column] for column in wanted))
 
 
 def columns_of_source(frame: DataFrame, source: DataFrame) -> Mapping[str, str] | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, KeyedOperator
+from mixedmode.operators.interface import SIDE_COLUMN, WEIGHT_COLUMN, Batch, KeyedOperator
 from mixedmode.operators.running import checked_event_times
 from mixedmode.plan.fingerprint import Fingerprint
 
@@ -64,12 +64,13 @@ class Step:
 
         Raises InvalidJobError for a NULL time.
         """
-        has_weights = WEIGHT_COLUMN in self.schema.names
+        has_weights, has_sides = (name in self.schema.names for name in (WEIGHT_COLUMN, SIDE_COLUMN))
         return Batch(
             keys=[_one_array(table, name) for name in self.key_by],
             arguments=[_one_array(table, name) for name in self.arguments],
             times_us=self.times_us(table),
             weights=_one_array(table, WEIGHT_COLUMN).to_numpy().astype(np.int64) if has_weights else None,
+            sides=_one_array(table, SIDE_COLUMN).to_numpy().astype(np.uint8) if has_sides else None,
         )
 
     def times_us(self, table: pa.Table) -> npt.NDArray[np.int64] | None:

@@ -17,7 +17,7 @@ MAP = {"map": "a.b:C", "output": "id long"}
 KEYED = {"key-by": "id", "aggregate": {"n": "count(*)"}}
 PROCESS = {"key-by": "id", "process": "a.b:C", "output": "id long"}
 ANOTHER_KIND = (
-    "steps[0].{key} belongs to another kind of step: a step has sql, or map, or key-by and one of aggregate, process, "
+    "steps[0].{key} belongs to another kind of step: a step has sql, or map, or join, or key-by and one of aggregate, process, "
     "top, deduplicate. Make it a step of its own."
 )
 MISSPELT = (
