@@ -18,6 +18,7 @@ from mixedmode_bench.workload import Size, Workload
 from mixedmode_bench.workloads import WORKLOADS
 from mixedmode_bench.workloads.counts import COUNT_SUM, COUNT_SUM_40M, LIVE, SKEWED, WORD_COUNT
 from mixedmode_bench.workloads.flights import PLACE, flights_workload, found_flights
+from mixedmode_bench.workloads.joins import AS_OF, INTERVAL, QUOTES, TRADES
 from mixedmode_bench.workloads.rows import WIDE
 from mixedmode_bench.workloads.windows import WINDOWS
 
@@ -44,6 +45,25 @@ def test_its_data_are_a_function_of_the_size(workload: Workload, tmp_path: Path)
     assert len(list(table.iterdir())) == events.FILES
     assert table_in(first).num_rows == (SIZE.keys if workload is LIVE else SIZE.events)
     assert table_in(first).equals(table_in(second))
+
+
+@pytest.mark.parametrize("workload", [AS_OF, INTERVAL], ids=lambda workload: workload.name)
+def test_the_tables_of_a_join_are_a_function_of_the_size_and_its_answer_has_one_row_per_key(
+    workload: Workload, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        workload.write(tmp_path / name, SIZE)
+    with duckdb.connect() as database:
+        for table in (TRADES, QUOTES):
+            assert table_in(tmp_path / "first", table).equals(table_in(tmp_path / "second", table))
+            database.read_parquet([str(path) for path in (tmp_path / "first" / table).iterdir()]).create_view(table)
+        database.execute(f"CREATE TABLE answer AS {workload.answer}")
+        keys = ", ".join(workload.key)
+        (rows, distinct, lacking) = database.execute(
+            f"SELECT count(*), count(DISTINCT ({keys})), count(*) FILTER (WHERE {workload.may_lack}) FROM answer"
+        ).fetchone()
+    assert rows == distinct >= SIZE.events
+    assert lacking < rows / 100
 
 
 @pytest.mark.parametrize("workload", OWN, ids=lambda workload: workload.name)

@@ -170,9 +170,7 @@ def test_semi_and_anti_joins_emit_each_row_of_the_left_once() -> None:
     assert [row["l"] for row in anti.take()] == [2]
 
 
-@pytest.mark.parametrize(
-    "operator", [as_of(), *(interval(kind, -30, 30) for kind in ("inner", "left", "full", "semi", "anti"))]
-)
+@pytest.mark.parametrize("operator", [as_of(), interval("full", -30, 30)])
 def test_the_state_does_not_grow_over_1000_epochs(operator: AsOfJoinOperator | IntervalJoinOperator) -> None:
     harness = harness_of(operator, max_parallelism=2)  # few key groups, so that an epoch is quick
     sizes = []

@@ -1,0 +1,141 @@
+"""Joins of two inputs in event time: trades with the quote in force, and pairs of events that are near each other.
+
+Both tables are in order of time but for DISORDER_S. A key of a table has its events spread evenly over the time.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+
+from mixedmode.config import SourceSpec
+from mixedmode.job import Job, Sink, Source
+from mixedmode_bench import events
+from mixedmode_bench.workload import Frames, Mode, Size, Workload, answers_in
+
+TRADES, QUOTES = "trades", "quotes"
+_TRADES_PER_QUOTE = 10
+_SCHEMA = "k long, v double, seq long, ts timestamp"
+#: a quarter of the time on both sides, so that an event of one table has half as many partners as a key has events
+_REACH_S = events.SPAN_US // 4_000_000
+
+
+def write_quotes(folder: Path, size: Size) -> None:
+    """`size.events` trades and a tenth as many quotes: `k long, v double, seq long, ts timestamp`."""
+    _write(folder / TRADES, 11, size.events, size.keys)
+    _write(folder / QUOTES, 12, max(1, size.events // _TRADES_PER_QUOTE), size.keys)
+
+
+def write_pairs(folder: Path, size: Size) -> None:
+    """As write_quotes, as many of both."""
+    _write(folder / TRADES, 13, size.events, size.keys)
+    _write(folder / QUOTES, 14, size.events, size.keys)
+
+
+def _write(folder: Path, seed: int, rows: int, keys: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    borders = [rows * number // events.FILES for number in range(events.FILES + 1)]
+    for number, (first, end) in enumerate(pairwise(borders)):
+        rng = np.random.default_rng([seed, number])
+        n = end - first
+        in_order = events.START_US + np.arange(first, end) * events.SPAN_US // rows
+        times = in_order - rng.integers(0, events.DISORDER_S * 1_000_000, n)
+        table = pa.table(
+            {
+                "k": rng.integers(0, keys, n),
+                "v": rng.random(n),
+                "seq": np.arange(first, end),
+                "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            }
+        )
+        pq.write_table(table, folder / f"part-{number:04d}.parquet", store_schema=False)
+
+
+def _sources(data: Path) -> dict[str, SourceSpec]:
+    return {
+        name: Source.parquet(data / name, schema=_SCHEMA, event_time="ts", out_of_orderness=f"{events.DISORDER_S}s")
+        for name in (TRADES, QUOTES)
+    }
+
+
+def _job(data: Path, work: Path, mode: Mode) -> Job:
+    return Job("bench", sources=_sources(data), mode=mode, checkpoint_dir=work / "checkpoints")
+
+
+def _as_of(data: Path, work: Path, mode: Mode) -> Job:
+    job = _job(data, work, mode)
+    select = ["left.seq", "left.k", "left.v", "left.ts", "right.v AS quote"]
+    priced = job.source(TRADES).as_of_join(
+        job.source(QUOTES), on="k", type="left", tie_break="seq", select=select, name="priced"
+    )
+    return job.output("priced", priced, Sink.parquet(answers_in(work)))
+
+
+def _interval(data: Path, work: Path, mode: Mode) -> Job:
+    job = _job(data, work, mode)
+    pairs = job.source(TRADES).interval_join(
+        job.source(QUOTES),
+        on="k",
+        within=(f"-{_REACH_S}s", f"{_REACH_S}s"),
+        select=["left.seq", "right.seq AS other", "left.k", "left.v", "right.v AS w"],
+        name="pairs",
+    )
+    return job.output("pairs", pairs, Sink.parquet(answers_in(work)))
+
+
+def _as_of_in_spark(frames: Frames) -> DataFrame:
+    """As a user of Spark writes it: both tables in one, and the last quote before each row."""
+    trades = frames[TRADES].select("k", "ts", F.lit(1).alias("side"), "seq", "v", F.lit(None).cast("double").alias("q"))
+    quotes = frames[QUOTES].select("k", "ts", F.lit(0).alias("side"), "seq", F.lit(None).cast("double"), F.col("v"))
+    before = Window.partitionBy("k").orderBy("ts", "side", "seq").rowsBetween(Window.unboundedPreceding, 0)
+    joined = trades.union(quotes).withColumn("quote", F.last("q", ignorenulls=True).over(before))
+    return joined.where("side = 1").select("seq", "k", "v", "ts", "quote")
+
+
+def _interval_in_spark(frames: Frames) -> DataFrame:
+    left, right = frames[TRADES].alias("l"), frames[QUOTES].alias("r")
+    near = f"r.ts BETWEEN l.ts - INTERVAL {_REACH_S} SECONDS AND l.ts + INTERVAL {_REACH_S} SECONDS"
+    pairs = left.join(right, F.expr(f"l.k = r.k AND {near}"))
+    return pairs.selectExpr("l.seq", "r.seq AS other", "l.k", "l.v", "r.v AS w")
+
+
+AS_OF = Workload(
+    name="as-of",
+    title="each trade with the quote of its key that is in force at its time, ten trades a quote",
+    size=Size(10_000_000, 10_000),
+    write=write_quotes,
+    job=_as_of,
+    key=("seq",),
+    answer=f"""
+        WITH versions AS (SELECT k, ts, arg_max(v, seq) AS quote FROM {QUOTES} GROUP BY k, ts)
+        SELECT t.seq, t.k, t.v, t.ts, q.quote
+        FROM {TRADES} t ASOF LEFT JOIN versions q ON t.k = q.k AND t.ts >= q.ts
+    """,
+    version=events.VERSION,
+    spark_batch=_as_of_in_spark,
+    may_lack=f"""
+        epoch_us(ts) >= (SELECT min(newest) FROM (
+            SELECT max(epoch_us(ts)) AS newest FROM {TRADES} UNION ALL SELECT max(epoch_us(ts)) FROM {QUOTES}
+        )) - {events.DISORDER_S * 1_000_000}
+    """,
+)
+
+INTERVAL = Workload(
+    name="interval",
+    title="pairs of events of two tables with one key, at most an hour apart: about five partners an event",
+    size=Size(5_000_000, 500_000),
+    write=write_pairs,
+    job=_interval,
+    key=("seq", "other"),
+    answer=f"""
+        SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w
+        FROM {TRADES} l JOIN {QUOTES} r ON l.k = r.k
+         AND r.ts BETWEEN l.ts - INTERVAL '{_REACH_S} seconds' AND l.ts + INTERVAL '{_REACH_S} seconds'
+    """,
+    version=events.VERSION,
+    spark_batch=_interval_in_spark,
+)
