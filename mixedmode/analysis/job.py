@@ -19,6 +19,7 @@ from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.direct_reads import columns_to_read
 from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.functions import register_functions
+from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.keyed_steps import StepInput, check_alike, declared_fields, keyed_stage, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
@@ -338,6 +339,7 @@ class _Walk:
         stage = keyed_stage(step, given, where)
         self._stage_of_step[index] = stage
         self._append(index, stage)
+        self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 
     def _with_computed_keys(self, given: Relation, step: KeyedStep, where: Where, *, is_changelog: bool) -> Relation:
         frame, sql = with_computed_keys(given.frame, step, PREVIOUS, where, is_changelog=is_changelog)
@@ -353,7 +355,7 @@ class _Walk:
         Rows of a keyed step that change are made upserts by its key, also after sql, by one more stage. Rows that are
         only added need no key: if sql drops or changes the key, they are written as they are.
         """
-        given = self._relations[ref]
+        given = output_rows(self._relations[ref], self._stage_of_step.get(int(ref[1])) if ref[0] == "steps" else None)
         reads = self._roots.reads([given])
         stages = {stage.operator_id: stage for stage in self._stages}
         if given.name in stages:

@@ -167,6 +167,10 @@ class KeyedAggregateStep(KeyedInput):
     """A step that keeps one row per key, or per key and window, up to date."""
 
     aggregate: Mapping[OutputName, Call] = Field(description="output columns, such as flights: count(*)", min_length=1)
+    having: Lines | None = Field(
+        default=None,
+        description="a condition in SQL over the columns of the result; only rows that meet it are emitted",
+    )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from super()._findings()

@@ -53,6 +53,8 @@ def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(step, KeyedAggregateStep):
         for name, call in step.aggregate.items():
             yield from ((("aggregate", name), text) for text in call.expressions if column_in(text) is None)
+        if step.having is not None:
+            yield ("having",), step.having
     if isinstance(step, TopStep):
         texts = [by.expression for by in step.top.order_by]
         yield from ((("top", "order-by"), text) for text in texts if column_in(text) is None)

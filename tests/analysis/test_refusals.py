@@ -107,6 +107,29 @@ def test_two_sources_may_be_brought_together_and_not_joined(spark: SparkSession,
     assert is_accepted(spark, job(folder, other=other).sql("SELECT k FROM t UNION ALL SELECT k FROM other"))
 
 
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("count(*) > 1", "the condition is about the results of the step, and calls an aggregate itself."),
+        (
+            "n + 1",
+            "a condition is true or false, and this is neither. Compare it, as in `n > 3`. found=n + 1, type=bigint",
+        ),
+        ("m > 1", "Spark refuses this SQL. cause="),
+        ("n >", "Spark refuses this SQL. cause="),
+        ("n > 1) OR (n < 0", "Spark refuses this SQL. cause="),
+        ("rand() > 0.5", f"{UNREPEATABLE}rand"),
+        ("n > (SELECT max(v) FROM t)", "Spark refuses this SQL. cause="),
+        ("now() > timestamp '2024-01-01'", f"{CLOCK_AFTER_KEY}now"),
+    ],
+)
+def test_a_condition_on_results_is_about_one_result(
+    condition: str, message: str, spark: SparkSession, folder: Path
+) -> None:
+    steps = job(folder).key_by("k").aggregate(n="count(*)", having=condition)
+    assert refusal(spark, steps).startswith(f"steps[0].having: {message}")
+
+
 def test_a_subquery_over_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
     message = refusal(spark, job(folder).sql("SELECT k FROM t WHERE v = (SELECT max(v) FROM t)"))
     assert "Bring both together with UNION ALL" in message

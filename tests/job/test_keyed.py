@@ -79,6 +79,12 @@ def test_a_windowed_step_in_python_is_the_one_of_a_file(arguments: dict[str, Any
     assert reread(unkeyed).spec == unkeyed.spec
 
 
+def test_a_condition_on_results_in_python_is_the_one_of_a_file() -> None:
+    steps = events().key_by("k").aggregate({"having": "count(*)"}, having="having > 1").write(Sink.console())
+    assert steps.spec == spec_of_steps({"key-by": "k", "aggregate": {"having": "count(*)"}, "having": "having > 1"})
+    assert reread(steps).spec == steps.spec
+
+
 def test_a_window_says_what_becomes_of_late_and_of_open_ones(folder: Path) -> None:
     job = (
         events()

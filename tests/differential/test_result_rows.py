@@ -1,0 +1,112 @@
+"""The rows that aggregates emit: conditions on results, in every mode, against plain Python. One job has all cases."""
+
+from collections import Counter, defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode.driver.phases import Until
+from mixedmode.job import Job, Sink, Source
+from tests.differential.timelines import MODES, Mode
+from tests.harness import SPARK, output_changes, output_rows, run, write_parquet
+
+Record = dict[str, Any]
+Bag = Counter[tuple[Any, ...]]
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+#: (minute, key, value): in the live epochs, a meets and leaves the condition, b and NULL come to meet it
+EPOCHS = [
+    [(0, "a", 9), (1, "b", 1), (2, "c", None), (3, None, 2), (11, "a", 1)],
+    [(12, "a", -8), (13, "b", 8), (14, None, 4), (15, "d", 7)],
+    [(25, "b", 1), (26, "d", -7), (27, "a", 5), (39, "c", 0)],
+]
+
+
+def rows(epoch: list[tuple[int, str | None, int | None]]) -> list[Record]:
+    return [{"k": k, "v": v, "t": minute * 60_000_000} for minute, k, v in epoch]
+
+
+def job(base: Path, mode: Mode) -> Job:
+    source = Source.parquet(
+        base / "in",
+        schema="k string, v bigint, t timestamp",
+        event_time="t",
+        **({"bounded": True} if mode == "batch" else {"max_files_per_epoch": 1}),
+    )
+    made = Job(
+        "rows",
+        sources={"t": source},
+        mode=mode,
+        checkpoint_dir=None if mode == "batch" else base / "checkpoints",
+        parallelism=2,
+        spark=SPARK,
+    )
+    records = made.source("t")
+    large = records.key_by("k", name="large").aggregate(s="sum(v)", n="count(*)", having="s > 5 -- or more")
+    counts = large.key_by("n", name="counts").aggregate(keys="count(*)")
+    windows = (
+        records.key_by("k", name="windows").window(tumbling="10m").aggregate(n="count(*)", having="n > 1 OR k IS NULL")
+    )
+    again = windows.window(name="again", tumbling="20m").aggregate(windows="count(*)")
+    streams = {"large": large, "counts": counts, "windows": windows, "again": again}
+    for name, stream in streams.items():
+        made = made.output(name, stream, Sink.parquet(base / "out" / name))
+    return made
+
+
+def expected() -> dict[str, Bag]:
+    records = [record for epoch in EPOCHS for record in rows(epoch)]
+    values, windows = defaultdict[Any, list[Any]](list), Counter[tuple[Any, int]]()
+    for record in records:
+        values[record["k"]].append(record["v"])
+        windows[record["k"], record["t"] // 600_000_000] += 1
+    known = {k: [v for v in own if v is not None] for k, own in values.items()}
+    large = {k: (sum(own), len(values[k])) for k, own in known.items() if own and sum(own) > 5}
+    kept = [(k, window, n) for (k, window), n in windows.items() if n > 1 or k is None]
+    return {
+        "large": Counter((k, *found) for k, found in large.items()),
+        "counts": Counter(Counter(n for _, n in large.values()).items()),
+        "windows": Counter((window, k, n) for k, window, n in kept),
+        "again": Counter(Counter(window // 2 for _, window, _ in kept).items()),
+    }
+
+
+def found(base: Path) -> dict[str, Bag]:
+    def bag(output: str, *columns: str, minutes: int = 10) -> Bag:
+        return Counter(
+            tuple(
+                int(row[name].timestamp()) // (60 * minutes) if name == "window_start" else row[name]
+                for name in columns
+            )
+            for row in output_rows(base / "out" / output)
+        )
+
+    return {
+        "large": bag("large", "k", "s", "n"),
+        "counts": bag("counts", "n", "keys"),
+        "windows": bag("windows", "window_start", "k", "n"),
+        "again": bag("again", "window_start", "windows", minutes=20),
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", MODES)
+def test_all_modes_emit_the_rows_of_plain_python(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
+    arrivals = [
+        partial(write_parquet, tmp_path / "in", f"{number}.parquet", pa.Table.from_pylist(rows(epoch), SCHEMA))
+        for number, epoch in enumerate(EPOCHS)
+    ]
+    first = {"batch": len(arrivals), "mixed": 1, "streaming": 0}[mode]
+    (tmp_path / "in").mkdir()
+    for arrive in arrivals[:first]:
+        arrive()
+    run(job(tmp_path, mode), spark, feed=arrivals[first:], until=Until.DRAINED)
+    assert found(tmp_path) == expected()
+    columns = list(output_changes(tmp_path / "out" / "windows")[0])
+    assert columns == ["window_start", "window_end", "k", "n", "_op", "_epoch"], "as without a condition"
+    deleted = [row["k"] for row in output_changes(tmp_path / "out" / "large") if row["_op"] == "delete"]
+    assert set(deleted) == (set() if mode == "batch" else {"a", "d"})
