@@ -10,7 +10,7 @@ from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator
 from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import KeyedStage, ResultPlan
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage, ResultPlan
 from mixedmode.spark.frames import arrow_fields
 
 __all__ = ["result_of_rows", "result_of_stage", "upsert_stage"]
@@ -42,9 +42,10 @@ def upsert_stage(output: str, given: Relation, reads: Reads, stage: KeyedStage, 
             f"inputs={', '.join((*reads.sources, *reads.stages))}"
         )
         raise InvalidJobError(msg)
-    key_columns = tuple(field.name for field in stage.operator.output_key)
-    if not key_columns:
+    output_key = stage.operator.output_key
+    if not output_key:
         return None
+    key_columns = () if ALL_ROWS in output_key else tuple(field.name for field in output_key)
     plan = read_frame(given.frame, until=given.root)
     try:
         kept = kept_keys(plan, column_ids(given.root), column_ids(given.frame), key_columns, where=where)
@@ -55,7 +56,7 @@ def upsert_stage(output: str, given: Relation, reads: Reads, stage: KeyedStage, 
     fields = {field.name: field for field in arrow_fields(given.frame.schema)}
     named = {name.lower(): name for name in fields}
     key_columns = tuple(named[name] for name in kept)
-    keys = KeySchema(tuple(fields[name] for name in key_columns))
+    keys = KeySchema(tuple(fields[name] for name in key_columns) or (ALL_ROWS,))
     rest = [field for name, field in fields.items() if name not in key_columns]
     return KeyedStage(
         operator_id=f"upsert-{output or MAIN_OUTPUT}",  # with a hyphen, so it is no name of a step

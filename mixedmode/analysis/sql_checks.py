@@ -187,7 +187,7 @@ def kept_keys(
             f"a key-by after the sql. changed={', '.join(changed)}"
         )
         raise InvalidJobError(msg)
-    found = next((name for node in streaming for name in _multiplying(node)), None)
+    found = next((name for node in streaming for name in _multiplying(node)), "UNION" if is_union else None)
     if found is not None:
         msg = (
             f"{where}: the sql after the last key-by may give several rows for one key, and the output has one row per "

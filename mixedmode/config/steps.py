@@ -131,10 +131,7 @@ class KeyedInput(Keyed):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._key_findings()
-        if self.window is None and not self.key_by:
-            text = " is missing: without a window, an aggregate has one row per key. Add key columns, or a window."
-            yield ("key-by",), text
-        if self.window is not None and not self.key_by and self.parallelism is not None:
+        if not self.key_by and self.parallelism is not None:
             text = " has no effect without a key: all records go to one subtask. Add key columns, or remove it."
             yield ("parallelism",), text
         yield from self._window_findings()

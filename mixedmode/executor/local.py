@@ -20,7 +20,7 @@ from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtasks
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
-from mixedmode.plan.stages import JobPlan, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.numbers import TaskNumbers
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
@@ -104,7 +104,12 @@ def _run_subtask(
 def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan) -> pa.Table:
     """Return the columns that the map side of a stage reads (input_frames.stage_columns), from columns of `table`."""
     table = table.rename_columns([name.lower() for name in table.column_names])  # as in SQL, case does not count
-    columns = {f"{KEY_PREFIX}{i}": table.column(field.name.lower()) for i, field in enumerate(stage.key_fields)}
+    columns = {
+        f"{KEY_PREFIX}{i}": pa.array(np.full(len(table), fill_value=True))
+        if field.name == ALL_ROWS.name
+        else table.column(field.name.lower())
+        for i, field in enumerate(stage.key_fields)
+    }
     columns |= {argument_name(i): table.column(_column(text).lower()) for i, text in enumerate(stage.arguments)}
     if stage.event_time is not None:
         columns[TIME_COLUMN] = table.column(stage.event_time.lower()).cast(pa.timestamp("us", "UTC")).cast(pa.int64())

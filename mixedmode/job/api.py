@@ -40,7 +40,7 @@ from mixedmode.config.steps import MapStep, SqlStep, Step
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
-from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, functions_settings
+from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
 from mixedmode.job.parts import fields_of, settings_of
 from mixedmode.job.results import JobResult, RunTotals
 from mixedmode.job.streams import Stream, placed_stream
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Job:
+class Job(AllRows):
     """A job, complete once it has a step and `write` has been called.
 
     Each argument is a setting of the job file under a shorter name; docs/job-file.md has the details and defaults.

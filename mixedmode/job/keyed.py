@@ -111,6 +111,30 @@ class WindowedJob(Generic[J]):
         return _aggregated(self.job, self.settings, {**(outputs or {}), **more}, having)
 
 
+class AllRows:
+    """The method of jobs and streams for an aggregate over all rows."""
+
+    __slots__ = ()
+
+    def aggregate(  # noqa: PYI019 - a class with this base takes steps
+        self: J,
+        outputs: Mapping[str, str | AggregateCall] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        having: str | None = None,
+        **more: str | AggregateCall,
+    ) -> J:
+        """Add a step with one row over all rows, such as `aggregate(flights="count(*)")`.
+
+        outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
+        calls.
+        name: the name of the step.
+        having: a condition in SQL over the columns of the result. The row is emitted only while it meets the condition.
+        """
+        return _aggregated(self, {"name": name}, {**(outputs or {}), **more}, having)
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedJob(Generic[J]):
     """A job whose next step has its keys and still needs its outputs: call one of its methods."""

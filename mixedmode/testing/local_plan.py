@@ -23,7 +23,14 @@ from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import FunctionReference, state_schema_of
-from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of, no_event_time
+from mixedmode.plan.keyed_operators import (
+    StepColumns,
+    Where,
+    aggregate_keys,
+    aggregate_operator,
+    expressions_of,
+    no_event_time,
+)
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
@@ -197,7 +204,7 @@ class _Columns:
 def _stage(step: KeyedStep, columns: _Columns, upstream: Upstream, where: Where) -> KeyedStage:
     keys = columns.keys(step.key_columns, where("key-by")) if step.key_columns else ()
     if isinstance(step, KeyedAggregateStep):
-        return _aggregate(step, columns, upstream, keys, where)
+        return _aggregate(step, columns, upstream, aggregate_keys(step, keys), where)
     if isinstance(step, ProcessStep):
         return _process(step, columns, upstream, keys, where)
     if upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:

@@ -107,6 +107,13 @@ def test_two_sources_may_be_brought_together_and_not_joined(spark: SparkSession,
     assert is_accepted(spark, job(folder, other=other).sql("SELECT k FROM t UNION ALL SELECT k FROM other"))
 
 
+def test_sql_after_an_aggregate_over_all_rows_returns_one_row(spark: SparkSession, folder: Path) -> None:
+    steps = job(folder).aggregate(n="count(*)")
+    assert is_accepted(spark, steps.sql("SELECT n + 1 AS m FROM previous WHERE n > 2"))
+    doubled = steps.sql("SELECT n FROM previous UNION ALL SELECT n FROM previous")
+    assert refusal(spark, doubled) == f"{SEVERAL_ROWS}UNION"
+
+
 @pytest.mark.parametrize(
     ("condition", "message"),
     [

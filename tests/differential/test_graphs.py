@@ -37,6 +37,7 @@ from tests.differential.test_time_in_chains import (
     function,
     session,
     told,
+    totals,
     tumbling,
 )
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
@@ -101,15 +102,25 @@ def by_n() -> Step:
     return Step(lambda job: job.key_by("n").aggregate(v="count(*)"), apply, emits_windows=False, has_key=False)
 
 
+def over_all() -> Step:
+    """An aggregate over all rows: one row, from the first row on."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        return [{"k": None, **totals(rows), "t": None}] if rows else []
+
+    return Step(lambda job: job.aggregate(v="sum(v)", n="sum(n)"), apply, emits_windows=False, has_key=False)
+
+
 def next_steps(inputs: Sequence[Node], draw: st.DrawFn) -> list[tuple[Callable[[], Step], str, bool]]:
     """(a step, its columns, whether its rows change) of all steps that can read these nodes together."""
     if any(node.is_changelog for node in inputs):
-        return [(by_n, "by n", True)]
+        return [(by_n, "by n", True), (over_all, "over all", True)]
     has_key = all(node.has_key for node in inputs)
     size = draw(st.sampled_from([5, 20, 60]))
     found: list[tuple[Callable[[], Step], str, bool]] = [
         (partial(tumbling, size, is_keyed=has_key), f"windows {has_key}", False),
         (partial(tumbling, 30, is_keyed=False), "windows False", False),
+        (over_all, "over all", True),
     ]
     if has_key:
         found += [
@@ -327,8 +338,9 @@ DIAMOND = Graph(
         Node(by_key(), (2,), is_changelog=True),
         Node(tumbling(30), (2, 3)),
         Node(by_n(), (4,), is_changelog=True),
+        Node(over_all(), (6,), is_changelog=True),
     ),
-    (2, 4, 5, 6),
+    (2, 4, 5, 6, 7),
 )
 
 

@@ -1,6 +1,7 @@
 """The rows that aggregates emit: conditions on results, in every mode, against plain Python. One job has all cases."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,14 @@ Bag = Counter[tuple[Any, ...]]
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
 #: (minute, key, value): in the live epochs, a meets and leaves the condition, b and NULL come to meet it
-EPOCHS = [
+EPOCHS: list[list[tuple[int, str | None, int | None]]] = [
     [(0, "a", 9), (1, "b", 1), (2, "c", None), (3, None, 2), (11, "a", 1)],
     [(12, "a", -8), (13, "b", 8), (14, None, 4), (15, "d", 7)],
     [(25, "b", 1), (26, "d", -7), (27, "a", 5), (39, "c", 0)],
 ]
 
 
-def rows(epoch: list[tuple[int, str | None, int | None]]) -> list[Record]:
+def rows(epoch: Sequence[tuple[int, str | None, int | None]]) -> list[Record]:
     return [{"k": k, "v": v, "t": minute * 60_000_000} for minute, k, v in epoch]
 
 
@@ -52,7 +53,9 @@ def job(base: Path, mode: Mode) -> Job:
         records.key_by("k", name="windows").window(tumbling="10m").aggregate(n="count(*)", having="n > 1 OR k IS NULL")
     )
     again = windows.window(name="again", tumbling="20m").aggregate(windows="count(*)")
-    streams = {"large": large, "counts": counts, "windows": windows, "again": again}
+    total = large.aggregate(name="total", s="sum(s)", most="max(s)", keys="count(*)")
+    half = total.sql("SELECT s / 2 AS half FROM total WHERE s > 0", name="half")
+    streams = {"large": large, "counts": counts, "windows": windows, "again": again, "total": total, "half": half}
     for name, stream in streams.items():
         made = made.output(name, stream, Sink.parquet(base / "out" / name))
     return made
@@ -71,6 +74,8 @@ def expected() -> dict[str, Bag]:
         "large": Counter((k, *found) for k, found in large.items()),
         "counts": Counter(Counter(n for _, n in large.values()).items()),
         "windows": Counter((window, k, n) for k, window, n in kept),
+        "total": Counter([(True, sum(s for s, _ in large.values()), max(s for s, _ in large.values()), len(large))]),
+        "half": Counter([(True, sum(s for s, _ in large.values()) / 2)]),
         "again": Counter(Counter(window // 2 for _, window, _ in kept).items()),
     }
 
@@ -90,6 +95,8 @@ def found(base: Path) -> dict[str, Bag]:
         "counts": bag("counts", "n", "keys"),
         "windows": bag("windows", "window_start", "k", "n"),
         "again": bag("again", "window_start", "windows", minutes=20),
+        "total": bag("total", "_all", "s", "most", "keys"),
+        "half": bag("half", "_all", "half"),
     }
 
 

@@ -79,6 +79,16 @@ def test_a_windowed_step_in_python_is_the_one_of_a_file(arguments: dict[str, Any
     assert reread(unkeyed).spec == unkeyed.spec
 
 
+def test_an_aggregate_over_all_rows_in_python_is_the_one_of_a_file() -> None:
+    steps = events().aggregate({"name": "count(*)"}, name="totals", having="s > 1", s="sum(v)").write(Sink.console())
+    assert steps.spec == spec_of_steps(
+        {"name": "totals", "aggregate": {"name": "count(*)", "s": "sum(v)"}, "having": "s > 1"}
+    )
+    assert reread(steps).spec == steps.spec
+    of_stream = events().source("s").aggregate(name="totals", n="count(*)").step
+    assert of_stream == events().aggregate(name="totals", n="count(*)").steps[0]
+
+
 def test_a_condition_on_results_in_python_is_the_one_of_a_file() -> None:
     steps = events().key_by("k").aggregate({"having": "count(*)"}, having="having > 1").write(Sink.console())
     assert steps.spec == spec_of_steps({"key-by": "k", "aggregate": {"having": "count(*)"}, "having": "having > 1"})
