@@ -43,7 +43,7 @@ def output_rows(given: Relation, stage: KeyedStage | None) -> Relation:
 
     stage: that of the step; None for sql, whose columns are all for the output.
     """
-    if stage is None or given.name == stage.operator_id or not stage.adds_window_time:
+    if stage is None or not stage.adds_window_time:
         return given
     columns = [quoted(field.name) for field in stage.operator.output_fields]
     sql = f"SELECT {', '.join(columns)} FROM {_GIVEN}"  # noqa: S608 - the job's own SQL

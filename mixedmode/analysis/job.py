@@ -26,7 +26,7 @@ from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots
-from mixedmode.analysis.results import result_of_rows, result_of_stage, upsert_stage
+from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import columns_of_source
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
@@ -355,14 +355,20 @@ class _Walk:
         Rows of a keyed step that change are made upserts by its key, also after sql, by one more stage. Rows that are
         only added need no key: if sql drops or changes the key, they are written as they are.
         """
-        given = output_rows(self._relations[ref], self._stage_of_step.get(int(ref[1])) if ref[0] == "steps" else None)
-        reads = self._roots.reads([given])
+        given, key = self._relations[ref], self._spec.results[name].key
         stages = {stage.operator_id: stage for stage in self._stages}
-        if given.name in stages:
-            self._results[name] = result_of_stage(stages[given.name], reads)
+        if given.name in stages and has_key(stages[given.name], key):
+            self._results[name] = result_of_stage(stages[given.name], self._roots.reads([given]))
             return
-        where = self._where("steps", ref[1], "sql")
-        upsert = upsert_stage(name, given, reads, stages[reads.stages[0]], where) if reads.stages else None
+        given = output_rows(given, self._stage_of_step.get(int(ref[1])) if ref[0] == "steps" else None)
+        reads = self._roots.reads([given])
+        stage = stages[reads.stages[0]] if reads.stages else None
+        upsert = None
+        if key:
+            where = self._where(*(("outputs", name) if name else ("sink",)), "key")
+            upsert = with_key(name, given, reads, stage, key, where)
+        elif stage is not None:
+            upsert = with_upserts(name, given, reads, stage, self._where("steps", ref[1], "sql"))
         if upsert is None:
             self._results[name] = result_of_rows(given, reads)
             return

@@ -20,6 +20,7 @@ from mixedmode.operators.aggregate import (
     AggregateFunction,
     AggregateOperator,
     Aggregator,
+    CheckedUpsertOperator,
     FunctionCall,
     MultisetAggregateOperator,
     aggregate_function,
@@ -66,6 +67,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case AggregateOperator():
             own = _aggregator(operator.aggregator, operator.key_schema)
             return {"kind": "aggregate", "changelog": operator.is_changelog, **own}
+        case CheckedUpsertOperator():
+            return described(operator.counter)
         case MultisetAggregateOperator():
             types = [type_name(data_type) for data_type in operator.argument_types]
             own = _aggregator(operator.aggregator, operator.key_schema)

@@ -14,6 +14,7 @@ from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.keyed_steps import check_alike, checked_key, names_taken, rank_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
+from mixedmode.analysis.results import has_key, result_of_stage
 from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.graph import Ref
@@ -31,10 +32,17 @@ from mixedmode.plan.keyed_operators import (
     expressions_of,
     no_event_time,
 )
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
+from mixedmode.plan.keyed_stages import (
+    Upstream,
+    aggregate_stage,
+    process_stage,
+    ranked_stage,
+    upsert_stage,
+    with_changelogs,
+)
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import JobPlan, KeyedStage, ResultPlan, SourceRows
+from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
@@ -147,14 +155,16 @@ class _Walk:
 
     def plan(self) -> JobPlan:
         """Return the plan of all steps."""
+        upserts = {name: self._upserts(name, ref) for name, ref in self._spec.graph.outputs.items()}
         results = {}
         for name, ref in self._spec.graph.outputs.items():
-            operator = self._stage_of(self._names[ref]).operator
-            key = tuple(field.name for field in operator.output_key)
-            results[name] = ResultPlan(self._reads([ref]), tuple(operator.output_fields), key)
+            stage, reads = upserts[name] or self._stage_of(self._names[ref]), self._reads([ref])
+            if upserts[name] is not None:
+                reads = Reads((stage.operator_id,), stages=(stage.operator_id,), upstream=reads.upstream)
+            results[name] = result_of_stage(stage, reads)
         read = {name for stage in self._stages.values() for name in stage.reads.upstream}
         plan = JobPlan(
-            stages=tuple(self._stages.values()),
+            stages=(*self._stages.values(), *(stage for stage in upserts.values() if stage is not None)),
             results=results,
             reads=(),
             event_times=self._event_times,
@@ -165,6 +175,19 @@ class _Walk:
         )
         is_plain = plan.has_one_entry and len(plan.sources_read) == 1
         return with_changelogs(replace(plan, source_rows=SourceRows() if is_plain else None))
+
+    def _upserts(self, name: str, ref: Ref) -> KeyedStage | None:
+        """Return the stage that makes upserts by the key of an output; None if the rows are upserts by it already."""
+        stage, key = self._stage_of(self._names[ref]), self._spec.results[name].key
+        if has_key(stage, key):
+            return None
+        columns = self._columns[ref]
+        columns.keys(key, self._where(*(("outputs", name) if name else ("sink",)), "key"))
+        names = [columns.field(column, "").name for column in key]
+        fields = [one for one in stage.operator.output_fields if one != ALL_ROWS]
+        own = {one.name for one in stage.operator.output_key} - {ALL_ROWS.name}
+        is_known = bool(stage.operator.output_key) and own <= set(names)
+        return upsert_stage(name, self._reads([ref]), fields, names, is_checked=not is_known)
 
 
 class _Columns:

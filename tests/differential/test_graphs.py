@@ -6,7 +6,7 @@ of the records alone. The oracle is plain Python: each step is a function from a
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,15 @@ EPOCH_POINTS: tuple[CrashPoint, ...] = (
 )
 
 
+#: {columns of a node: columns that no two of its rows share, other than the key of its step}
+OWN_KEYS = {
+    "by key": ("v", "k"),
+    "over all": ("v",),
+    "earliest of records": ("k",),
+    "windows True": ("k", "n", "window_end", "window_start"),
+}
+
+
 @dataclass(frozen=True)
 class Node:
     """A source, or a step over earlier nodes. `columns`: nodes with the same ones can be read together."""
@@ -82,10 +91,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes, of which the first are the sources; and the nodes whose rows are outputs."""
+    """Nodes, of which the first are the sources; and the nodes whose rows are outputs.
+
+    `keys`: {output: its own key columns, by which no two of its rows are equal}.
+    """
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
+    keys: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property
     def sources(self) -> int:
@@ -155,17 +168,8 @@ def graphs(draw: st.DrawFn) -> Graph:
     read = {i for node in nodes for i in node.inputs}
     steps = range(sources, len(nodes))
     outputs = {i for i in steps if i not in read} | set(draw(st.lists(st.sampled_from(steps), max_size=2)))
-    used = _needed(nodes, outputs)
-    assert used, nodes
-    return Graph(tuple(nodes), tuple(sorted(outputs)))
-
-
-def _needed(nodes: Sequence[Node], outputs: set[int]) -> set[int]:
-    found, left = set[int](), list(outputs)
-    while left:
-        found.add(left[-1])
-        left += nodes[left.pop()].inputs
-    return found
+    keys = {i: key for i in sorted(outputs) if (key := OWN_KEYS.get(nodes[i].columns)) and draw(st.booleans())}
+    return Graph(tuple(nodes), tuple(sorted(outputs)), keys)
 
 
 def source_of(event: Event, sources: int) -> str:
@@ -193,10 +197,9 @@ Outputs = dict[int, Counter[tuple[Any, ...]]]
 
 @dataclass
 class Play:
-    """One way of running a case. It stops and starts again after the epochs that the case names.
+    """One way of running a case, with a restart after the epochs that the case names, and after each fault.
 
-    The faults strike one after the other, at most one in each start, and the job is started again after each.
-    run_job: called in the place of `run`.
+    strikes: faults of one start each. run_job: replaces `run`.
     """
 
     case: Case
@@ -218,7 +221,6 @@ class Play:
         self._names = SOURCES[: self.graph.sources]
 
     def outputs(self) -> Outputs:
-        """Run the case. Return the rows of each output."""
         for name in self._names:
             (self.base / name).mkdir(parents=True)
         first = 1 if self.mode != "streaming" else 0
@@ -284,7 +286,8 @@ class Play:
         )
         made = streams(self.graph, job)
         for number in self.graph.outputs:
-            job = job.output(f"o{number}", made[number], Sink.parquet(self.base / "out" / str(number)))
+            sink, key = Sink.parquet(self.base / "out" / str(number)), self.graph.keys.get(number)
+            job = job.output(f"o{number}", made[number], sink, key=key)
         return job
 
 
@@ -308,7 +311,7 @@ def faults() -> Iterator[Faults]:
         yield installed
 
 
-#: deaths of the driver at named places and at any step of I/O, and failures of the store
+#: deaths of the driver, and failures of the store
 struck = st.lists(
     st.one_of(
         st.builds(KillAtPoint, st.sampled_from(EPOCH_POINTS), st.none() | st.integers(0, 3)),
@@ -341,6 +344,7 @@ DIAMOND = Graph(
         Node(over_all(), (6,), is_changelog=True),
     ),
     (2, 4, 5, 6, 7),
+    {4: ("v", "k"), 7: ("v",)},
 )
 
 

@@ -11,7 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.driver.phases import Until
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.testing import run_job
 from tests.differential.timelines import MODES, Mode
 from tests.harness import SPARK, output_changes, output_rows, run, write_parquet
 
@@ -55,10 +57,17 @@ def job(base: Path, mode: Mode) -> Job:
     again = windows.window(name="again", tumbling="20m").aggregate(windows="count(*)")
     total = large.aggregate(name="total", s="sum(s)", most="max(s)", keys="count(*)")
     half = total.sql("SELECT s / 2 AS half FROM total WHERE s > 0", name="half")
+    named = windows.sql("SELECT concat(k, '!') AS name, n, window_end AS till FROM windows", name="named")
+    facts = large.sql(
+        "SELECT 'sum' AS fact, s AS number FROM total UNION ALL SELECT concat('sum of ', k), s FROM large",
+        others=[total],
+        name="facts",
+    )
     streams = {"large": large, "counts": counts, "windows": windows, "again": again, "total": total, "half": half}
     for name, stream in streams.items():
         made = made.output(name, stream, Sink.parquet(base / "out" / name))
-    return made
+    made = made.output("named", named, Sink.parquet(base / "out" / "named"), key=["till", "name"])
+    return made.output("facts", facts, Sink.parquet(base / "out" / "facts"), key="fact")
 
 
 def expected() -> dict[str, Bag]:
@@ -76,6 +85,13 @@ def expected() -> dict[str, Bag]:
         "windows": Counter((window, k, n) for k, window, n in kept),
         "total": Counter([(True, sum(s for s, _ in large.values()), max(s for s, _ in large.values()), len(large))]),
         "half": Counter([(True, sum(s for s, _ in large.values()) / 2)]),
+        "named": Counter((None if k is None else f"{k}!", n, window + 1) for k, window, n in kept),
+        "facts": Counter(
+            [
+                ("sum", sum(s for s, _ in large.values())),
+                *((k if k is None else f"sum of {k}", s) for k, (s, _) in large.items()),
+            ]
+        ),
         "again": Counter(Counter(window // 2 for _, window, _ in kept).items()),
     }
 
@@ -84,7 +100,7 @@ def found(base: Path) -> dict[str, Bag]:
     def bag(output: str, *columns: str, minutes: int = 10) -> Bag:
         return Counter(
             tuple(
-                int(row[name].timestamp()) // (60 * minutes) if name == "window_start" else row[name]
+                int(row[name].timestamp()) // (60 * minutes) if name in ("window_start", "till") else row[name]
                 for name in columns
             )
             for row in output_rows(base / "out" / output)
@@ -97,6 +113,8 @@ def found(base: Path) -> dict[str, Bag]:
         "again": bag("again", "window_start", "windows", minutes=20),
         "total": bag("total", "_all", "s", "most", "keys"),
         "half": bag("half", "_all", "half"),
+        "named": bag("named", "name", "n", "till"),
+        "facts": bag("facts", "fact", "number"),
     }
 
 
@@ -117,3 +135,14 @@ def test_all_modes_emit_the_rows_of_plain_python(mode: Mode, spark: SparkSession
     assert columns == ["window_start", "window_end", "k", "n", "_op", "_epoch"], "as without a condition"
     deleted = [row["k"] for row in output_changes(tmp_path / "out" / "large") if row["_op"] == "delete"]
     assert set(deleted) == (set() if mode == "batch" else {"a", "d"})
+
+
+def test_two_rows_of_one_key_at_the_end_of_an_epoch_stop_the_job() -> None:
+    source = Source.parquet("in", schema="k string, v bigint, t timestamp", event_time="t")
+    made = Job("twice", sources={"t": source}, mode="batch")
+    sums = made.source("t").key_by("k", "v", name="sums").aggregate(n="count(*)")
+    counted = made.output("sums", sums, Sink.parquet("out"), key="k")
+    first, second = ({"t": [{"k": "a", "v": v, "t": 0}]} for v in (1, 2))
+    assert run_job(counted, first).table("sums") == [{"k": "a", "v": 1, "n": 1}]
+    with pytest.raises(InvalidJobError, match=r"key=\(k='a'\).* rows=one that the output has and \(2, 1\)"):
+        run_job(counted, first, live=[second])
