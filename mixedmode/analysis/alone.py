@@ -28,6 +28,8 @@ def check_alone(
             for text in expressions_of(step):
                 output = next(name for name, call in step.aggregate.items() if text in call.expressions)
                 _check_syntax(parser.parseExpression, text, where("aggregate", output), found)
+            if step.having is not None:
+                _check_syntax(parser.parseExpression, step.having, where("having"), found)
         case TopStep():
             for by in step.top.order_by:
                 _check_syntax(parser.parseExpression, by.expression, where("top", "order-by"), found)

@@ -12,7 +12,7 @@ from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN
-from mixedmode.plan.stages import KeyedStage, ReadColumn
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage, ReadColumn
 from mixedmode.tasks.exchange import KEY_PREFIX
 
 __all__ = ["columns_to_read"]
@@ -30,7 +30,7 @@ def columns_to_read(source: SourceSpec, schema: StructType, stage: KeyedStage) -
     named = all(column is not None and column.lower() in types for column in columns)
     named = named and not any(map(pa.types.is_nested, stage.argument_types))
     has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
-    if not (named and has_instants):
+    if not (named and has_instants) or ALL_ROWS in stage.key_fields:
         return ()
     reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_fields)]
     arguments = zip(columns, stage.argument_types, strict=True)

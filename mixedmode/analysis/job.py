@@ -19,6 +19,7 @@ from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.direct_reads import columns_to_read
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
 from mixedmode.analysis.functions import register_functions
+from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.joins import analysed_join, selected_rows
 from mixedmode.analysis.keyed_steps import StepInput, check_alike, declared_fields, keyed_stage, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
@@ -26,7 +27,7 @@ from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
-from mixedmode.analysis.results import result_of_rows, result_of_stage, upsert_stage
+from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import source_rows
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
@@ -328,6 +329,7 @@ class _Walk:
         stage = keyed_stage(step, given, where)
         self._stage_of_step[index] = stage
         self._append(index, stage)
+        self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 
     def _add_join(self, index: int, step: JoinStep, inputs: Sequence[Relation], where: Where) -> None:
         """Add the stage of a join, and the sql of its `select`, if it has expressions."""
@@ -358,14 +360,20 @@ class _Walk:
         Rows of a keyed step that change are made upserts by its key, also after sql, by one more stage. Rows that are
         only added need no key: if sql drops or changes the key, they are written as they are.
         """
-        given = self._relations[ref]
-        reads = self._roots.reads([given])
+        given, key = self._relations[ref], self._spec.results[name].key
         stages = {stage.operator_id: stage for stage in self._stages}
-        if given.name in stages:
-            self._results[name] = result_of_stage(stages[given.name], reads)
+        if given.name in stages and has_key(stages[given.name], key):
+            self._results[name] = result_of_stage(stages[given.name], self._roots.reads([given]))
             return
-        where = self._where("steps", ref[1], "sql")
-        upsert = upsert_stage(name, given, reads, stages[reads.stages[0]], where) if reads.stages else None
+        given = output_rows(given, self._stage_of_step.get(int(ref[1])) if ref[0] == "steps" else None)
+        reads = self._roots.reads([given])
+        stage = stages[reads.stages[0]] if reads.stages else None
+        upsert = None
+        if key:
+            where = self._where(*(("outputs", name) if name else ("sink",)), "key")
+            upsert = with_key(name, given, reads, stage, key, where)
+        elif stage is not None:
+            upsert = with_upserts(name, given, reads, stage, self._where("steps", ref[1], "sql"))
         if upsert is None:
             self._results[name] = result_of_rows(given, reads)
             return

@@ -25,6 +25,7 @@ from mixedmode.operators.process import FunctionReference, state_schema_of
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
+    aggregate_keys,
     expressions_of,
     no_event_time,
     operator_of,
@@ -120,7 +121,7 @@ class AggregateStage:
         """
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
-        keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
+        keys = aggregate_keys(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
         arguments: dict[str, pa.DataType] = {}
         for text in expressions_of(step):
             with collecting(found):

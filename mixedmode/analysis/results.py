@@ -1,19 +1,21 @@
-"""The outputs of whole steps: rows of a step as they are, or upserts that one more stage makes of the rows of sql."""
+"""The outputs of whole steps: rows of a step as they are, or upserts that one more stage makes of them."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
 
 from mixedmode.analysis.catalyst import column_ids, read_frame
+from mixedmode.analysis.keyed_steps import key_fields
+from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import kept_keys
-from mixedmode.config.calls import quoted
-from mixedmode.config.graph import MAIN_OUTPUT
-from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate import UpsertOperator
-from mixedmode.plan.fingerprint import step_fingerprint
+from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.plan.keyed_stages import upsert_stage
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import KeyedStage, ResultPlan
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage, ResultPlan
 from mixedmode.spark.frames import arrow_fields
 
-__all__ = ["result_of_rows", "result_of_stage", "upsert_stage"]
+__all__ = ["has_key", "result_of_rows", "result_of_stage", "with_key", "with_upserts"]
 
 
 def result_of_stage(stage: KeyedStage, reads: Reads) -> ResultPlan:
@@ -22,49 +24,83 @@ def result_of_stage(stage: KeyedStage, reads: Reads) -> ResultPlan:
     return ResultPlan(reads, stage.operator.output_fields, key)
 
 
+def has_key(stage: KeyedStage, key: Sequence[str]) -> bool:
+    """Return whether rows of a stage are upserts by `key` as they are; () is any key, or none."""
+    own = {field.name.lower() for field in stage.operator.output_key}
+    return not key or own == {name.lower() for name in key}
+
+
 def result_of_rows(given: Relation, reads: Reads) -> ResultPlan:
     """Return the output of rows that are only added."""
     return ResultPlan(reads, tuple(arrow_fields(given.frame.schema)), ())
 
 
-def upsert_stage(output: str, given: Relation, reads: Reads, stage: KeyedStage, where: str) -> KeyedStage | None:
+def with_upserts(output: str, given: Relation, reads: Reads, stage: KeyedStage, where: str) -> KeyedStage | None:
     """Return a stage that makes upserts of rows after sql, by the key of the stage that they are from.
 
     output: the name of the output. Return None if the rows are only added, and do not have that key: they need none.
     Raise InvalidJobError, beginning with `where`, for rows that change and cannot be found again by a key.
     """
-    if given.root is None or len(reads.stages) > 1 or reads.sources:
-        if not reads.changelogs:
-            return None
-        msg = (
-            f"{where}: the output has rows of several steps or sources, and some of them change, so no key says which "
-            "row replaces which. Put a key-by with an aggregate after the sql, or give each step an output of its own. "
-            f"inputs={', '.join((*reads.sources, *reads.stages))}"
-        )
-        raise InvalidJobError(msg)
-    key_columns = tuple(field.name for field in stage.operator.output_key)
-    if not key_columns:
-        return None
-    plan = read_frame(given.frame, until=given.root)
     try:
-        kept = kept_keys(plan, column_ids(given.root), column_ids(given.frame), key_columns, where=where)
+        key = _kept_key(given, reads, stage, where)
     except InvalidJobError:
         if reads.changelogs:
             raise
         return None
-    fields = {field.name: field for field in arrow_fields(given.frame.schema)}
-    named = {name.lower(): name for name in fields}
-    key_columns = tuple(named[name] for name in kept)
-    keys = KeySchema(tuple(fields[name] for name in key_columns))
-    rest = [field for name, field in fields.items() if name not in key_columns]
-    return KeyedStage(
-        operator_id=f"upsert-{output or MAIN_OUTPUT}",  # with a hyphen, so it is no name of a step
-        reads=reads,
-        key_fields=keys.fields,
-        arguments=tuple(quoted(field.name) for field in rest),
-        argument_types=tuple(field.type for field in rest),
-        event_time=None,
-        is_changelog=bool(reads.changelogs),
-        operator=UpsertOperator(keys, tuple(rest)),
-        identity=step_fingerprint("upsert"),
-    )
+    return None if key is None else upsert_stage(output, reads, _fields(given), key, is_checked=False)
+
+
+def with_key(
+    output: str, given: Relation, reads: Reads, stage: KeyedStage | None, key: Sequence[str], where: str
+) -> KeyedStage:
+    """Return a stage that makes upserts of rows by the columns `key`.
+
+    stage: the first of the stages that the rows are from. It is not checked that each key has one row if this follows
+    from the key of the stage. Raise InvalidJobError, beginning with `where`, for a column that cannot be part of a key,
+    and if there is no keyed step.
+    """
+    if stage is None:
+        msg = (
+            f"{where}: no keyed step is before this output, so its rows are only added, and need no key. Remove this, "
+            "or add a step with deduplicate, which keeps one row of each key."
+        )
+        raise InvalidJobError(msg)
+    found = list[MixedmodeError]()
+    key_fields(given.frame, key, where, found)
+    raise_all(found)
+    fields = _fields(given)
+    names = {field.name.lower(): field.name for field in fields}
+    try:
+        kept = _kept_key(given, reads, stage, where)
+    except InvalidJobError:
+        kept = None
+    wanted = [names[name.lower()] for name in key]
+    is_checked = kept is None or not set(kept) <= set(wanted)
+    return upsert_stage(output, reads, fields, wanted, is_checked=is_checked)
+
+
+def _kept_key(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> tuple[str, ...] | None:
+    """Return the columns that have the key of the stage, () for a key without columns; None if the stage has none.
+
+    Raise InvalidJobError, beginning with `where`, if the key of the stage does not identify the rows.
+    """
+    if given.root is None or len(reads.stages) > 1 or reads.sources:
+        msg = (
+            f"{where}: the output has rows of several steps or sources, and some of them change, so no key says which "
+            "row replaces which. Name the columns that do in the `key` of the output, put a key-by with an aggregate "
+            "after the sql, or give each step an output of its own. "
+            f"inputs={', '.join((*reads.sources, *reads.stages))}"
+        )
+        raise InvalidJobError(msg)
+    output_key = stage.operator.output_key
+    if not output_key:
+        return None
+    key = () if ALL_ROWS in output_key else tuple(field.name for field in output_key)
+    plan = read_frame(given.frame, until=given.root)
+    kept = kept_keys(plan, column_ids(given.root), column_ids(given.frame), key, where=where)
+    named = {name.lower(): name for name in given.frame.columns}
+    return tuple(named[name] for name in kept)
+
+
+def _fields(given: Relation) -> tuple[pa.Field, ...]:
+    return tuple(arrow_fields(given.frame.schema))

@@ -176,23 +176,25 @@ def kept_keys(
     if missing:
         msg = (
             f"{where}: the sql after the last key-by drops its key, so a changed row could not be found again in "
-            f"the output. Select the key columns too. missing={', '.join(missing)}"
+            "the output. Select the key columns too, or name columns that identify a row in the `key` of the output. "
+            f"missing={', '.join(missing)}"
         )
         raise InvalidJobError(msg)
     changed = list(keys) if is_union else lost
     if changed:
         msg = (
             f"{where}: the sql after the last key-by changes its key, so rows of several keys could end as one, and "
-            "which one would depend on the epoch. Select the key columns as they are (no expression, no UNION), or put "
-            f"a key-by after the sql. changed={', '.join(changed)}"
+            "which one would depend on the epoch. Select the key columns as they are (no expression, no UNION), put a "
+            "key-by after the sql, or name columns that identify a row in the `key` of the output. "
+            f"changed={', '.join(changed)}"
         )
         raise InvalidJobError(msg)
-    found = next((name for node in streaming for name in _multiplying(node)), None)
+    found = next((name for node in streaming for name in _multiplying(node)), "UNION" if is_union else None)
     if found is not None:
         msg = (
             f"{where}: the sql after the last key-by may give several rows for one key, and the output has one row per "
-            "key. Put a key-by after the sql, keep the values in an array, or look one value up with a scalar subquery "
-            f"over VALUES. found={found}"
+            "key. Put a key-by after the sql, keep the values in an array, look one value up with a scalar subquery "
+            f"over VALUES, or name columns that identify a row in the `key` of the output. found={found}"
         )
         raise InvalidJobError(msg)
     return tuple(by_id[before[key.lower()]] for key in keys)

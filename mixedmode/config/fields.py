@@ -40,7 +40,7 @@ _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
 SPAN_MS_MAX = 36_500 * 86_400_000
-_SQL_FIELDS = {"sql", "aggregate", "order_by"}
+_SQL_FIELDS = {"sql", "aggregate", "having", "order_by"}
 _ARGUMENT_DEPTH_MAX = 50  # nested lists and sections; deeper ones would exhaust Python's stack elsewhere
 
 

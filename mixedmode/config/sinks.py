@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 from typing_extensions import override
 
-from mixedmode.config.fields import Lines, Section, TableName
+from mixedmode.config.fields import Columns, Lines, Section, TableName
 from mixedmode.config.used_places import UsedPlace
 
 
@@ -15,6 +15,10 @@ class SinkSpec(Section):
 
     from_: TableName | None = Field(
         default=None, description="in `outputs`: the step whose rows it gets; not given: the last step"
+    )
+    key: Columns = Field(
+        default=(),
+        description="the columns by which an output finds a row again; not given: the key of the rows, or none",
     )
 
     @property

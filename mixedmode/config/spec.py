@@ -256,6 +256,10 @@ class JobSpec(JobSettings):
             text = f" and sink exclude each other. Write {path_text(('sink',))} as one of the outputs, or remove it."
             yield ("outputs",), text
         for path, sink in self.sinks.items():
+            for column, _ in repeated(sink.key, {}):
+                yield (*path, "key"), f" names a column twice. Remove one. found={column}"
+            if sink.key and path[0] not in ("sink", "outputs"):
+                yield (*path, "key"), " has no effect here: these rows are only added. Remove it."
             if path[0] != "outputs" and sink.from_ is not None:
                 text = (
                     " has no effect here: it says which step an entry of `outputs` reads. Remove it, or use `outputs`."

@@ -132,10 +132,7 @@ class KeyedInput(Keyed):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._key_findings()
-        if self.window is None and not self.key_by:
-            text = " is missing: without a window, an aggregate has one row per key. Add key columns, or a window."
-            yield ("key-by",), text
-        if self.window is not None and not self.key_by and self.parallelism is not None:
+        if not self.key_by and self.parallelism is not None:
             text = " has no effect without a key: all records go to one subtask. Add key columns, or remove it."
             yield ("parallelism",), text
         yield from self._window_findings()
@@ -168,6 +165,10 @@ class KeyedAggregateStep(KeyedInput):
     """A step that keeps one row per key, or per key and window, up to date."""
 
     aggregate: Mapping[OutputName, Call] = Field(description="output columns, such as flights: count(*)", min_length=1)
+    having: Lines | None = Field(
+        default=None,
+        description="a condition in SQL over the columns of the result; only rows that meet it are emitted",
+    )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from super()._findings()

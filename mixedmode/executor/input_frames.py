@@ -19,7 +19,7 @@ from mixedmode.config.calls import quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
+from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
 from mixedmode.spark.frames import relations_of, spark_schema
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
@@ -79,7 +79,7 @@ def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column]
     """
     if stage.sides:
         return _side_columns(frame, stage, number, watched)
-    columns = [F.col(quoted(field.name)).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
+    columns = [_key(field.name).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
     columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
         columns.append(_micros(stage.event_time))
@@ -104,6 +104,10 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
         columns.append(F.col(WEIGHT_COLUMN))
     columns.append(F.lit(number).cast("tinyint").alias(SIDE_COLUMN))
     return frame.select(*columns, *watched)
+
+
+def _key(name: str) -> Column:
+    return F.lit(True) if name == ALL_ROWS.name else F.col(quoted(name))
 
 
 def _only_entry(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:

@@ -20,7 +20,7 @@ from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtasks
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
-from mixedmode.plan.stages import JobPlan, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.numbers import TaskNumbers
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
@@ -111,7 +111,12 @@ def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan, number: in
     table = table.rename_columns([name.lower() for name in table.column_names])  # as in SQL, case does not count
     side = stage.sides[number] if stage.sides else None
     keys = [field.name for field in stage.key_fields] if side is None else [_column(text) for text in side.keys]
-    columns = {f"{KEY_PREFIX}{i}": table.column(name.lower()) for i, name in enumerate(keys)}
+    columns = {
+        f"{KEY_PREFIX}{i}": pa.array(np.full(len(table), fill_value=True))
+        if name == ALL_ROWS.name
+        else table.column(name.lower())
+        for i, name in enumerate(keys)
+    }
     for i, (text, data_type) in enumerate(zip(stage.arguments, stage.argument_types, strict=True)):
         is_own = side is None or i in side.arguments
         columns[argument_name(i)] = (

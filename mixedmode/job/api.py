@@ -40,8 +40,8 @@ from mixedmode.config.steps import MapStep, SqlStep, Step
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
-from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob, functions_settings
-from mixedmode.job.parts import fields_of, settings_of
+from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
+from mixedmode.job.parts import fields_of, in_places, of_output, settings_of
 from mixedmode.job.results import JobResult, RunTotals
 from mixedmode.job.streams import Stream, placed_stream
 from mixedmode.operators.classes import class_reference
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Job:
+class Job(AllRows):
     """A job, complete once it has a step and `write` has been called.
 
     Each argument is a setting of the job file under a shorter name; docs/job-file.md has the details and defaults.
@@ -240,9 +240,12 @@ class Job:
             raise InvalidJobError(msg)
         return self._of(self.settings, (*self.steps, step), self.results, (), self.origin)
 
-    def write(self, sink: SinkSpec) -> Self:
-        """Return the same job with this sink for the rows of the last step. It replaces an earlier one."""
-        return self._of(self.settings, self.steps, {MAIN: sink}, (), self.origin)
+    def write(self, sink: SinkSpec, *, key: str | Sequence[str] | None = None) -> Self:
+        """Return the same job with this sink for the rows of the last step. It replaces an earlier one.
+
+        key: the columns by which the output finds a row again; by default, the key of the rows.
+        """
+        return self._of(self.settings, self.steps, {MAIN: of_output(sink, None, key)}, (), self.origin)
 
     def source(self, name: str) -> Stream:
         """Return the rows of a source, to which steps are added; see `output`. A stream may be read several times."""
@@ -253,11 +256,11 @@ class Job:
             raise InvalidJobError(msg)
         return Stream.of_source(name)
 
-    def output(self, name: str, stream: Stream, sink: SinkSpec) -> Self:
+    def output(self, name: str, stream: Stream, sink: SinkSpec, *, key: str | Sequence[str] | None = None) -> Self:
         """Return the same job with one more output, which gets the rows of a stream. docs/graphs.md has an example.
 
         name: letters, digits and _; it replaces an output of the same name. A job has either such outputs, or the steps
-        of its own methods and `write`.
+        of its own methods and `write`. key: see `write`.
         """
         if self.steps and not self.streams:
             msg = (
@@ -266,16 +269,12 @@ class Job:
             )
             raise InvalidJobError(msg)
         placed = placed_stream(stream, self.steps, self.streams)
-        sinks = {**self.results, name: sink.model_copy(update={"from_": placed.name})}
+        sinks = {**self.results, name: of_output(sink, placed.name, key)}
         return self._of(self.settings, placed.steps, sinks, placed.streams, self.origin)
 
     def placed(self, settings: JobSettings, steps: tuple[Step, ...], sinks: Mapping[str, SinkSpec]) -> Self:
         """Return the same job with other settings, and with its steps and outputs in other places."""
-        results = {
-            name: sink if name == MAIN else sink.model_copy(update={"from_": self.results[name].from_})
-            for name, sink in sinks.items()
-        }
-        return self._of(settings, steps, results, self.streams, None)
+        return self._of(settings, steps, in_places(self.results, sinks), self.streams, None)
 
     def run(
         self,

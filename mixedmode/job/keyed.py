@@ -94,13 +94,45 @@ class WindowedJob(Generic[J]):
         checked_section(KeyedInput, values, place="Job.window", name=argument)
         return cls(job, values)
 
-    def aggregate(self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall) -> J:
+    def aggregate(
+        self,
+        outputs: Mapping[str, str | AggregateCall] | None = None,
+        /,
+        *,
+        having: str | None = None,
+        **more: str | AggregateCall,
+    ) -> J:
         """Complete the step: one row per window, or per key and window, such as `aggregate(flights="count(*)")`.
 
         outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
         calls.
+        having: a condition in SQL over the columns of the result. Only rows that meet it are emitted.
         """
-        return _aggregated(self.job, self.settings, {**(outputs or {}), **more})
+        return _aggregated(self.job, self.settings, {**(outputs or {}), **more}, having)
+
+
+class AllRows:
+    """The method of jobs and streams for an aggregate over all rows."""
+
+    __slots__ = ()
+
+    def aggregate(  # noqa: PYI019 - a class with this base takes steps
+        self: J,
+        outputs: Mapping[str, str | AggregateCall] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        having: str | None = None,
+        **more: str | AggregateCall,
+    ) -> J:
+        """Add a step with one row over all rows, such as `aggregate(flights="count(*)")`.
+
+        outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
+        calls.
+        name: the name of the step.
+        having: a condition in SQL over the columns of the result. The row is emitted only while it meets the condition.
+        """
+        return _aggregated(self, {"name": name}, {**(outputs or {}), **more}, having)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +151,21 @@ class KeyedJob(Generic[J]):
         """
         return WindowedJob.checked(self.job, self._settings, window)
 
-    def aggregate(self, outputs: Mapping[str, str | AggregateCall] | None = None, /, **more: str | AggregateCall) -> J:
+    def aggregate(
+        self,
+        outputs: Mapping[str, str | AggregateCall] | None = None,
+        /,
+        *,
+        having: str | None = None,
+        **more: str | AggregateCall,
+    ) -> J:
         """Complete the step: one row per key, such as `aggregate(flights="count(*)")`.
 
         outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
         calls.
+        having: a condition in SQL over the columns of the result. Only rows that meet it are emitted.
         """
-        return _aggregated(self.job, self._settings, {**(outputs or {}), **more})
+        return _aggregated(self.job, self._settings, {**(outputs or {}), **more}, having)
 
     def process(  # one argument per setting, by keyword
         self,
@@ -203,8 +243,10 @@ class KeyedJob(Generic[J]):
         return {"name": self.name, "key-by": self.columns, "parallelism": self.parallelism}
 
 
-def _aggregated(job: J, settings: Mapping[str, Any], outputs: Mapping[str, str | AggregateCall]) -> J:
-    values = {**settings, "aggregate": outputs}
+def _aggregated(
+    job: J, settings: Mapping[str, Any], outputs: Mapping[str, str | AggregateCall], having: str | None
+) -> J:
+    values = {**settings, "aggregate": outputs, "having": having}
     return job.with_step(checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument))
 
 

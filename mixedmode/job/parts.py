@@ -1,11 +1,13 @@
 """The settings of a job as values that a whole job, or the job without its steps and outputs, is validated from."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mixedmode.config.fields import key_of
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 
-__all__ = ["fields_of", "settings_of"]
+__all__ = ["fields_of", "in_places", "of_output", "settings_of"]
 
 
 def settings_of(spec: JobSpec) -> JobSettings:
@@ -20,3 +22,17 @@ def settings_of(spec: JobSpec) -> JobSettings:
 def fields_of(settings: JobSettings) -> dict[str, Any]:
     """Return {key in YAML: value} of all settings."""
     return {key_of(name): getattr(settings, name) for name in type(settings).model_fields}
+
+
+def of_output(sink: SinkSpec, from_: str | None, key: str | Sequence[str] | None) -> SinkSpec:
+    """Return a sink as that of an output.  from_: the step whose rows it gets; key: its key columns, if it has own."""
+    columns = sink.key if key is None else (key,) if isinstance(key, str) else tuple(key)
+    return sink.model_copy(update={"from_": from_, "key": columns})
+
+
+def in_places(outputs: Mapping[str, SinkSpec], sinks: Mapping[str, SinkSpec]) -> dict[str, SinkSpec]:
+    """Return the outputs of a job, by name, with other sinks."""
+    return {
+        name: of_output(sink, outputs[name].from_, outputs[name].key) if name in outputs else sink
+        for name, sink in sinks.items()
+    }

@@ -20,13 +20,13 @@ from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
 from mixedmode.job.joins import AsOfArguments, IntervalArguments, as_of_step, interval_step
-from mixedmode.job.keyed import KeyedJob, WindowArguments, WindowedJob
+from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob
 
 __all__ = ["PlacedStream", "Stream", "placed_stream"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stream:
+class Stream(AllRows):
     """The rows of a source, of a step over other streams, or of several streams together."""
 
     source: str | None

@@ -15,7 +15,7 @@ from mixedmode.plan.explain_steps import (
     step_lines,
 )
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.plan.stages import JobPlan, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage
 
 _SUBTASKS_SHOWN = 8
 
@@ -99,7 +99,7 @@ def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int)
     live = own or of_job
     backlog = spec.execution.backlog.parallelism or live
     yield from _sql(stage.reads.sql)
-    keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_fields)
+    keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_fields if field != ALL_ROWS)
     to = f"by key ({keys})" if keys else "without a key, so all to one subtask"
     yield f"  exchange    {to}, Arrow blocks{combined(stage)}, {max_parallelism} key groups"
     yield f"  key groups  {_key_groups(backlog if policy.mode == 'batch' else live, max_parallelism)}"

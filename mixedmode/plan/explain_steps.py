@@ -8,7 +8,12 @@ from typing import Any
 
 from mixedmode.config import OrderBy, SinkSpec, format_duration_ms
 from mixedmode.config.calls import column_in
-from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
+from mixedmode.operators.aggregate import (
+    AggregateOperator,
+    CheckedUpsertOperator,
+    MultisetAggregateOperator,
+    UpsertOperator,
+)
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
@@ -116,6 +121,8 @@ def state_text(stage: KeyedStage) -> str:
     """Return a phrase on the state that the stage stores."""
     operator = stage.operator
     match operator:
+        case CheckedUpsertOperator():
+            return "the keys of the output, to refuse a second row of a key"
         case UpsertOperator():
             return "none: rows retracted and rows added become one upsert per key"
         case FinalOperator():

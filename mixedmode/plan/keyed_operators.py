@@ -28,6 +28,7 @@ from mixedmode.operators.window import (
     SessionAggregateOperator,
     TimeWindowAggregateOperator,
 )
+from mixedmode.plan.stages import ALL_ROWS
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
 Where = Callable[..., str]  #: returns the name of a place in the step, for a message
@@ -50,6 +51,11 @@ class StepColumns:
     def is_window_keyed(self) -> bool:
         """Return whether the key has the bounds of final windows, so that no result can change in a later epoch."""
         return is_window_keyed(self.keys, self.final_windows)
+
+
+def aggregate_keys(step: KeyedAggregateStep, keys: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
+    """Return the key of an aggregate with these key columns: without any, and without a window, all rows are of one."""
+    return keys if keys or step.window is not None else (ALL_ROWS,)
 
 
 def is_window_keyed(keys: Sequence[pa.Field], final_windows: Sequence[str]) -> bool:
@@ -84,7 +90,7 @@ def operator_of(
         if not given.has_event_time:
             raise InvalidJobError(no_event_time(where("window"), is_first=True))
         return _windowed(step, step.window, aggregator, schema)
-    assert schema is not None, "the config takes no aggregate without a key and without a window"
+    assert schema is not None, "an aggregate over all rows has a key, too"
     if given.is_changelog and not aggregator.is_invertible:
         types = tuple(given.arguments.values())
         return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)

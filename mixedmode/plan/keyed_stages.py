@@ -10,8 +10,11 @@ from typing import Self
 import pyarrow as pa
 
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, ProcessStep, TopStep
+from mixedmode.config.calls import quoted
+from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.config.steps import operator_id
 from mixedmode.keys import KeySchema
+from mixedmode.operators.aggregate import CheckedUpsertOperator, UpsertOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.process import FunctionReference, ProcessOperator
@@ -27,9 +30,9 @@ from mixedmode.plan.ranked_operators import (
     top_operator,
 )
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, EmittedRows, JobPlan, KeyedStage
 
-__all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "with_changelogs"]
+__all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "upsert_stage", "with_changelogs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,31 @@ def ranked_stage(
         operator=operator,
         identity=ranked_identity(step, columns, orders, is_changelog=is_changelog),
         delay_us=upstream.delay_us,
+    )
+
+
+def upsert_stage(
+    output: str, reads: Reads, fields: Sequence[pa.Field], key: Sequence[str], *, is_checked: bool
+) -> KeyedStage:
+    """Return the stage that makes upserts of the rows of an output.
+
+    fields: the columns of the rows. key: the names of those that are the key, () if there is one row. is_checked: it is
+    not known that each key has one row, so the stage finds a second one.
+    """
+    by_name = {field.name: field for field in fields}
+    keys = KeySchema(tuple(by_name[name] for name in key) or (ALL_ROWS,))
+    rest = tuple(field for field in fields if field.name not in key)
+    operator_type = CheckedUpsertOperator if is_checked else UpsertOperator
+    return KeyedStage(
+        operator_id=f"upsert-{output or MAIN_OUTPUT}",  # with a hyphen, so it is no name of a step
+        reads=reads,
+        key_fields=keys.fields,
+        arguments=tuple(quoted(field.name) for field in rest),
+        argument_types=tuple(field.type for field in rest),
+        event_time=None,
+        is_changelog=bool(reads.changelogs),
+        operator=operator_type(keys, rest),
+        identity=step_fingerprint("checked-upsert", keys.fields) if is_checked else step_fingerprint("upsert"),
     )
 
 

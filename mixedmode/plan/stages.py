@@ -56,6 +56,8 @@ class MapStage:
         return of_list()
 
 
+#: the key of an aggregate over all rows, which is always true. Outputs have the column; later steps do not
+ALL_ROWS = pa.field("_all", pa.bool_())
 #: the event time of rows of a window: its last microsecond. The rows have the column only if a step follows
 WINDOW_TIME = pa.field("window_time", pa.timestamp("us", "UTC"))
 
@@ -125,7 +127,7 @@ class KeyedStage:
     @property
     def emitted_fields(self) -> tuple[pa.Field, ...]:
         """Return the columns of the rows that the next stage gets, or sql after the last stage."""
-        fields = self.operator.output_fields
+        fields = tuple(field for field in self.operator.output_fields if field.name != ALL_ROWS.name)
         if self.operator.traits.emits is Changelog.RETRACT:
             return (*fields, pa.field(WEIGHT_COLUMN, pa.int64()))
         return (*fields, WINDOW_TIME) if self.adds_window_time else fields

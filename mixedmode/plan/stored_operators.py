@@ -20,6 +20,7 @@ from mixedmode.operators.aggregate import (
     AggregateFunction,
     AggregateOperator,
     Aggregator,
+    CheckedUpsertOperator,
     FunctionCall,
     MultisetAggregateOperator,
     aggregate_function,
@@ -67,6 +68,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case AggregateOperator():
             own = _aggregator(operator.aggregator, operator.key_schema)
             return {"kind": "aggregate", "changelog": operator.is_changelog, **own}
+        case CheckedUpsertOperator():
+            return described(operator.counter)
         case MultisetAggregateOperator():
             types = [type_name(data_type) for data_type in operator.argument_types]
             own = _aggregator(operator.aggregator, operator.key_schema)
@@ -84,11 +87,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case DeduplicateOperator():
             own = {"waits": operator.waits, "within-us": operator.within_us, "event-time": operator.has_event_time}
             return {"kind": "deduplicate", **own, **_layout(operator.layout)}
-        case AsOfJoinOperator():
-            return {"kind": "as-of-join", **_join(operator.layout), "deleted": operator.deleted}
-        case IntervalJoinOperator():
-            own = {"type": operator.type, "within-us": list(operator.bounds_us)}
-            return {"kind": "interval-join", **_join(operator.layout), **own}
+        case AsOfJoinOperator() | IntervalJoinOperator():
+            return _join(operator)
         case ProcessOperator():
             return {"kind": "process", "keys": _fields(operator.key_schema.fields)}
     msg = f"an operator with state and without a description: {type(operator).__name__}"
@@ -210,9 +210,13 @@ def _ranked(stored: Described) -> KeyedOperator:
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
 
 
-def _join(layout: JoinLayout) -> dict[str, object]:
+def _join(operator: AsOfJoinOperator | IntervalJoinOperator) -> dict[str, object]:
+    layout = operator.layout
     left, right = layout.sides
-    return {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
+    columns = {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
+    if isinstance(operator, AsOfJoinOperator):
+        return {"kind": "as-of-join", **columns, "deleted": operator.deleted}
+    return {"kind": "interval-join", **columns, "type": operator.type, "within-us": list(operator.bounds_us)}
 
 
 def _join_from(stored: Described) -> JoinLayout:

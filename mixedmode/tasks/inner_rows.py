@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from mixedmode.errors import RetryableError
 from mixedmode.operators.interface import OP_COLUMN, Changelog, Changes
-from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 
 ATTEMPT_FIELD = pa.field("_attempt", pa.int64())
 #: the text by which the driver recognizes this error
@@ -37,13 +37,17 @@ def subtask_number(partition: int, parallelism: int) -> int:
 def rows_emitted(changes: Changes, stage: KeyedStage) -> pa.Table:
     """Return the rows of a stage for the next one, with the columns `stage.emitted_fields`."""
     if stage.emitted.changelog is Changelog.RETRACT:
-        return changes.changelog()
+        return _of_steps(changes.changelog())
     rows = changes.upserts().drop_columns([OP_COLUMN])
     if not stage.adds_window_time:
         return rows
     end = next(name for name in rows.column_names if name.lower() == "window_end")  # a key has the name of the job
     ends_us = rows.column(end).cast(pa.int64())
     return rows.append_column(WINDOW_TIME, pc.subtract(ends_us, 1).cast(WINDOW_TIME.type))
+
+
+def _of_steps(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([ALL_ROWS.name]) if ALL_ROWS.name in rows.column_names else rows
 
 
 def with_report_column(rows: pa.Table, schema: pa.Schema, attempt: int) -> pa.Table:

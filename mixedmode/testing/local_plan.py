@@ -14,6 +14,7 @@ from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.keyed_steps import check_alike, checked_key, names_taken, rank_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
+from mixedmode.analysis.results import has_key, result_of_stage
 from mixedmode.config import (
     DeduplicateStep,
     JobSpec,
@@ -33,11 +34,25 @@ from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import FunctionReference, state_schema_of
 from mixedmode.plan.join_operators import JoinedInput, join_problems
 from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
-from mixedmode.plan.keyed_operators import StepColumns, Where, aggregate_operator, expressions_of, no_event_time
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage, with_changelogs
+from mixedmode.plan.keyed_operators import (
+    StepColumns,
+    Where,
+    aggregate_keys,
+    aggregate_operator,
+    expressions_of,
+    no_event_time,
+)
+from mixedmode.plan.keyed_stages import (
+    Upstream,
+    aggregate_stage,
+    process_stage,
+    ranked_stage,
+    upsert_stage,
+    with_changelogs,
+)
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import JobPlan, KeyedStage, ResultPlan, SourceRows
+from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
@@ -67,6 +82,8 @@ def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(step, KeyedAggregateStep):
         for name, call in step.aggregate.items():
             yield from ((("aggregate", name), text) for text in call.expressions if column_in(text) is None)
+        if step.having is not None:
+            yield ("having",), step.having
     if isinstance(step, TopStep):
         texts = [by.expression for by in step.top.order_by]
         yield from ((("top", "order-by"), text) for text in texts if column_in(text) is None)
@@ -177,14 +194,16 @@ class _Walk:
 
     def plan(self) -> JobPlan:
         """Return the plan of all steps."""
+        upserts = {name: self._upserts(name, ref) for name, ref in self._spec.graph.outputs.items()}
         results = {}
         for name, ref in self._spec.graph.outputs.items():
-            operator = self._stage_of(self._names[ref]).operator
-            key = tuple(field.name for field in operator.output_key)
-            results[name] = ResultPlan(self._reads([ref]), tuple(operator.output_fields), key)
+            stage, reads = upserts[name] or self._stage_of(self._names[ref]), self._reads([ref])
+            if upserts[name] is not None:
+                reads = Reads((stage.operator_id,), stages=(stage.operator_id,), upstream=reads.upstream)
+            results[name] = result_of_stage(stage, reads)
         read = {name for stage in self._stages.values() for name in stage.reads.upstream}
         plan = JobPlan(
-            stages=tuple(self._stages.values()),
+            stages=(*self._stages.values(), *(stage for stage in upserts.values() if stage is not None)),
             results=results,
             reads=(),
             event_times=self._event_times,
@@ -195,6 +214,19 @@ class _Walk:
         )
         is_plain = plan.has_one_entry and len(plan.sources_read) == 1 and len(plan.stages[0].reads.relations) == 1
         return with_changelogs(replace(plan, source_rows=SourceRows() if is_plain else None))
+
+    def _upserts(self, name: str, ref: Ref) -> KeyedStage | None:
+        """Return the stage that makes upserts by the key of an output; None if the rows are upserts by it already."""
+        stage, key = self._stage_of(self._names[ref]), self._spec.results[name].key
+        if has_key(stage, key):
+            return None
+        columns = self._columns[ref]
+        columns.keys(key, self._where(*(("outputs", name) if name else ("sink",)), "key"))
+        names = [columns.field(column, "").name for column in key]
+        fields = [one for one in stage.operator.output_fields if one != ALL_ROWS]
+        own = {one.name for one in stage.operator.output_key} - {ALL_ROWS.name}
+        is_known = bool(stage.operator.output_key) and own <= set(names)
+        return upsert_stage(name, self._reads([ref]), fields, names, is_checked=not is_known)
 
 
 class _Columns:
@@ -234,7 +266,7 @@ class _Columns:
 def _stage(step: OneInputStep, columns: _Columns, upstream: Upstream, where: Where) -> KeyedStage:
     keys = columns.keys(step.key_columns, where("key-by")) if step.key_columns else ()
     if isinstance(step, KeyedAggregateStep):
-        return _aggregate(step, columns, upstream, keys, where)
+        return _aggregate(step, columns, upstream, aggregate_keys(step, keys), where)
     if isinstance(step, ProcessStep):
         return _process(step, columns, upstream, keys, where)
     if upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:

@@ -3,6 +3,7 @@
 from mixedmode.operators.aggregate.aggregator import Aggregator, aggregator_for, argument_name
 from mixedmode.operators.aggregate.calls import AggregateFunction, Column, FunctionCall
 from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.checked_upsert import CheckedUpsertOperator
 from mixedmode.operators.aggregate.functions import aggregate_function
 from mixedmode.operators.aggregate.multiset import MultisetAggregateOperator
 from mixedmode.operators.aggregate.operator import AggregateOperator
@@ -12,6 +13,7 @@ __all__ = [
     "AggregateFunction",
     "AggregateOperator",
     "Aggregator",
+    "CheckedUpsertOperator",
     "Column",
     "FunctionCall",
     "KeyedChanges",

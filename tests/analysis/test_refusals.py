@@ -41,8 +41,8 @@ ARGUMENT_TYPE = (
 )
 KEY_CHANGED = (
     "steps[1].sql: the sql after the last key-by changes its key, so rows of several keys could end as one, and which "
-    "one would depend on the epoch. Select the key columns as they are (no expression, no UNION), or put a key-by "
-    "after the sql. changed="
+    "one would depend on the epoch. Select the key columns as they are (no expression, no UNION), put a key-by "
+    "after the sql, or name columns that identify a row in the `key` of the output. changed="
 )
 UNREPEATABLE = (
     "this has another value each time it is computed. So no two runs and no two modes would agree, and rows may be "
@@ -55,8 +55,8 @@ CLOCK_AFTER_KEY = (
 )
 SEVERAL_ROWS = (
     "steps[1].sql: the sql after the last key-by may give several rows for one key, and the output has one row per "
-    "key. Put a key-by after the sql, keep the values in an array, or look one value up with a scalar subquery over "
-    "VALUES. found="
+    "key. Put a key-by after the sql, keep the values in an array, look one value up with a scalar subquery over "
+    "VALUES, or name columns that identify a row in the `key` of the output. found="
 )
 NO_TIME = (
     "first goes by event time, and this step's input has none. Set `event-time` on the source, and keep that column in "
@@ -105,6 +105,70 @@ def test_two_sources_may_be_brought_together_and_not_joined(spark: SparkSession,
     joined = job(folder, other=other).sql("SELECT t.k FROM t JOIN other ON t.k = other.k")
     assert refusal(spark, joined) == f"{STATEFUL}{BOTH}Inner join of two inputs"
     assert is_accepted(spark, job(folder, other=other).sql("SELECT k FROM t UNION ALL SELECT k FROM other"))
+
+
+def test_sql_after_an_aggregate_over_all_rows_returns_one_row(spark: SparkSession, folder: Path) -> None:
+    steps = job(folder).aggregate(n="count(*)")
+    assert is_accepted(spark, steps.sql("SELECT n + 1 AS m FROM previous WHERE n > 2"))
+    doubled = steps.sql("SELECT n FROM previous UNION ALL SELECT n FROM previous")
+    assert refusal(spark, doubled) == f"{SEVERAL_ROWS}UNION"
+
+
+def keyed(folder: Path, steps: Job, key: str) -> Job:
+    return steps.write(Sink.parquet(folder / "out"), key=key)
+
+
+def test_columns_of_a_key_exist_and_belong_to_rows_of_a_keyed_step(spark: SparkSession, folder: Path) -> None:
+    aggregate = job(folder).key_by("k").aggregate(n="count(*)", l="collect_list(v, 3)")
+    places = {
+        "sink.key: there is no column m. Columns here: k, n, l.": keyed(folder, aggregate, "m"),
+        f"sink.key: {KEY_TYPE}": keyed(folder, aggregate, "l"),
+        "sink.key: no keyed step is before this output, so its rows are only added, and need no key.": keyed(
+            folder, job(folder).sql("SELECT k, v FROM t"), "k"
+        ),
+    }
+    for message, steps in places.items():
+        with pytest.raises(InvalidJobError) as caught:
+            analyse(spark, steps.spec, steps.where)
+        assert str(caught.value).startswith(message)
+
+
+def test_a_key_that_has_the_key_of_the_step_needs_no_state(spark: SparkSession, folder: Path) -> None:
+    aggregate = job(folder).key_by("k").aggregate(n="count(*)")
+    renamed = aggregate.sql("SELECT k AS name, n, n > 3 AS is_large FROM previous")
+    computed = aggregate.sql("SELECT upper(k) AS name, n FROM previous")
+
+    def states(steps: Job) -> list[int]:
+        stages = analyse(spark, steps.spec, steps.where).plan.stages
+        return [len(stage.operator.states) for stage in stages]
+
+    assert states(keyed(folder, aggregate, "K")) == [1], "rows of the step as they are"
+    assert states(keyed(folder, renamed, "name")) == [1, 0]
+    assert states(renamed.write(Sink.parquet(folder / "out"), key=["is_large", "NAME"])) == [1, 0]
+    assert states(keyed(folder, computed, "name")) == [1, 1], "two keys may have one name"
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("count(*) > 1", "the condition is about the results of the step, and calls an aggregate itself."),
+        (
+            "n + 1",
+            "a condition is true or false, and this is neither. Compare it, as in `n > 3`. found=n + 1, type=bigint",
+        ),
+        ("m > 1", "Spark refuses this SQL. cause="),
+        ("n >", "Spark refuses this SQL. cause="),
+        ("n > 1) OR (n < 0", "Spark refuses this SQL. cause="),
+        ("rand() > 0.5", f"{UNREPEATABLE}rand"),
+        ("n > (SELECT max(v) FROM t)", "Spark refuses this SQL. cause="),
+        ("now() > timestamp '2024-01-01'", f"{CLOCK_AFTER_KEY}now"),
+    ],
+)
+def test_a_condition_on_results_is_about_one_result(
+    condition: str, message: str, spark: SparkSession, folder: Path
+) -> None:
+    steps = job(folder).key_by("k").aggregate(n="count(*)", having=condition)
+    assert refusal(spark, steps).startswith(f"steps[0].having: {message}")
 
 
 def test_a_subquery_over_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
@@ -301,7 +365,8 @@ Build = Callable[[Job], Job]
             lambda j: j.key_by("k").aggregate(n="count(*)").sql("SELECT n FROM previous"),
             (
                 "steps[1].sql: the sql after the last key-by drops its key, so a changed row could not be found again "
-                "in the output. Select the key columns too. missing=k"
+                "in the output. Select the key columns too, or name columns that identify a row in the `key` of the "
+                "output. missing=k"
             ),
         ),
         (

@@ -59,9 +59,9 @@ def test_the_tables_of_a_join_are_a_function_of_the_size_and_its_answer_has_one_
             database.read_parquet([str(path) for path in (tmp_path / "first" / table).iterdir()]).create_view(table)
         database.execute(f"CREATE TABLE answer AS {workload.answer}")
         keys = ", ".join(workload.key)
-        (rows, distinct, lacking) = database.execute(
+        ((rows, distinct, lacking),) = database.execute(
             f"SELECT count(*), count(DISTINCT ({keys})), count(*) FILTER (WHERE {workload.may_lack}) FROM answer"
-        ).fetchone()
+        ).fetchall()
     assert rows == distinct >= SIZE.events
     assert lacking < rows / 100
 

@@ -418,7 +418,7 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
                 (
                     "job.yaml:18: steps[0].tumbling is not a known key. Did you mean steps[].window.tumbling? Known "
                     "keys here: name, from, key-by, window, allowed-lateness, early-results-every, late, parallelism, "
-                    "aggregate."
+                    "aggregate, having."
                 )
             ],
         ),

@@ -212,8 +212,8 @@ def test_the_limit_of_parallelism_is_the_one_of_the_key_groups() -> None:
         ),
         (
             KeyedAggregateStep,
-            {"aggregate": {"n": "count(*)"}},
-            ["key-by is missing: without a window, an aggregate has one row per key. Add key columns, or a window."],
+            {"aggregate": {"n": "count(*)"}, "parallelism": 2},
+            ["parallelism has no effect without a key: all records go to one subtask. Add key columns, or remove it."],
         ),
         (
             KeyedAggregateStep,

@@ -1,27 +1,29 @@
 """Jobs that are graphs: branches, unions, several sources and several outputs.
 
-Whatever the mode, the flip, the epochs, the parallelism and the restarts are, each output has the answer of the records
-alone. The oracle is plain Python: each step is a function from a list of rows to a list of rows.
+Whatever the mode, the flip, the epochs, the parallelism, the restarts and the crashes are, each output has the answer
+of the records alone. The oracle is plain Python: each step is a function from a list of rows to a list of rows.
 """
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from mixedmode.crash_points import CrashPoint
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.phases import Until
+from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source, Stream
-from tests.differential.stories import local_cases
+from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_time_in_chains import (
     ON_SPARK,
     SCHEMA,
@@ -34,13 +36,34 @@ from tests.differential.test_time_in_chains import (
     function,
     session,
     told,
+    totals,
     tumbling,
 )
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
-from tests.harness import SPARK, manifests, output_rows, run, write_parquet
+from tests.harness import SPARK, SPARK_CASES, Recording, manifests, output_rows, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
+from tests.walk.faults import FailAtStep, Fault, Faults, KillAtPoint, KillAtStep, Killed
 
 SOURCES = ("t", "u")
+EPOCH_POINTS: tuple[CrashPoint, ...] = (
+    "sort",
+    "runs-stored",
+    "before-manifest",
+    "after-manifest",
+    "publish",
+    "after-publish",
+    "drop",
+    "collect",
+)
+
+
+#: {columns of a node: columns that no two of its rows share, other than the key of its step}
+OWN_KEYS = {
+    "by key": ("v", "k"),
+    "over all": ("v",),
+    "earliest of records": ("k",),
+    "windows True": ("k", "n", "window_end", "window_start"),
+}
 
 
 def source_of(event: Event, sources: int) -> str:
@@ -81,11 +104,13 @@ class Node:
 class Graph:
     """Nodes, of which the first are the sources; and the nodes whose rows are outputs.
 
-    source_of: tells which source a record is of, among this number of them.
+    `source_of`: tells which source a record is of, among this number of them.
+    `keys`: {output: its own key columns, by which no two of its rows are equal}.
     """
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
+    keys: Mapping[int, Sequence[str]] = field(default_factory=dict)
     source_of: Callable[[Event, int], str] = source_of
 
     @property
@@ -103,15 +128,25 @@ def by_n() -> Step:
     return Step(lambda job: job.key_by("n").aggregate(v="count(*)"), apply, emits_windows=False, has_key=False)
 
 
+def over_all() -> Step:
+    """An aggregate over all rows: one row, from the first row on."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        return [{"k": None, **totals(rows), "t": None}] if rows else []
+
+    return Step(lambda job: job.aggregate(v="sum(v)", n="sum(n)"), apply, emits_windows=False, has_key=False)
+
+
 def next_steps(inputs: Sequence[Node], draw: st.DrawFn) -> list[tuple[Callable[[], Step], str, bool]]:
     """(a step, its columns, whether its rows change) of all steps that can read these nodes together."""
     if any(node.is_changelog for node in inputs):
-        return [(by_n, "by n", True)]
+        return [(by_n, "by n", True), (over_all, "over all", True)]
     has_key = all(node.has_key for node in inputs)
     size = draw(st.sampled_from([5, 20, 60]))
     found: list[tuple[Callable[[], Step], str, bool]] = [
         (partial(tumbling, size, is_keyed=has_key), f"windows {has_key}", False),
         (partial(tumbling, 30, is_keyed=False), "windows False", False),
+        (over_all, "over all", True),
     ]
     if has_key:
         found += [
@@ -146,17 +181,8 @@ def graphs(draw: st.DrawFn) -> Graph:
     read = {i for node in nodes for i in node.inputs}
     steps = range(sources, len(nodes))
     outputs = {i for i in steps if i not in read} | set(draw(st.lists(st.sampled_from(steps), max_size=2)))
-    used = _needed(nodes, outputs)
-    assert used, nodes
-    return Graph(tuple(nodes), tuple(sorted(outputs)))
-
-
-def _needed(nodes: Sequence[Node], outputs: set[int]) -> set[int]:
-    found, left = set[int](), list(outputs)
-    while left:
-        found.add(left[-1])
-        left += nodes[left.pop()].inputs
-    return found
+    keys = {i: key for i in sorted(outputs) if (key := OWN_KEYS.get(nodes[i].columns)) and draw(st.booleans())}
+    return Graph(tuple(nodes), tuple(sorted(outputs)), keys)
 
 
 def records(events: Sequence[Event], graph: Graph, source: str) -> list[Row]:
@@ -178,72 +204,106 @@ def streams(graph: Graph, job: Job) -> list[Stream]:
     return found
 
 
-def play(
-    case: Case, mode: Mode, graph: Graph, base: Path, spark: SparkSession | None, run_job: Callable[..., object] = run
-) -> dict[int, Counter[tuple[Any, ...]]]:
-    """Run the case, and stop and start again after the epochs that it names. Return the rows of each output.
+Outputs = dict[int, Counter[tuple[Any, ...]]]
 
-    run_job: called in the place of `run`.
+
+@dataclass
+class Play:
+    """One way of running a case, with a restart after the epochs that the case names, and after each fault.
+
+    strikes: faults of one start each. run_job: replaces `run`.
     """
-    names = SOURCES[: graph.sources]
-    before = case.events[: {"mixed": case.flip, "streaming": 0, "batch": len(case.events)}[mode]]
-    epochs = [*([before] if mode != "streaming" else []), *case.epochs(mode)]
-    world, parallelism = World(lost={0} if case.slices > 1 else set()), case.parallelism
-    for name in names:
-        (base / name).mkdir(parents=True)
 
-    def arrive(number: int) -> None:
-        for name in names:
-            table = pa.Table.from_pylist(records(epochs[number], graph, name), SCHEMA)
-            if spark is None:
-                world.files[f"{name}/{number:03}"] = table
+    case: Case
+    mode: Mode
+    graph: Graph
+    base: Path
+    spark: SparkSession | None = None
+    faults: Faults = field(default_factory=Faults)
+    strikes: Sequence[Fault] = ()
+    run_job: Callable[..., object] = run
+
+    def __post_init__(self) -> None:
+        case, step = self.case, partial(self.faults.step, can_fail=False)
+        self._world = World(lost={0} if case.slices > 1 else set(), step=step)
+        self._parallelism = case.parallelism
+        self._left = iter(self.strikes)
+        before = case.events[: {"mixed": case.flip, "streaming": 0, "batch": len(case.events)}[self.mode]]
+        self._epochs = [*([before] if self.mode != "streaming" else []), *case.epochs(self.mode)]
+        self._names = SOURCES[: self.graph.sources]
+
+    def outputs(self) -> Outputs:
+        for name in self._names:
+            (self.base / name).mkdir(parents=True)
+        first = 1 if self.mode != "streaming" else 0
+        for number in range(first):
+            self._arrive(number)
+        feed: list[Callable[[], object]] = []
+        for number in range(first, len(self._epochs)):
+            feed.append(partial(self._arrive, number))
+            if number - first in self.case.restores:
+                self._start(Until.IDLE, feed)
+                feed, self._parallelism = [], self.case.restores[number - first]
+        self._start(Until.DRAINED, feed)
+        folders = {number: self.base / "out" / str(number) for number in self.graph.outputs}
+        return {
+            number: told(output_rows(folder) if any(folder.glob("part-*")) else [])
+            for number, folder in folders.items()
+        }
+
+    def _arrive(self, number: int) -> None:
+        for name in self._names:
+            table = pa.Table.from_pylist(records(self._epochs[number], self.graph, name), SCHEMA)
+            if self.spark is None:
+                self._world.files[f"{name}/{number:03}"] = table
             else:
-                write_parquet(base / name, f"{number:03}.parquet", table)
+                write_parquet(self.base / name, f"{number:03}.parquet", table)
 
-    def start(until: Until, feed: Sequence[Callable[[], object]] = ()) -> None:
+    def _start(self, until: Until, feed: Sequence[Callable[[], object]]) -> None:
+        """Start the job until it ends without a fault."""
+        observer = Recording(feed=list(feed))
+        session = local_session(self._world) if self.spark is None else self.spark
+        engine = LocalEngine if self.spark is None else Engine
+        while True:
+            fault = next(self._left, None)
+            try:
+                with self.faults.armed(fault):
+                    self.run_job(self._job(), session, observer=observer, until=until, engine=engine)
+            except (Killed, RetryableError):
+                assert fault is not None, "nothing struck"
+                observer = Recording(feed=observer.feed)
+            else:
+                return
+
+    def _job(self) -> Job:
+        is_batch = self.mode == "batch"
         sources = {
             name: Source.parquet(
-                base / name,
+                self.base / name,
                 schema="k string, v bigint, n bigint, t timestamp",
                 event_time="t",
-                out_of_orderness=f"{case.bound_ms}ms",
-                **({"bounded": True} if mode == "batch" else {"max_files_per_epoch": 1}),
+                out_of_orderness=f"{self.case.bound_ms}ms",
+                **({"bounded": True} if is_batch else {"max_files_per_epoch": 1}),
             )
-            for name in names
+            for name in self._names
         }
         job = Job(
             "graph",
             sources=sources,
-            mode=mode,
-            checkpoint_dir=None if mode == "batch" else base / "checkpoints",
-            parallelism=parallelism,
+            mode=self.mode,
+            checkpoint_dir=None if is_batch else self.base / "checkpoints",
+            parallelism=self._parallelism,
             max_parallelism=8,
             spark=SPARK,
         )
-        made = streams(graph, job)
-        for number in graph.outputs:
-            job = job.output(f"o{number}", made[number], Sink.parquet(base / "out" / str(number)))
-        session = local_session(world) if spark is None else spark
-        engine = LocalEngine if spark is None else Engine
-        run_job(job, session, feed=feed, until=until, engine=engine)
-
-    first = 1 if mode != "streaming" else 0
-    for number in range(first):
-        arrive(number)
-    feed: list[Callable[[], object]] = []
-    for number in range(first, len(epochs)):
-        feed.append(partial(arrive, number))
-        if number - first in case.restores:
-            start(Until.IDLE, feed)
-            feed, parallelism = [], case.restores[number - first]
-    start(Until.DRAINED, feed)
-    folders = {number: base / "out" / str(number) for number in graph.outputs}
-    return {
-        number: told(output_rows(folder) if any(folder.glob("part-*")) else []) for number, folder in folders.items()
-    }
+        made = streams(self.graph, job)
+        for number in self.graph.outputs:
+            sink, key = Sink.parquet(self.base / "out" / str(number)), self.graph.keys.get(number)
+            job = job.output(f"o{number}", made[number], sink, key=key)
+        return job
 
 
-def expected(case: Case, graph: Graph) -> dict[int, Counter[tuple[Any, ...]]]:
+def expected(case: Case, graph: Graph) -> Outputs:
     rows: list[list[Row]] = []
     for number, node in enumerate(graph.nodes):
         if node.step is None:
@@ -255,12 +315,25 @@ def expected(case: Case, graph: Graph) -> dict[int, Counter[tuple[Any, ...]]]:
     return {number: told(rows[number]) for number in graph.outputs}
 
 
-@given(case=cases(), graph=graphs())
+#: deaths of the driver, and failures of the store
+struck = st.lists(
+    st.one_of(
+        st.builds(KillAtPoint, st.sampled_from(EPOCH_POINTS), st.none() | st.integers(0, 3)),
+        st.builds(KillAtStep, st.integers(0, 500)),
+        st.builds(FailAtStep, st.integers(0, 500)),
+    ),
+    max_size=2,
+)
+
+
+@given(case=cases(), mode=st.sampled_from(["mixed", "mixed", "streaming", "batch"]), graph=graphs(), strikes=struck)
 @local_cases(0.2)
-def test_each_output_of_a_graph_is_the_answer_of_the_records(case: Case, graph: Graph) -> None:
-    for mode in MODES:
-        with tempfile.TemporaryDirectory() as base:
-            assert play(case, mode, graph, Path(base), None) == expected(case, graph), mode
+def test_each_output_of_a_graph_is_the_answer_of_the_records(
+    case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
+) -> None:
+    with case_folder() as base:
+        played = Play(case, mode, graph, base, faults=faults, strikes=strikes)
+        assert played.outputs() == expected(case, graph)
 
 
 DIAMOND = Graph(
@@ -272,20 +345,32 @@ DIAMOND = Graph(
         Node(by_key(), (2,), is_changelog=True),
         Node(tumbling(30), (2, 3)),
         Node(by_n(), (4,), is_changelog=True),
+        Node(over_all(), (6,), is_changelog=True),
     ),
-    (2, 4, 5, 6),
+    (2, 4, 5, 6, 7),
+    {4: ("v", "k"), 7: ("v",)},
 )
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_spark_agrees_about_branches_and_unions(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
-    assert play(ON_SPARK, mode, DIAMOND, tmp_path, spark) == expected(ON_SPARK, DIAMOND)
+    assert Play(ON_SPARK, mode, DIAMOND, tmp_path, spark).outputs() == expected(ON_SPARK, DIAMOND)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@given(case=cases(), mode=st.sampled_from(["mixed", "batch"]), graph=graphs())
+@settings(SPARK_CASES, max_examples=20)
+def test_spark_agrees_about_random_graphs(case: Case, mode: Mode, graph: Graph, spark: SparkSession) -> None:
+    with tempfile.TemporaryDirectory() as base:
+        played = Play(replace(case, cuts=(), restores={}), mode, graph, Path(base), spark)
+        assert played.outputs() == expected(case, graph)
 
 
 def test_the_local_executor_agrees_about_the_same_graph(tmp_path: Path) -> None:
     for mode in MODES:
         for case in (ON_SPARK, replace(ON_SPARK, restores={0: 4})):
-            found = play(case, mode, DIAMOND, tmp_path / f"{mode}-{len(case.restores)}", None)
+            found = Play(case, mode, DIAMOND, tmp_path / f"{mode}-{len(case.restores)}").outputs()
             assert found == expected(case, DIAMOND), mode
 
 
@@ -302,7 +387,7 @@ def test_a_source_without_records_holds_back_only_the_steps_that_it_can_reach(tm
         folders = {number: tmp_path / "case" / "out" / str(number) for number in graph.outputs}
         found.append({number: len(list(folder.glob("part-*"))) for number, folder in folders.items()})
 
-    play(case, "mixed", graph, tmp_path / "case", None, look)
+    Play(case, "mixed", graph, tmp_path / "case", run_job=look).outputs()
     assert found[0][2] > 0, "windows over the one source have fired"
     assert found[0][3] == 0, "windows over both have not"
     newest = manifests(tmp_path / "case" / "checkpoints")[-1]

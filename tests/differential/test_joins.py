@@ -3,10 +3,9 @@
 The oracle is plain Python: a join is two nested loops.
 """
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -14,12 +13,15 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mixedmode.job import Stream
-from tests.differential.stories import local_cases
-from tests.differential.test_graphs import SOURCES, Graph, Join, Node, expected, play
+from tests.differential.stories import case_folder, local_cases
+from tests.differential.test_graphs import SOURCES, Graph, Join, Node, Play, expected, struck
 from tests.differential.test_time_in_chains import ON_SPARK, Row, session, tumbling
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
+from tests.walk.faults import Fault, Faults
 
 Kind = Literal["inner", "left", "right", "full", "semi", "anti"]
+#: of a random case
+some_mode = st.sampled_from(["mixed", "mixed", "streaming", "batch"])
 KINDS: tuple[Kind, ...] = ("inner", "left", "right", "full", "semi", "anti")
 
 
@@ -49,6 +51,7 @@ def as_of(*, keeps_left: bool = True, strictly: bool = False, tolerance_ms: int 
         return [{"k": row["k"], "v": found and found["v"], "n": row["n"], "t": row["t"]} for row, found in kept]
 
     def add(left: Stream, right: Stream) -> Stream:
+        tolerance: Any = {} if tolerance_ms is None else {"tolerance": f"{tolerance_ms}ms"}
         return left.as_of_join(
             right,
             on="k",
@@ -56,7 +59,7 @@ def as_of(*, keeps_left: bool = True, strictly: bool = False, tolerance_ms: int 
             strictly=strictly,
             tie_break=["v", "n"],
             select=["left.k", "right.v", "left.n", "left.t"],
-            **({} if tolerance_ms is None else {"tolerance": f"{tolerance_ms}ms"}),
+            **tolerance,
         )
 
     return Join(add, apply)
@@ -130,23 +133,27 @@ def graphs(draw: st.DrawFn, joins: st.SearchStrategy[Join]) -> Graph:
     after = draw(st.sampled_from([None, tumbling(20), session(8)]))
     if after is not None:
         nodes.append(Node(after, (last,)))
-    return Graph(tuple(nodes), tuple(range(2, len(nodes))), by_value)
+    return Graph(tuple(nodes), tuple(range(2, len(nodes))), source_of=by_value)
 
 
-@given(case=cases(), graph=graphs(as_of_joins()))
+@given(case=cases(), mode=some_mode, graph=graphs(as_of_joins()), strikes=struck)
 @local_cases(0.2)
-def test_as_of_joins_give_the_answer_of_the_records(case: Case, graph: Graph) -> None:
-    for mode in MODES:
-        with tempfile.TemporaryDirectory() as base:
-            assert play(case, mode, graph, Path(base), None) == expected(case, graph), mode
+def test_as_of_joins_give_the_answer_of_the_records(
+    case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
+) -> None:
+    with case_folder() as base:
+        played = Play(case, mode, graph, base, faults=faults, strikes=strikes)
+        assert played.outputs() == expected(case, graph)
 
 
-@given(case=cases(), graph=graphs(interval_joins()))
+@given(case=cases(), mode=some_mode, graph=graphs(interval_joins()), strikes=struck)
 @local_cases(0.2)
-def test_interval_joins_give_the_answer_of_the_records(case: Case, graph: Graph) -> None:
-    for mode in MODES:
-        with tempfile.TemporaryDirectory() as base:
-            assert play(case, mode, graph, Path(base), None) == expected(case, graph), mode
+def test_interval_joins_give_the_answer_of_the_records(
+    case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
+) -> None:
+    with case_folder() as base:
+        played = Play(case, mode, graph, base, faults=faults, strikes=strikes)
+        assert played.outputs() == expected(case, graph)
 
 
 CHAIN = Graph(
@@ -158,10 +165,10 @@ CHAIN = Graph(
         Node(tumbling(20), (3,)),
     ),
     (2, 3, 4),
-    by_value,
+    source_of=by_value,
 )
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_spark_agrees_about_as_of_joins(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
-    assert play(ON_SPARK, mode, CHAIN, tmp_path, spark) == expected(ON_SPARK, CHAIN)
+    assert Play(ON_SPARK, mode, CHAIN, tmp_path, spark).outputs() == expected(ON_SPARK, CHAIN)

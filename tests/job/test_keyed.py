@@ -79,6 +79,37 @@ def test_a_windowed_step_in_python_is_the_one_of_a_file(arguments: dict[str, Any
     assert reread(unkeyed).spec == unkeyed.spec
 
 
+def test_an_aggregate_over_all_rows_in_python_is_the_one_of_a_file() -> None:
+    steps = events().aggregate({"name": "count(*)"}, name="totals", having="s > 1", s="sum(v)").write(Sink.console())
+    assert steps.spec == spec_of_steps(
+        {"name": "totals", "aggregate": {"name": "count(*)", "s": "sum(v)"}, "having": "s > 1"}
+    )
+    assert reread(steps).spec == steps.spec
+    of_stream = events().source("s").aggregate(name="totals", n="count(*)").step
+    assert of_stream == events().aggregate(name="totals", n="count(*)").steps[0]
+
+
+def test_an_output_in_python_has_the_key_of_a_file() -> None:
+    chain = events().key_by("k").aggregate(n="count(*)").write(Sink.console(), key="n")
+    assert chain.spec.results[""].key == ("n",)
+    assert reread(chain).spec == chain.spec
+    stream = events().source("s").key_by("k", name="counts").aggregate(n="count(*)")
+    graph = events().output("counts", stream, Sink.console(), key=["n", "k"])
+    assert graph.spec.as_document()["outputs"] == {"counts": {"format": "console", "from": "counts", "key": ["n", "k"]}}
+    with_key = Sink.console().model_copy(update={"key": ("k",)})
+    late = events().window(tumbling="1h", late=with_key).aggregate(n="count(*)")
+    with pytest.raises(InvalidJobError, match=r"late'\]\['key'\] has no effect here: these rows are only added"):
+        late.write(Sink.console()).spec  # noqa: B018
+    with pytest.raises(InvalidJobError, match=r"key.* names a column twice. Remove one. found=N"):
+        chain.write(Sink.console(), key=["n", "N"]).spec  # noqa: B018
+
+
+def test_a_condition_on_results_in_python_is_the_one_of_a_file() -> None:
+    steps = events().key_by("k").aggregate({"having": "count(*)"}, having="having > 1").write(Sink.console())
+    assert steps.spec == spec_of_steps({"key-by": "k", "aggregate": {"having": "count(*)"}, "having": "having > 1"})
+    assert reread(steps).spec == steps.spec
+
+
 def test_a_window_says_what_becomes_of_late_and_of_open_ones(folder: Path) -> None:
     job = (
         events()

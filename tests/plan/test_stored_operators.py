@@ -10,6 +10,7 @@ from mixedmode.config.calls import AGGREGATE_FUNCTIONS
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import (
     AggregateOperator,
+    CheckedUpsertOperator,
     Column,
     FunctionCall,
     MultisetAggregateOperator,
@@ -81,6 +82,14 @@ def test_a_rebuilt_aggregator_has_the_same_registers_in_the_same_order(operator:
     found: Any = operator_from(described(operator) or {})
     assert found.aggregator.registers == operator.aggregator.registers
     assert found.aggregator.result_fields == operator.aggregator.result_fields
+
+
+def test_the_state_of_a_checked_upsert_is_a_count_of_each_key() -> None:
+    operator = CheckedUpsertOperator(KEYS, (pa.field("v", pa.int64()),))
+    stored = described(operator)
+    assert stored is not None
+    assert operator_from(stored).states == operator.states
+    assert [field.name for field in operator_from(stored).output_fields] == ["k", "day", "rows"]
 
 
 def test_an_operator_without_state_has_no_description() -> None:
