@@ -39,7 +39,7 @@ from mixedmode.config import (
     ProcessStep,
     SqlStep,
 )
-from mixedmode.config.graph import Graph, Ref
+from mixedmode.config.graph import MAIN, Graph, Ref
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -398,7 +398,8 @@ class _Walk:
         reads = self._roots.reads([given])
         stages = {stage.operator_id: stage for stage in self._stages}
         if given.name in stages:
-            self._results[name] = result_of_stage(stages[given.name], reads)
+            where = self._where("sink") if name == MAIN else self._where("outputs", name, "from")
+            self._results[name] = result_of_stage(stages[given.name], reads, where)
             return
         where = self._where("steps", ref[1], "sql")
         upsert = upsert_stage(name, given, reads, stages[reads.stages[0]], where) if reads.stages else None
@@ -407,7 +408,7 @@ class _Walk:
             return
         self._append(None, upsert)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
-        self._results[name] = result_of_stage(upsert, own)
+        self._results[name] = result_of_stage(upsert, own, where)
 
     def _append(self, index: int | None, stage: KeyedStage) -> None:
         self._stages.append(stage)

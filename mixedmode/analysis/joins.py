@@ -38,7 +38,7 @@ def analysed_join(
 ) -> tuple[KeyedStage, Selection]:
     """Return the stage of a join, and what it emits. Raise InvalidJobError with every mistake, each with its place."""
     found: list[MixedmodeError] = []
-    if upstream.is_changelog:
+    if upstream.is_changelog and not step.join.is_regular:
         found.append(rows_change(where("join")))
     left, right = (
         JoinedInput(given.alias, tuple(arrow_fields(one.frame.schema)), one.event_time, one.roots)

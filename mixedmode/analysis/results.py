@@ -8,16 +8,29 @@ from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import UpsertOperator
+from mixedmode.operators.interface import Changelog
 from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage, ResultPlan
 from mixedmode.spark.frames import arrow_fields
 
-__all__ = ["result_of_rows", "result_of_stage", "upsert_stage"]
+__all__ = ["check_has_key", "result_of_rows", "result_of_stage", "upsert_stage"]
 
 
-def result_of_stage(stage: KeyedStage, reads: Reads) -> ResultPlan:
-    """Return the output of the rows of a stage, which its own subtasks write."""
+def check_has_key(stage: KeyedStage, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, if rows of a stage are retracted and have no key."""
+    if stage.emitted.changelog is Changelog.RETRACT and not stage.operator.output_key:
+        msg = (
+            f"{where}: the join retracts rows, and its rows have no key, so the output could not find the row to "
+            "delete. Put a step behind it whose rows have a key: an aggregate, or deduplicate with keep: last. An "
+            f"inner join of rows that are only added retracts nothing. step={stage.operator_id}"
+        )
+        raise InvalidJobError(msg)
+
+
+def result_of_stage(stage: KeyedStage, reads: Reads, where: str) -> ResultPlan:
+    """Return the output of the rows of a stage, which its own subtasks write. Raise InvalidJobError without a key."""
+    check_has_key(stage, where)
     key = tuple(field.name for field in stage.operator.output_key)
     return ResultPlan(reads, stage.operator.output_fields, key)
 
@@ -44,6 +57,7 @@ def upsert_stage(output: str, given: Relation, reads: Reads, stage: KeyedStage, 
         raise InvalidJobError(msg)
     key_columns = tuple(field.name for field in stage.operator.output_key)
     if not key_columns:
+        check_has_key(stage, where)
         return None
     plan = read_frame(given.frame, until=given.root)
     try:

@@ -11,7 +11,7 @@ from mixedmode.config.steps import JoinStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.job.arguments import argument
 
-__all__ = ["AsOfArguments", "JoinArguments", "as_of_step"]
+__all__ = ["AsOfArguments", "JoinArguments", "as_of_step", "regular_step"]
 
 
 class JoinArguments(TypedDict, total=False):
@@ -66,3 +66,18 @@ def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
         **{name: given[name] for name in _OF_STEP if name in given},
     }
     return checked_section(JoinStep, values, place="Stream.as_of_join", name=argument)
+
+
+def regular_step(on: str | Sequence[str], arguments: JoinArguments) -> JoinStep:
+    """Return a join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
+    given: Mapping[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+    unknown = next((name for name in given if name not in JoinArguments.__annotations__), None)
+    if unknown is not None:
+        msg = f"join() got an unexpected keyword argument {unknown!r}"
+        raise TypeError(msg)  # as Python does where the signature lists the arguments
+    join = {"left": "input AS left", "right": "input AS right", "on": on}
+    values = {
+        "join": join | {name: given[name] for name in _OF_JOIN if name in given},
+        **{name: given[name] for name in _OF_STEP if name in given},
+    }
+    return checked_section(JoinStep, values, place="Stream.join", name=argument)

@@ -12,7 +12,7 @@ from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOp
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
-from mixedmode.operators.join import RIGHT, AsOfJoinOperator
+from mixedmode.operators.join import RIGHT, AsOfJoinOperator, RegularJoinOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
 from mixedmode.operators.top import OrderColumn, TopOperator
@@ -96,6 +96,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from _deduplicate_lines(stage, operator)
         case AsOfJoinOperator():
             yield from _as_of_lines(stage, operator)
+        case RegularJoinOperator():
+            yield from _regular_lines(stage, operator)
 
 
 def _inner(stage: KeyedStage) -> KeyedOperator:
@@ -127,6 +129,8 @@ def state_text(stage: KeyedStage) -> str:
             )
         case AsOfJoinOperator():
             return "rows of both sides that the watermark has not passed, and one row of the right per key"
+        case RegularJoinOperator():
+            return "all rows of both sides, for ever: a row goes only when it is retracted"
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot retract a row"
         case ProcessOperator():
@@ -182,6 +186,22 @@ def _as_of_lines(stage: KeyedStage, operator: AsOfJoinOperator) -> Iterator[str]
         column = operator.layout.sides[RIGHT][operator.deleted].name
         yield f"  deleted     a row of {right} with {column} ends the one before"
     yield "  emits       a row once the watermark has passed its time; rows of either side before it are late"
+
+
+def _regular_lines(stage: KeyedStage, operator: RegularJoinOperator) -> Iterator[str]:
+    left, right = (", ".join(side.roots) for side in stage.sides)
+    texts = {
+        "inner": f"each row of {left} with each row of {right} of its key",
+        "left": f"each row of {left} with each row of {right} of its key, or with NULL",
+        "right": f"each row of {right} with each row of {left} of its key, or with NULL",
+        "full": f"each row of {left} and {right} with each one of the other of its key, or with NULL",
+        "semi": f"the rows of {left} with a row of {right} of their key",
+        "anti": f"the rows of {left} without a row of {right} of their key",
+    }
+    yield f"  joins       {texts[operator.type]}, whatever their times are"
+    if operator.traits.emits is Changelog.RETRACT:
+        yield "  emits       changes: a row is retracted when its match comes or goes"
+    yield "  grows       the state keeps all rows; with event time, within or as-of forgets those that are out of reach"
 
 
 def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:

@@ -11,13 +11,20 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate.values import has_order
-from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, JoinLayout, OutputColumn
+from mixedmode.operators.join import (
+    LEFT,
+    RIGHT,
+    AsOfJoinOperator,
+    JoinLayout,
+    OutputColumn,
+    RegularJoinOperator,
+)
 from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
 
 __all__ = ["JoinOperator", "JoinedInput", "Selection", "join_identity", "join_operator", "join_problems"]
 
-JoinOperator: TypeAlias = AsOfJoinOperator
+JoinOperator: TypeAlias = AsOfJoinOperator | RegularJoinOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +58,18 @@ class Selection:
 
 
 def join_operator(
-    step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], schema: KeySchema, selected: Selection, where: Where
+    step: JoinStep,
+    inputs: tuple[JoinedInput, JoinedInput],
+    schema: KeySchema,
+    selected: Selection,
+    where: Where,
+    *,
+    is_changelog: bool,
 ) -> JoinOperator:
-    """Return the operator of a join without problems (`join_problems`)."""
+    """Return the operator of a join without problems (`join_problems`).  is_changelog: an input may retract rows."""
+    if step.join.is_regular:
+        layout = _layout(schema, _sides(selected, []), selected)
+        return RegularJoinOperator(layout, step.join.type, is_changelog=is_changelog)
     spec = step.join.as_of
     assert spec is not None, step
     ties, deleted = _own_columns(step, inputs[RIGHT], where)
@@ -73,6 +89,9 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
     """Return the fingerprint of a join, without the part on its inputs."""
     layout = operator.layout
     columns = [[{"name": field.name, "type": str(field.type)} for field in fields] for fields in layout.sides]
+    if isinstance(operator, RegularJoinOperator):
+        own = {"type": operator.type, "columns": columns}
+        return {**step_fingerprint("regular-join", layout.key_schema.fields), **own}
     names = [field.name for field in layout.sides[RIGHT]]
     return {
         **step_fingerprint("as-of-join", layout.key_schema.fields),
@@ -87,6 +106,9 @@ def join_problems(
     step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], selected: Selection, where: Where
 ) -> list[InvalidJobError]:
     """Return the mistakes of a join whose key and selection are right."""
+    if step.join.is_regular:
+        fields = [field for fields in _sides(selected, []) for field in fields]
+        return [_no_order(field, where) for field in fields if not has_order(field.type)]
     found = [_no_event_time(one, where) for one in inputs if one.event_time is None]
     try:
         ties, deleted = _own_columns(step, inputs[RIGHT], where)

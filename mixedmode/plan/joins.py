@@ -45,6 +45,8 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
     """
     place = where("join", "select")
     items = step.join.selected
+    if step.join.type in ("semi", "anti"):
+        return _of_left(step, inputs, place)
     if not items:
         keys = {right.lower() for _, right in step.join.equal_columns}
         columns = [(field.name, LEFT, field) for field in inputs[LEFT].fields]
@@ -87,7 +89,9 @@ def join_stage(
     where: Where,
 ) -> KeyedStage:
     """Return the stage of a join without problems (`join_problems`)."""
-    operator = join_operator(step, inputs, KeySchema(tuple(key.field for key in keys)), selected, where)
+    schema = KeySchema(tuple(key.field for key in keys))
+    operator = join_operator(step, inputs, schema, selected, where, is_changelog=upstream.is_changelog)
+    times = (None, None) if step.join.is_regular else (inputs[LEFT].event_time, inputs[RIGHT].event_time)
     layout = operator.layout
     columns = layout.sides
     starts = (0, len(columns[LEFT]), len(columns[LEFT]) + len(columns[RIGHT]))
@@ -97,7 +101,7 @@ def join_stage(
         key_fields=layout.key_schema.fields,
         arguments=tuple(quoted(field.name) for fields in columns for field in fields),
         argument_types=tuple(field.type for fields in columns for field in fields),
-        event_time=inputs[LEFT].event_time,
+        event_time=times[LEFT],
         is_changelog=upstream.is_changelog,
         operator=operator,
         identity=join_identity(step, operator),
@@ -105,13 +109,30 @@ def join_stage(
         sides=tuple(
             Side(
                 tuple(key.expressions[side] for key in keys),
-                inputs[side].event_time,
+                times[side],
                 range(starts[side], starts[side + 1]),
                 inputs[side].roots,
             )
             for side in (LEFT, RIGHT)
         ),
     )
+
+
+def _of_left(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: str) -> Selection:
+    """Return what a semi or anti join emits: columns of the left."""
+    items = step.join.selected or (Selected("*", input=inputs[LEFT].alias, column="*"),)
+    found = list[tuple[str, int, pa.Field]]()
+    for item in items:
+        own = [] if item.expression is not None else list(_columns(item, inputs, where))
+        if not own or any(side == RIGHT for _, side, _ in own):
+            msg = (
+                f"{where}: a {step.join.type} join emits columns of the left. Compute others in a sql step behind it. "
+                f"found={item.text}"
+            )
+            raise InvalidJobError(msg)
+        found += own
+    _check_names([name for name, _, _ in found], inputs, where)
+    return Selection(tuple(found))
 
 
 def _columns(

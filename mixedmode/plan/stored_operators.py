@@ -28,7 +28,7 @@ from mixedmode.operators.aggregate import (
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
-from mixedmode.operators.join import AsOfJoinOperator, JoinLayout
+from mixedmode.operators.join import AsOfJoinOperator, JoinLayout, RegularJoinOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import OrderColumn, RowLayout
@@ -86,6 +86,9 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
             return {"kind": "deduplicate", **own, **_layout(operator.layout)}
         case AsOfJoinOperator():
             return {"kind": "as-of-join", **_join(operator.layout), "deleted": operator.deleted}
+        case RegularJoinOperator():
+            own = {"type": operator.type, "changelog": operator.is_changelog}
+            return {"kind": "regular-join", **_join(operator.layout), **own}
         case ProcessOperator():
             return {"kind": "process", "keys": _fields(operator.key_schema.fields)}
     msg = f"an operator with state and without a description: {type(operator).__name__}"
@@ -102,6 +105,8 @@ def operator_from(stored: Described) -> KeyedOperator:
         return _ranked(stored)
     if kind == "as-of-join":  # only `fold` and `process` need the rest
         return AsOfJoinOperator(_join_from(stored), False, False, None, (), stored["deleted"], None)
+    if kind == "regular-join":
+        return RegularJoinOperator(_join_from(stored), stored["type"], is_changelog=stored["changelog"])
     if kind in ("window", "session", "count-window", "aggregate", "multiset"):
         return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
     msg = (

@@ -14,6 +14,7 @@ from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.keyed_steps import check_alike, checked_key, names_taken, rank_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
+from mixedmode.analysis.results import check_has_key
 from mixedmode.config import (
     DeduplicateStep,
     JobSpec,
@@ -24,7 +25,7 @@ from mixedmode.config import (
     ProcessStep,
 )
 from mixedmode.config.calls import column_in, quoted
-from mixedmode.config.graph import Ref
+from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
@@ -144,7 +145,7 @@ class _Walk:
             for given, ref, name in zip(step.join.inputs, pair, (self._names[ref] for ref in pair), strict=True)
         )
         reads = self._reads(pair)
-        if reads.changelogs:
+        if reads.changelogs and not step.join.is_regular:
             raise rows_change(where("join"))
         keys = [_join_key(a, b, where("join", "on")) for a, b in equal_fields(step, (left, right), where)]
         selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
@@ -179,7 +180,9 @@ class _Walk:
         """Return the plan of all steps."""
         results = {}
         for name, ref in self._spec.graph.outputs.items():
-            operator = self._stage_of(self._names[ref]).operator
+            stage = self._stage_of(self._names[ref])
+            check_has_key(stage, self._where("sink") if name == MAIN else self._where("outputs", name, "from"))
+            operator = stage.operator
             key = tuple(field.name for field in operator.output_key)
             results[name] = ResultPlan(self._reads([ref]), tuple(operator.output_fields), key)
         read = {name for stage in self._stages.values() for name in stage.reads.upstream}

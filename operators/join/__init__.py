@@ -2,5 +2,6 @@
 
 from mixedmode.operators.join.as_of import AsOfJoinOperator
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, OutputColumn
+from mixedmode.operators.join.regular import RegularJoinOperator
 
-__all__ = ["LEFT", "RIGHT", "AsOfJoinOperator", "JoinLayout", "OutputColumn"]
+__all__ = ["LEFT", "RIGHT", "AsOfJoinOperator", "JoinLayout", "OutputColumn", "RegularJoinOperator"]
