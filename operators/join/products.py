@@ -20,12 +20,12 @@ def blocks_of_pairs(
 ) -> Iterator[tuple[Int64s, Int64s]]:
     """Yield (rows of the left, rows of the right) of all pairs with equal codes, at most `block_rows` at a time.
 
-    left: numbers of rows (n,). left_codes: the key of each. right, right_codes: the same (m,); keys ascend.
+    left: numbers of rows (n,). left_codes: the key of each. right, right_codes: the same (m,), keys ascending.
     """
     if not len(left) or not len(right):
         return
-    starts = np.searchsorted(right_codes, left_codes, "left")
-    counts = np.searchsorted(right_codes, left_codes, "right") - starts
+    of_key = np.bincount(right_codes, minlength=int(left_codes.max()) + 1)
+    counts, starts = of_key[left_codes], (np.cumsum(of_key) - of_key)[left_codes]
     for nth, offsets in _blocks(counts, block_rows):
         yield left[nth], right[starts[nth] + offsets]
 

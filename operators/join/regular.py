@@ -42,7 +42,7 @@ from mixedmode.operators.interface import (
     SubtaskContext,
 )
 from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys, bag_state
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, null_keys
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, UInt8s, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
 from mixedmode.operators.tables import column_of
 from mixedmode.sort import Combine
@@ -172,6 +172,9 @@ class RegularJoinOperator:
         keys = TouchedKeys(groups, encoded.take(pa.array(first_rows)), sides[first_rows] >= _NULL_KEY)
         codes = grouping.codes.astype(np.int64)
         weights = column_of(table, WEIGHT_COLUMN).to_numpy() if self.is_changelog else np.ones(len(codes), np.int64)
+        if backend.drops_writes and not self.is_changelog:
+            yield from self._changes(keys, *(self._only_added(table, side, codes, sides) for side in (LEFT, RIGHT)))
+            return
         stored = [StoredBag(self.layout, side, self.states[side], backend) for side in (LEFT, RIGHT)]
         changed = []
         for side in (LEFT, RIGHT):
@@ -182,6 +185,12 @@ class RegularJoinOperator:
         for side in (LEFT, RIGHT):
             stored[side].write(changed[side])
         yield from self._changes(keys, left, right)
+
+    def _only_added(self, table: pa.Table, side: int, codes: Int64s, sides: UInt8s) -> Bag:
+        """Return the rows of a side as they are: where nothing is stored and retracted, equal rows may be apart."""
+        rows = np.flatnonzero(sides % _NULL_KEY == side)
+        columns = [column_of(table, self.layout.name_of(side, index)) for index in range(len(self.layout.sides[side]))]
+        return Bag(codes[rows], np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64), rows, columns)
 
     def _with_stored(
         self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed]

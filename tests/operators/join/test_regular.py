@@ -3,6 +3,7 @@
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sortedcontainers import SortedDict
+from typing_extensions import override
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema
@@ -20,6 +23,8 @@ from mixedmode.operators.join.products import blocks_of_pairs, blocks_of_repeats
 from mixedmode.operators.join.regular import JoinKind
 from mixedmode.sort import sort_table
 from mixedmode.sort.tables import whole_keys
+from mixedmode.state import PrefixRows, SingleKeyBackend
+from mixedmode.state.memory import MemoryBackend
 from mixedmode.time import MIN_TIME_US
 from tests.operators.epochs import MAX_PARALLELISM, MemoryState, RunState, State, context_of
 
@@ -152,6 +157,61 @@ def test_a_join_goes_on_from_the_rows_of_a_backlog(kind: JoinKind, tmp_path: Pat
             rows[row] += weight
         follow(result, run(operator, state, epoch), operator.block_rows)
         assert {row: count for row, count in result.items() if count} == joined(kind, rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(added=st.lists(ROWS, max_size=12))
+@settings(max_examples=30)
+def test_input_that_comes_whole_has_the_same_join_without_a_state(kind: JoinKind, added: list[Row]) -> None:
+    operator, result = operator_of(kind, is_changelog=False), Counter[tuple[Any, ...]]()
+    table = folded(operator, [(row, 1) for row in added])
+    pieces = [table.slice(start, 3) for start in range(0, table.num_rows, 3)]
+    changes = list(operator.process(whole_keys(pieces), context_of(SingleKeyBackend(None))))
+    follow(result, changes, operator.block_rows)
+    assert result == joined(kind, Counter(added))
+
+
+class Counting(MemoryBackend):
+    """Counts the stored rows that are read by prefix, by state."""
+
+    def __init__(self, entries: SortedDict) -> None:
+        super().__init__(entries)
+        self.rows = Counter[int]()
+
+    @override
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
+        found = super().scan_prefixes(state_id, prefixes, limits)
+        self.rows[state_id] += len(found.keys)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "read"),
+    [
+        ("inner", (LEFT, "a", 99), {RIGHT: 20}),
+        ("inner", (RIGHT, "a", 99), {LEFT: 30}),
+        ("left", (RIGHT, "a", 99), {LEFT: 30, RIGHT: 2}),
+        ("full", (LEFT, "a", 99), {LEFT: 2, RIGHT: 20}),
+        ("semi", (RIGHT, "a", 99), {RIGHT: 2}),
+        ("anti", (LEFT, "a", 99), {RIGHT: 1}),
+    ],
+)
+def test_an_epoch_reads_only_the_stored_rows_that_the_change_meets(
+    kind: JoinKind, changed: Row, read: dict[int, int]
+) -> None:
+    operator, state = operator_of(kind, is_changelog=True), MemoryState()
+    if kind in ("semi", "anti"):  # so that the rows of the right are told apart
+        layout = operator.layout
+        operator = replace(operator, layout=replace(layout, sides=(layout.sides[LEFT], layout.sides[LEFT])))
+    there = [(LEFT, v) for v in range(30)] + [(RIGHT, v) for v in range(20)]
+    run(operator, state, [((side, key, v), 1) for key in ("a", "b") for side, v in there])
+    backend = Counting(state.entries)
+    changes = list(operator.process(iter([folded(operator, [(changed, 1)])]), context_of(backend)))
+    assert +backend.rows == read
+    rows = {"inner": {LEFT: 20, RIGHT: 30}, "left": {RIGHT: 30}, "full": {LEFT: 20}}.get(kind, {}).get(changed[0], 0)
+    assert sum(change.changelog().num_rows for change in changes) == rows
 
 
 def test_a_retraction_of_a_row_that_is_not_there_is_refused() -> None:
