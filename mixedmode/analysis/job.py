@@ -40,7 +40,7 @@ from mixedmode.config import (
     ProcessStep,
     SqlStep,
 )
-from mixedmode.config.graph import Graph, Ref
+from mixedmode.config.graph import MAIN, Graph, Ref
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
@@ -363,7 +363,8 @@ class _Walk:
         given, key = self._relations[ref], self._spec.results[name].key
         stages = {stage.operator_id: stage for stage in self._stages}
         if given.name in stages and has_key(stages[given.name], key):
-            self._results[name] = result_of_stage(stages[given.name], self._roots.reads([given]))
+            where = self._where("sink") if name == MAIN else self._where("outputs", name, "from")
+            self._results[name] = result_of_stage(stages[given.name], self._roots.reads([given]), where)
             return
         given = output_rows(given, self._stage_of_step.get(int(ref[1])) if ref[0] == "steps" else None)
         reads = self._roots.reads([given])
@@ -379,7 +380,7 @@ class _Walk:
             return
         self._append(None, upsert)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
-        self._results[name] = result_of_stage(upsert, own)
+        self._results[name] = result_of_stage(upsert, own, where)
 
     def _append(self, index: int | None, stage: KeyedStage) -> None:
         self._stages.append(stage)

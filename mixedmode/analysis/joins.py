@@ -41,7 +41,7 @@ def analysed_join(
     given, event_times: the rows and the event-time column of each input.
     """
     found: list[MixedmodeError] = []
-    if upstream.is_changelog:
+    if upstream.is_changelog and not step.join.is_regular:
         found.append(rows_change(where("join")))
     left, right = (
         JoinedInput(of.alias, tuple(arrow_fields(one.frame.schema)), time, (*one.sources, *one.stages))

@@ -10,16 +10,30 @@ from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import kept_keys
 from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.operators.interface import Changelog
 from mixedmode.plan.keyed_stages import upsert_stage
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage, ResultPlan
 from mixedmode.spark.frames import arrow_fields
 
-__all__ = ["has_key", "result_of_rows", "result_of_stage", "with_key", "with_upserts"]
+__all__ = ["check_has_key", "has_key", "result_of_rows", "result_of_stage", "with_key", "with_upserts"]
 
 
-def result_of_stage(stage: KeyedStage, reads: Reads) -> ResultPlan:
-    """Return the output of the rows of a stage, which its own subtasks write."""
+def check_has_key(stage: KeyedStage, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, if rows of a stage are retracted and have no key."""
+    if stage.emitted.changelog is Changelog.RETRACT and not stage.operator.output_key:
+        msg = (
+            f"{where}: the join retracts rows, and its rows have no key, so the output could not find the row to "
+            "delete. Name the columns that no two of its rows share in the `key` of the output, or put a step after it "
+            "whose rows have a key, such as an aggregate. An inner join of rows that are only added retracts nothing. "
+            f"step={stage.operator_id}"
+        )
+        raise InvalidJobError(msg)
+
+
+def result_of_stage(stage: KeyedStage, reads: Reads, where: str) -> ResultPlan:
+    """Return the output of the rows of a stage, which its own subtasks write. Raise InvalidJobError without a key."""
+    check_has_key(stage, where)
     key = tuple(field.name for field in stage.operator.output_key)
     return ResultPlan(reads, stage.operator.output_fields, key)
 
@@ -94,6 +108,7 @@ def _kept_key(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> t
         raise InvalidJobError(msg)
     output_key = stage.operator.output_key
     if not output_key:
+        check_has_key(stage, where)
         return None
     key = () if ALL_ROWS in output_key else tuple(field.name for field in output_key)
     plan = read_frame(given.frame, until=given.root)

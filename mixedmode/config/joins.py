@@ -104,7 +104,7 @@ class AsOfSpec(Section):
 
 
 class JoinSpec(Section):
-    """Two inputs, and which of their rows belong together."""
+    """Two inputs, and which of their rows belong together: all with equal keys, if there is no as-of and no within."""
 
     left: Text = Field(description="a source or step, such as trades, or trades AS t")
     right: Text = Field(description="a source or step, such as quotes, or quotes AS q")
@@ -137,6 +137,11 @@ class JoinSpec(Section):
         description="with within: a column of the result with the later time of a pair, for windows and joins in later "
         "steps; not given: the result has no event time",
     )
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all rows with equal keys belong together, whatever their times are."""
+        return self.as_of is None and self.within is None
 
     @property
     def inputs(self) -> tuple[JoinInput, JoinInput]:
@@ -177,8 +182,9 @@ class JoinSpec(Section):
         yield from self._column_findings()
 
     def _kind_findings(self) -> Iterator[tuple[Path, str]]:
-        if (self.as_of is None) == (self.within is None):
-            yield (), " needs one of as-of and within, which says which rows belong together in time."
+        if self.as_of is not None and self.within is not None:
+            text = " has as-of and within, which say in two ways which rows belong together in time. Remove one."
+            yield (), text
         if self.as_of is not None and self.type not in ("inner", "left"):
             text = f" is inner or left with as-of, which looks for a match for each row of the left. found={self.type}"
             yield ("type",), text

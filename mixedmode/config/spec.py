@@ -345,7 +345,7 @@ def _reads_added_rows(step: KeyedStep) -> str | None:
         case DeduplicateStep():
             return "deduplicate" if step.is_append_only else None
         case JoinStep():
-            return "join"
+            return None if step.join.is_regular else "join"
         case TopStep():
             return None
 
@@ -362,6 +362,14 @@ def _input_findings(path: Path, index: int, before: KeyedStep, *, needs_time: bo
             yield path, text
         return
     cannot = _CANNOT[str(path[-1])]
+    if isinstance(before, JoinStep) and before.join.is_regular:
+        text = (
+            f" cannot read the rows of the join in {place}, which change and have no event time: {cannot}. Give the "
+            "join `within` or `as-of`, put this step before it, or use an aggregate here."
+        )
+        if needs_time or before.join.type != "inner":
+            yield path, text
+        return
     if isinstance(before, TopStep) or (isinstance(before, DeduplicateStep) and not before.is_append_only):
         text = (
             f" cannot read the rows of {place}, which change when a better row comes: {cannot}. Put this step before "

@@ -11,7 +11,14 @@ from mixedmode.config.steps import JoinStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.job.arguments import argument
 
-__all__ = ["AsOfArguments", "IntervalArguments", "JoinArguments", "as_of_step", "interval_step"]
+__all__ = [
+    "AsOfArguments",
+    "IntervalArguments",
+    "JoinArguments",
+    "as_of_step",
+    "interval_step",
+    "regular_step",
+]
 
 
 class JoinArguments(TypedDict, total=False):
@@ -73,6 +80,11 @@ def interval_step(on: str | Sequence[str], within: tuple[Duration, Duration], ar
     """Return an interval join of two inputs whose names are not known yet. Raise InvalidJobError."""
     given = _given(arguments, IntervalArguments, "interval_join")
     return _step({"on": on, "within": list(within)}, given, "Stream.interval_join")
+
+
+def regular_step(on: str | Sequence[str], arguments: JoinArguments) -> JoinStep:
+    """Return a join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
+    return _step({"on": on}, _given(arguments, JoinArguments, "join"), "Stream.join")
 
 
 def _given(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[str, Any]:

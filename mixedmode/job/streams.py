@@ -19,7 +19,14 @@ from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
-from mixedmode.job.joins import AsOfArguments, IntervalArguments, as_of_step, interval_step
+from mixedmode.job.joins import (
+    AsOfArguments,
+    IntervalArguments,
+    JoinArguments,
+    as_of_step,
+    interval_step,
+    regular_step,
+)
 from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob
 
 __all__ = ["PlacedStream", "Stream", "placed_stream"]
@@ -91,6 +98,17 @@ class Stream(AllRows):
         See IntervalArguments for the other arguments. docs/joins.md is the guide.
         """
         return Stream(None, interval_step(on, within, arguments), (self, right))
+
+    def join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[JoinArguments]) -> "Stream":
+        """Return the rows of this stream with the rows of `right` with the same key, whatever their times are.
+
+        All rows of both streams stay in the state. Only an inner join of rows that are never retracted is never
+        retracted; others change, and need a step with a key behind them, or an output with a `key`.
+
+        on: columns that both streams have, or one of each, such as `left.symbol = right.ticker`.
+        See JoinArguments for the other arguments. docs/joins.md is the guide.
+        """
+        return Stream(None, regular_step(on, arguments), (self, right))
 
     def with_step(self, step: Step) -> "Stream":
         """Return the rows of a step over this stream."""

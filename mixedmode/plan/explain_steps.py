@@ -17,7 +17,7 @@ from mixedmode.operators.aggregate import (
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
-from mixedmode.operators.join import RIGHT, AsOfJoinOperator, IntervalJoinOperator
+from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.process.descriptions import shown
 from mixedmode.operators.top import OrderColumn, TopOperator
@@ -26,6 +26,7 @@ from mixedmode.operators.window import (
     SessionAggregateOperator,
     TimeWindowAggregateOperator,
 )
+from mixedmode.plan.explain_joins import join_lines, join_state
 from mixedmode.plan.stages import DEAD_LETTER, LATE, EmittedRows, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
@@ -99,10 +100,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield f"  keeps       {which} of a key by {_order(stage, operator.layout.order)}, then the whole row"
         case DeduplicateOperator():
             yield from _deduplicate_lines(stage, operator)
-        case AsOfJoinOperator():
-            yield from _as_of_lines(stage, operator)
-        case IntervalJoinOperator():
-            yield from _interval_lines(stage, operator)
+        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
+            yield from join_lines(stage, operator)
 
 
 def _inner(stage: KeyedStage) -> KeyedOperator:
@@ -134,10 +133,8 @@ def state_text(stage: KeyedStage) -> str:
             return "the keys that have their row" + (
                 ", and rows that the watermark has not passed" if operator.waits else ""
             )
-        case IntervalJoinOperator():
-            return "rows of both sides that may still find a partner"
-        case AsOfJoinOperator():
-            return "rows of both sides that the watermark has not passed, and one row of the right per key"
+        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
+            return join_state(operator)
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot retract a row"
         case ProcessOperator():
@@ -177,32 +174,6 @@ def _deduplicate_lines(stage: KeyedStage, operator: DeduplicateOperator) -> Iter
         yield f"  forgets     a key {_duration(operator.within_us)} after its row"
     if operator.goes_by_watermark:
         yield "  late        records before the watermark are counted and dropped"
-
-
-def _as_of_lines(stage: KeyedStage, operator: AsOfJoinOperator) -> Iterator[str]:
-    left, right = (", ".join(side.roots) for side in stage.sides)
-    kept = "kept with NULL" if operator.keeps_left else "dropped"
-    when = "before it" if operator.strictly else "at its time or before"
-    yield f"  joins       each row of {left} with the last row of {right} {when}; without one, it is {kept}"
-    if operator.tie_break:
-        names = [operator.layout.sides[RIGHT][index].name for index in operator.tie_break]
-        yield f"  ties        rows of {right} with one key and time: the greatest by {', '.join(names)}"
-    if operator.tolerance_us is not None:
-        yield f"  tolerance   a row of {right} is at most {_duration(operator.tolerance_us)} older"
-    if operator.deleted is not None:
-        column = operator.layout.sides[RIGHT][operator.deleted].name
-        yield f"  deleted     a row of {right} with {column} ends the one before"
-    yield "  emits       a row once the watermark has passed its time; rows of either side before it are late"
-
-
-def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterator[str]:
-    left, right = (", ".join(side.roots) for side in stage.sides)
-    lower, upper = (f"{'-' * (bound < 0)}{_duration(abs(bound))}" for bound in operator.bounds_us)
-    yield f"  joins       {operator.type}: {left} with {right} whose time is from {lower} to {upper} after its own"
-    yield "  emits       a pair when its second row arrives; rows of either side before the watermark are late"
-    if operator.traits.delay_us:
-        delay = _duration(operator.traits.delay_us)
-        yield f"  delay       a row without a partner is emitted up to {delay} behind the watermark"
 
 
 def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:

@@ -11,13 +11,21 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate.values import has_order
-from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, IntervalJoinOperator, JoinLayout, OutputColumn
+from mixedmode.operators.join import (
+    LEFT,
+    RIGHT,
+    AsOfJoinOperator,
+    IntervalJoinOperator,
+    JoinLayout,
+    OutputColumn,
+    RegularJoinOperator,
+)
 from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
 
 __all__ = ["JoinOperator", "JoinedInput", "Selection", "join_identity", "join_operator", "join_problems"]
 
-JoinOperator: TypeAlias = AsOfJoinOperator | IntervalJoinOperator
+JoinOperator: TypeAlias = AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +59,18 @@ class Selection:
 
 
 def join_operator(
-    step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], schema: KeySchema, selected: Selection, where: Where
+    step: JoinStep,
+    inputs: tuple[JoinedInput, JoinedInput],
+    schema: KeySchema,
+    selected: Selection,
+    where: Where,
+    *,
+    is_changelog: bool,
 ) -> JoinOperator:
-    """Return the operator of a join without problems (`join_problems`)."""
+    """Return the operator of a join without problems (`join_problems`).  is_changelog: an input may retract rows."""
+    if step.join.is_regular:
+        layout = _layout(schema, _sides(selected, []), selected)
+        return RegularJoinOperator(layout, step.join.type, is_changelog=is_changelog)
     of_left = _emitted_time(selected, str(inputs[LEFT].event_time))
     spec = step.join.as_of
     if spec is None:
@@ -84,6 +101,9 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
     """Return the fingerprint of a join, without the part on its inputs."""
     layout = operator.layout
     columns = [[{"name": field.name, "type": str(field.type)} for field in fields] for fields in layout.sides]
+    if isinstance(operator, RegularJoinOperator):
+        own = {"type": operator.type, "columns": columns}
+        return {**step_fingerprint("regular-join", layout.key_schema.fields), **own}
     names = [field.name for field in layout.sides[RIGHT]]
     common = {"type": step.join.type, "columns": columns}
     if isinstance(operator, IntervalJoinOperator):
@@ -101,6 +121,8 @@ def join_problems(
     step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], selected: Selection, where: Where
 ) -> list[InvalidJobError]:
     """Return the mistakes of a join whose key and selection are right."""
+    if step.join.is_regular:
+        return _no_orders(_sides(selected, []), where)
     kind = "within" if step.join.as_of is None else "as-of"
     found = [_no_event_time(one, where("join", kind)) for one in inputs if one.event_time is None]
     if step.join.as_of is None:

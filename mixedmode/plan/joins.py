@@ -91,7 +91,9 @@ def join_stage(
     where: Where,
 ) -> KeyedStage:
     """Return the stage of a join without problems (`join_problems`)."""
-    operator = join_operator(step, inputs, KeySchema(tuple(key.field for key in keys)), selected, where)
+    schema = KeySchema(tuple(key.field for key in keys))
+    operator = join_operator(step, inputs, schema, selected, where, is_changelog=upstream.is_changelog)
+    times = (None, None) if step.join.is_regular else (inputs[LEFT].event_time, inputs[RIGHT].event_time)
     layout = operator.layout
     columns = layout.sides
     starts = (0, len(columns[LEFT]), len(columns[LEFT]) + len(columns[RIGHT]))
@@ -101,7 +103,7 @@ def join_stage(
         key_fields=layout.key_schema.fields,
         arguments=tuple(quoted(field.name) for fields in columns for field in fields),
         argument_types=tuple(field.type for fields in columns for field in fields),
-        event_time=inputs[LEFT].event_time,
+        event_time=times[LEFT],
         is_changelog=upstream.is_changelog,
         operator=operator,
         identity=join_identity(step, operator),
@@ -109,7 +111,7 @@ def join_stage(
         sides=tuple(
             Side(
                 tuple(key.expressions[side] for key in keys),
-                inputs[side].event_time,
+                times[side],
                 range(starts[side], starts[side + 1]),
                 inputs[side].roots,
             )

@@ -29,7 +29,7 @@ from mixedmode.operators.aggregate import (
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
-from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout
+from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout, RegularJoinOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import OrderColumn, RowLayout
@@ -87,7 +87,7 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case DeduplicateOperator():
             own = {"waits": operator.waits, "within-us": operator.within_us, "event-time": operator.has_event_time}
             return {"kind": "deduplicate", **own, **_layout(operator.layout)}
-        case AsOfJoinOperator() | IntervalJoinOperator():
+        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
             return _join(operator)
         case ProcessOperator():
             return {"kind": "process", "keys": _fields(operator.key_schema.fields)}
@@ -108,6 +108,8 @@ def operator_from(stored: Described) -> KeyedOperator:
     if kind == "interval-join":
         lower_us, upper_us = stored["within-us"]
         return IntervalJoinOperator(_join_from(stored), stored["type"], (lower_us, upper_us), None, adds_time=False)
+    if kind == "regular-join":
+        return RegularJoinOperator(_join_from(stored), stored["type"], is_changelog=stored["changelog"])
     if kind in ("window", "session", "count-window", "aggregate", "multiset"):
         return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
     msg = (
@@ -210,12 +212,14 @@ def _ranked(stored: Described) -> KeyedOperator:
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
 
 
-def _join(operator: AsOfJoinOperator | IntervalJoinOperator) -> dict[str, object]:
+def _join(operator: AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator) -> dict[str, object]:
     layout = operator.layout
     left, right = layout.sides
     columns = {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
     if isinstance(operator, AsOfJoinOperator):
         return {"kind": "as-of-join", **columns, "deleted": operator.deleted}
+    if isinstance(operator, RegularJoinOperator):
+        return {"kind": "regular-join", **columns, "type": operator.type, "changelog": operator.is_changelog}
     return {"kind": "interval-join", **columns, "type": operator.type, "within-us": list(operator.bounds_us)}
 
 

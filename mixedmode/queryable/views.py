@@ -7,6 +7,7 @@
     deduplicate    emitted; waiting   the keys that have their row; the rows that wait for the watermark
     as-of join     current; waiting-left, waiting-right   the version of each key; the rows that wait for the watermark
     interval join  left; right        the rows that may still find a partner
+    regular join   left; right        the rows of each side
     process        values; each state by its name; event-time-timers, processing-time-timers
 
 The first name of a step is its default.
@@ -25,12 +26,21 @@ from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import OP_COLUMN, KeyedOperator
-from mixedmode.operators.join import LEFT, RIGHT, AsOfJoinOperator, IntervalJoinOperator, JoinLayout
+from mixedmode.operators.join import (
+    LEFT,
+    RIGHT,
+    AsOfJoinOperator,
+    IntervalJoinOperator,
+    JoinLayout,
+    RegularJoinOperator,
+)
 from mixedmode.operators.join.as_of import CURRENT_FIELDS
+from mixedmode.operators.join.bags import bag_rows, counts_of
 from mixedmode.operators.join.stored import stored_rows
 from mixedmode.operators.join.waiting import waiting_rows
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import decoded_rows, without_prefix
+from mixedmode.operators.top.rows import keys_of as packed_keys
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
     SessionAggregateOperator,
@@ -100,12 +110,10 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
                 for side, name in ((LEFT, "left"), (RIGHT, "right"))
             ]
             return [_keyed(layout.key_schema, part) for part in (current, *waiting)]
-        case IntervalJoinOperator():
+        case IntervalJoinOperator() | RegularJoinOperator():
             layout = operator.layout
-            parts = [
-                Part(name, side, partial(_stored_side, layout, side))
-                for side, name in ((LEFT, "left"), (RIGHT, "right"))
-            ]
+            rows = _stored_side if isinstance(operator, IntervalJoinOperator) else _bag
+            parts = [Part(name, side, partial(rows, layout, side)) for side, name in ((LEFT, "left"), (RIGHT, "right"))]
             return [_keyed(layout.key_schema, part) for part in parts]
     assert isinstance(operator, DeduplicateOperator), operator
     emitted = Part("emitted", 0, lambda found: _emitted(operator, found), is_exact=True)
@@ -207,6 +215,19 @@ def _stored_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
     rows = stored_rows(layout, layout.sides[side], found.keys, found.values)
     keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
     return _side_table(layout, side, keys, rows.times_us, rows.columns)
+
+
+def _bag(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
+    """Return the key and the columns of a side, a row as often as it is there."""
+    packed = without_prefix(found.keys, PREFIX_BYTES)
+    keys = decode_keys(layout.as_keys(packed_keys(packed)), layout.key_schema)
+    nth = pa.array(np.repeat(np.arange(len(packed)), counts_of(found.values)))
+    rows = [column.take(nth) for column in bag_rows(layout, side, packed)]
+    names = [field.name for field in layout.key_schema.fields]
+    own = {
+        field.name: column for field, column in zip(layout.sides[side], rows, strict=True) if field.name not in names
+    }
+    return pa.table([*(key.take(nth) for key in keys), *own.values()], names=[*names, *own])
 
 
 def _side_table(

@@ -38,6 +38,14 @@ class PrefixRows:
 class KeyedStateBackend(Protocol):
     """State of one operator in one subtask during one epoch."""
 
+    @property
+    def drops_writes(self) -> bool:
+        """Return whether nothing is stored and nothing that is written is kept: then an operator need not prepare it.
+
+        That is so for input that comes whole in one epoch.
+        """
+        return False
+
     @abstractmethod
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the committed value of each stored key, None if it has none. `keys` are sorted and distinct."""

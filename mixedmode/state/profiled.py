@@ -15,6 +15,11 @@ class ProfiledBackend(KeyedStateBackend):
         self._backend = backend
         self._profile = profile
 
+    @property
+    @override
+    def drops_writes(self) -> bool:
+        return self._backend.drops_writes
+
     @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         with self._profile.stage("read state"):

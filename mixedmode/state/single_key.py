@@ -27,6 +27,11 @@ class SingleKeyBackend:
         self._migration = migration
         self._last_key: dict[int, bytes] = {}  #: {state id: last key written}; keys only grow
 
+    @property
+    def drops_writes(self) -> bool:
+        """Return whether no epoch follows that reads the state."""
+        return self._migration is None
+
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return None for each key. Raises InternalError if a key does not sort after the keys written before."""
         self._check_new(state_id, keys)

@@ -25,7 +25,7 @@ from mixedmode.config import (
     ProcessStep,
 )
 from mixedmode.config.calls import column_in, quoted
-from mixedmode.config.graph import Ref
+from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
@@ -161,7 +161,7 @@ class _Walk:
             for given, ref, name in zip(step.join.inputs, pair, (self._names[ref] for ref in pair), strict=True)
         )
         reads = self._reads(pair)
-        if reads.changelogs:
+        if reads.changelogs and not step.join.is_regular:
             raise rows_change(where("join"))
         keys = [_join_key(a, b, where("join", "on")) for a, b in equal_fields(step, (left, right), where)]
         selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
@@ -200,7 +200,8 @@ class _Walk:
             stage, reads = upserts[name] or self._stage_of(self._names[ref]), self._reads([ref])
             if upserts[name] is not None:
                 reads = Reads((stage.operator_id,), stages=(stage.operator_id,), upstream=reads.upstream)
-            results[name] = result_of_stage(stage, reads)
+            where = self._where("sink") if name == MAIN else self._where("outputs", name, "from")
+            results[name] = result_of_stage(stage, reads, where)
         read = {name for stage in self._stages.values() for name in stage.reads.upstream}
         plan = JobPlan(
             stages=(*self._stages.values(), *(stage for stage in upserts.values() if stage is not None)),

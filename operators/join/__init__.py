@@ -3,5 +3,14 @@
 from mixedmode.operators.join.as_of import AsOfJoinOperator
 from mixedmode.operators.join.interval import IntervalJoinOperator
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, OutputColumn
+from mixedmode.operators.join.regular import RegularJoinOperator
 
-__all__ = ["LEFT", "RIGHT", "AsOfJoinOperator", "IntervalJoinOperator", "JoinLayout", "OutputColumn"]
+__all__ = [
+    "LEFT",
+    "RIGHT",
+    "AsOfJoinOperator",
+    "IntervalJoinOperator",
+    "JoinLayout",
+    "OutputColumn",
+    "RegularJoinOperator",
+]

@@ -280,7 +280,8 @@ def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[Any, ...]]:
         found = row.get(name)
         return microseconds(found) if isinstance(found, datetime) else found
 
-    return Counter(tuple(value(row, name) for name in ("window_start", "window_end", "k", "v", "n")) for row in rows)
+    names = ("window_start", "window_end", "k", "v", "n", "c")
+    return Counter(tuple(value(row, name) for name in names) for row in rows)
 
 
 def expected(case: Case, chain: Sequence[Step]) -> Counter[tuple[Any, ...]]:

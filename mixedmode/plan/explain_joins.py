@@ -1,0 +1,83 @@
+"""The lines of `explain` on joins: which rows meet, when a row is emitted, and what is stored."""
+
+from collections.abc import Iterator
+
+from mixedmode.config import format_duration_ms
+from mixedmode.operators.interface import Changelog
+from mixedmode.operators.join import RIGHT, AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
+from mixedmode.plan.stages import KeyedStage
+
+__all__ = ["GROWS", "join_lines", "join_state"]
+
+#: of a join without as-of and within
+GROWS = "keeps all rows of both inputs. A join with within or as-of forgets rows that are out of reach in event time"
+
+JoinOperator = AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator
+
+
+def join_lines(stage: KeyedStage, operator: JoinOperator) -> Iterator[str]:
+    """Yield the lines on which rows of a join meet, and when they are emitted."""
+    match operator:
+        case AsOfJoinOperator():
+            return _as_of_lines(stage, operator)
+        case IntervalJoinOperator():
+            return _interval_lines(stage, operator)
+        case RegularJoinOperator():
+            return _regular_lines(stage, operator)
+
+
+def join_state(operator: JoinOperator) -> str:
+    """Return a phrase on the state of a join."""
+    match operator:
+        case AsOfJoinOperator():
+            return "rows of both sides that the watermark has not passed, and one row of the right per key"
+        case IntervalJoinOperator():
+            return "rows of both sides that may still find a partner"
+        case RegularJoinOperator():
+            return "all rows of both sides, for ever: a row goes only when it is retracted"
+
+
+def _as_of_lines(stage: KeyedStage, operator: AsOfJoinOperator) -> Iterator[str]:
+    left, right = (", ".join(side.roots) for side in stage.sides)
+    kept = "kept with NULL" if operator.keeps_left else "dropped"
+    when = "before it" if operator.strictly else "at its time or before"
+    yield f"  joins       each row of {left} with the last row of {right} {when}; without one, it is {kept}"
+    if operator.tie_break:
+        names = [operator.layout.sides[RIGHT][index].name for index in operator.tie_break]
+        yield f"  ties        rows of {right} with one key and time: the greatest by {', '.join(names)}"
+    if operator.tolerance_us is not None:
+        yield f"  tolerance   a row of {right} is at most {_duration(operator.tolerance_us)} older"
+    if operator.deleted is not None:
+        column = operator.layout.sides[RIGHT][operator.deleted].name
+        yield f"  deleted     a row of {right} with {column} ends the one before"
+    yield "  emits       a row once the watermark has passed its time; rows of either side before it are late"
+
+
+def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterator[str]:
+    left, right = (", ".join(side.roots) for side in stage.sides)
+    lower, upper = (f"{'-' * (bound < 0)}{_duration(abs(bound))}" for bound in operator.bounds_us)
+    yield f"  joins       {operator.type}: {left} with {right} whose time is from {lower} to {upper} after its own"
+    yield "  emits       a pair when its second row arrives; rows of either side before the watermark are late"
+    if operator.traits.delay_us:
+        delay = _duration(operator.traits.delay_us)
+        yield f"  delay       a row without a partner is emitted up to {delay} behind the watermark"
+
+
+def _regular_lines(stage: KeyedStage, operator: RegularJoinOperator) -> Iterator[str]:
+    left, right = (", ".join(side.roots) for side in stage.sides)
+    texts = {
+        "inner": f"each row of {left} with each row of {right} of its key",
+        "left": f"each row of {left} with each row of {right} of its key, or with NULL",
+        "right": f"each row of {right} with each row of {left} of its key, or with NULL",
+        "full": f"each row of {left} and {right} with each one of the other of its key, or with NULL",
+        "semi": f"the rows of {left} with a row of {right} of their key",
+        "anti": f"the rows of {left} without a row of {right} of their key",
+    }
+    yield f"  joins       {texts[operator.type]}, whatever their times are"
+    if operator.traits.emits is Changelog.RETRACT:
+        yield "  emits       changes: a row is retracted when its match comes or goes"
+    yield f"  grows       the state {GROWS}"
+
+
+def _duration(span_us: int) -> str:
+    return format_duration_ms(span_us // 1000)

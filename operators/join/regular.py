@@ -1,0 +1,297 @@
+"""The operator of a join without a bound in time: all rows of both sides with equal keys belong together.
+
+Both sides are bags, as tables of SQL are: equal rows count as often as they are there. An epoch changes some rows of
+both sides. A pair of rows is in the result (rows of the left) * (rows of the right) times; the operator emits by how
+much that number changes. So it reads the stored rows of a key only of the side whose other side changes.
+
+    Example: 2 equal rows of the left, 1 of the right: 2 pairs. The epoch adds 1 to the left and retracts that of the
+    right: 3 * 0 - 2 * 1 = -2, two retractions.
+
+A row without a match is in the result of an outer or anti join while its key has no row on the other side; one with a
+match is in that of a semi join. NULL is not equal to NULL: a row with a NULL in its key has no match, and no state.
+
+The order of arrival and the cut of epochs change which rows are emitted and retracted, not their sum.
+
+State: the rows of both sides, see bags.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from typing_extensions import override
+
+from mixedmode.errors import InternalError
+from mixedmode.keys import encode_keys, key_groups
+from mixedmode.operators.aggregate.segments import segments
+from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.interface import (
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    SIDE_COLUMN,
+    WEIGHT_COLUMN,
+    AppendedRows,
+    Batch,
+    Changelog,
+    Changes,
+    Folded,
+    OperatorAttributes,
+    OperatorTraits,
+    SubtaskContext,
+)
+from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys, bag_state
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, UInt8s, null_keys
+from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
+from mixedmode.operators.tables import column_of
+from mixedmode.sort import Combine
+from mixedmode.state import KeyedStateBackend, StateDescriptor
+
+__all__ = ["JoinKind", "RegularJoinOperator"]
+
+JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
+#: the sides of which a row without a match is in the result
+_KEPT: Mapping[JoinKind, tuple[bool, bool]] = {
+    "inner": (False, False),
+    "left": (True, False),
+    "right": (False, True),
+    "full": (True, True),
+    "semi": (False, False),
+    "anti": (True, False),
+}
+_NULL_KEY = 2  #: added to the side of a row with a NULL in its key
+_NO_ROWS = np.empty(0, np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows(Changes):
+    """Rows of a join that changes: added or retracted ones, by their weight of +1 or -1."""
+
+    rows: pa.Table
+    weights: Int64s
+
+    @override
+    def upserts(self) -> pa.Table:
+        """Return added rows. Raise InternalError for retracted ones: a row has no key by which to find it."""
+        if (self.weights < 0).any():
+            msg = "a join retracts rows, and its output has no key by which to find them. This is a defect; report it."
+            raise InternalError(msg)
+        return AppendedRows(self.rows).upserts()
+
+    @override
+    def changelog(self) -> pa.Table:
+        return self.rows.append_column(WEIGHT_COLUMN, pa.array(self.weights))
+
+
+@dataclass(frozen=True, slots=True)
+class RegularJoinOperator:
+    """Emits how the join of two bags changes.
+
+    `is_changelog`: rows of the input may be retracted. `block_rows`: the most rows that are emitted at once.
+    `emits_retractions`: another step reads the rows; retractions are emitted anyway.
+    """
+
+    layout: JoinLayout
+    type: JoinKind
+    is_changelog: bool
+    block_rows: int = BLOCK_ROWS
+    emits_retractions: bool = False
+
+    attributes = OperatorAttributes()
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Only pairs of rows that are never retracted are never retracted. Time plays no part."""
+        only_adds = self.type == "inner" and not self.is_changelog
+        return OperatorTraits(emits=Changelog.APPEND if only_adds else Changelog.RETRACT, state_uses_time=False)
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:
+        """The rows of each side."""
+        return (bag_state(LEFT, "left"), bag_state(RIGHT, "right"))
+
+    @property
+    def input_fields(self) -> tuple[pa.Field, ...]:
+        """The side, the columns of both sides, and the weight if rows may be retracted."""
+        return (*self.layout.input_fields, *([pa.field(WEIGHT_COLUMN, pa.int64())] if self.is_changelog else []))
+
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """None: equal rows of a side make equal rows of the result."""
+        return ()
+
+    @property
+    def output_fields(self) -> tuple[pa.Field, ...]:
+        """The selected columns."""
+        return self.layout.output_fields
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None."""
+        return {}
+
+    @property
+    def combine(self) -> Combine | None:
+        """None: every row is kept."""
+        return None
+
+    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
+        """Return the rows of both sides that may be in the result. No row is late."""
+        del late_us
+        assert batch.sides is not None, "a join has two sides"
+        sides, keys, columns = batch.sides, batch.keys, list(batch.arguments)
+        if self.is_changelog:
+            columns.append(pa.array(np.ones(len(sides), np.int64) if batch.weights is None else batch.weights))
+        is_null = null_keys(keys)
+        if is_null is not None:
+            rows = np.flatnonzero(~is_null | np.array(_KEPT[self.type])[sides])
+            taken = pa.array(rows)
+            sides = (sides + np.where(is_null, _NULL_KEY, 0).astype(np.uint8))[rows]
+            keys, columns = [key.take(taken) for key in keys], [column.take(taken) for column in columns]
+        encoded = encode_keys(keys, self.layout.key_schema)
+        groups = pa.array(key_groups(encoded, max_parallelism=max_parallelism))
+        names = [KEY_GROUP_COLUMN, KEY_COLUMN, *(field.name for field in self.input_fields)]
+        return Folded(pa.table([groups, encoded, pa.array(sides), *columns], names=names), _NO_ROWS)
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Yield nothing: a key without a new row does not change."""
+        del context
+        return iter(())
+
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[Changes]:
+        """Yield the changes of the result. Write the rows of both sides."""
+        for table in tables:
+            if table.num_rows:
+                yield from self._process(table, context.backend)
+
+    def _process(self, table: pa.Table, backend: KeyedStateBackend) -> Iterator[Changes]:
+        encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()
+        grouping, first_rows = segments(encoded)
+        groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()[first_rows]
+        keys = TouchedKeys(groups, encoded.take(pa.array(first_rows)), sides[first_rows] >= _NULL_KEY)
+        codes = grouping.codes.astype(np.int64)
+        weights = column_of(table, WEIGHT_COLUMN).to_numpy() if self.is_changelog else np.ones(len(codes), np.int64)
+        if backend.drops_writes and not self.is_changelog:
+            yield from self._changes(keys, *(self._only_added(table, side, codes, sides) for side in (LEFT, RIGHT)))
+            return
+        stored = [StoredBag(self.layout, side, self.states[side], backend) for side in (LEFT, RIGHT)]
+        changed = []
+        for side in (LEFT, RIGHT):
+            rows = np.flatnonzero(sides % _NULL_KEY == side)
+            columns = self.layout.columns_of(table, side, rows)
+            changed.append(stored[side].changed(keys, codes[rows], weights[rows], columns))
+        left, right = self._with_stored(keys, stored, changed)
+        for side in (LEFT, RIGHT):
+            stored[side].write(changed[side])
+        yield from self._changes(keys, left, right)
+
+    def _only_added(self, table: pa.Table, side: int, codes: Int64s, sides: UInt8s) -> Bag:
+        """Return the rows of a side as they are: where nothing is stored and retracted, equal rows may be apart."""
+        rows = np.flatnonzero(sides % _NULL_KEY == side)
+        columns = [column_of(table, self.layout.name_of(side, index)) for index in range(len(self.layout.sides[side]))]
+        return Bag(codes[rows], np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64), rows, columns)
+
+    def _with_stored(
+        self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed]
+    ) -> tuple[Bag, Bag]:
+        """Return the changed rows of both sides, and the stored rows that the result depends on.
+
+        A side whose other side has changed rows is read whole. If only the presence of a row counts, one row is read,
+        and one more for each changed row of the key, because the changed ones may be retracted.
+        """
+        size = len(keys)
+        left_changes, right_changes = (one.bag.has_change(size) for one in changed)
+        limits = [1 + np.bincount(one.bag.codes, minlength=size) for one in changed]
+        if self.type in ("semi", "anti"):
+            every = np.ones(size, np.bool_)
+            right = stored[RIGHT].with_stored(keys, changed[RIGHT], every, limits[RIGHT])
+            before, after = right.is_there(size)
+            return stored[LEFT].with_stored(keys, changed[LEFT], before != after), right
+        keeps_left, keeps_right = _KEPT[self.type]
+        most = np.iinfo(np.int64).max
+        left = stored[LEFT].with_stored(
+            keys,
+            changed[LEFT],
+            right_changes | (left_changes & keeps_right),
+            np.where(right_changes, most, limits[LEFT]) if keeps_right else None,
+        )
+        right = stored[RIGHT].with_stored(
+            keys,
+            changed[RIGHT],
+            left_changes | (right_changes & keeps_left),
+            np.where(left_changes, most, limits[RIGHT]) if keeps_left else None,
+        )
+        return left, right
+
+    def _changes(self, keys: TouchedKeys, left: Bag, right: Bag) -> Iterator[Changes]:
+        if self.type not in ("semi", "anti"):
+            yield from self._pairs(keys, left, right)
+        is_there = [bag.is_there(len(keys)) for bag in (left, right)]
+        for before, after in is_there:
+            before[keys.is_null], after[keys.is_null] = False, False
+        if self.type == "semi":
+            before, after = is_there[RIGHT]
+            yield from self._alone(left, LEFT, before, after)
+        for side, bag in enumerate((left, right)):
+            if _KEPT[self.type][side]:
+                before, after = is_there[1 - side]
+                yield from self._alone(bag, side, ~before, ~after)
+
+    def _pairs(self, keys: TouchedKeys, left: Bag, right: Bag) -> Iterator[Changes]:
+        """Yield the pairs of which a row has changed."""
+        is_joined = [~keys.is_null[bag.codes] for bag in (left, right)]
+        is_changed = [bag.change != 0 for bag in (left, right)]
+        for of_left, of_right in (
+            (is_changed[LEFT] & is_joined[LEFT], is_joined[RIGHT]),
+            (~is_changed[LEFT] & is_joined[LEFT], is_changed[RIGHT] & is_joined[RIGHT]),
+        ):
+            lefts, rights = np.flatnonzero(of_left), np.flatnonzero(of_right)
+            pairs = blocks_of_pairs(lefts, left.codes[lefts], rights, right.codes[rights], self.block_rows)
+            for a, b in pairs:
+                weights = left.after[a] * right.after[b] - left.before[a] * right.before[b]
+                yield from self._emitted(weights, (left, left.rows[a]), (right, right.rows[b]))
+
+    def _alone(self, bag: Bag, side: int, before: Bools, after: Bools) -> Iterator[Changes]:
+        """Yield the changes of rows of one side that are in the result by themselves.
+
+        before, after: (k,) for the rows of which keys that holds, before and after the epoch.
+        """
+        weights = bag.after * after[bag.codes] - bag.before * before[bag.codes]
+        rows = np.flatnonzero(weights)
+        for start in range(0, len(rows), self.block_rows):
+            own = rows[start : start + self.block_rows]
+            given = (bag, bag.rows[own])
+            yield from self._emitted(weights[own], *((given, None) if side == LEFT else (None, given)))
+
+    def _emitted(
+        self, weights: Int64s, left: tuple[Bag, Int64s] | None, right: tuple[Bag, Int64s] | None
+    ) -> Iterator[Changes]:
+        """Yield rows of the result (n,), each as often as the size of its weight.
+
+        left, right: the rows of the sides; None: NULL.
+        """
+        if (weights == 1).all():
+            yield self._block(None, weights, left, right)
+            return
+        for nth in blocks_of_repeats(np.abs(weights), self.block_rows):
+            yield self._block(nth, np.sign(weights[nth]), left, right)
+
+    def _block(
+        self,
+        nth: Int64s | None,
+        weights: Int64s,
+        left: tuple[Bag, Int64s] | None,
+        right: tuple[Bag, Int64s] | None,
+    ) -> Changes:
+        taken = [None if one is None else pa.array(one[1] if nth is None else one[1][nth]) for one in (left, right)]
+        columns = []
+        for column in self.layout.output:
+            given = (left, right)[column.side]
+            if given is None:
+                field = self.layout.sides[column.side][column.index]
+                columns.append(pa.nulls(len(weights), field.type))
+            else:
+                columns.append(given[0].columns[column.index].take(taken[column.side]))
+        rows = pa.table(columns, names=[column.name for column in self.layout.output])
+        return AppendedRows(rows) if self.traits.emits is Changelog.APPEND else JoinedRows(rows, weights)

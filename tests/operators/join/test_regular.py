@@ -1,0 +1,265 @@
+"""The join of two bags, epoch by epoch, against nested loops: added and retracted rows, equal rows, NULL keys."""
+
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sortedcontainers import SortedDict
+from typing_extensions import override
+
+from mixedmode.errors import InternalError
+from mixedmode.keys import KeySchema
+from mixedmode.operators.interface import AppendedRows, Batch, Changelog, Changes
+from mixedmode.operators.join import LEFT, RIGHT, JoinLayout, OutputColumn, RegularJoinOperator
+from mixedmode.operators.join.products import blocks_of_pairs, blocks_of_repeats
+from mixedmode.operators.join.regular import JoinKind
+from mixedmode.sort import sort_table
+from mixedmode.sort.tables import whole_keys
+from mixedmode.state import PrefixRows, SingleKeyBackend
+from mixedmode.state.memory import MemoryBackend
+from mixedmode.time import MIN_TIME_US
+from tests.operators.epochs import MAX_PARALLELISM, MemoryState, RunState, State, context_of
+
+KINDS: tuple[JoinKind, ...] = ("inner", "left", "right", "full", "semi", "anti")
+Row = tuple[int, str | None, int | None]  # side, key, value
+Weighted = Sequence[tuple[Row, int]]
+
+KEYS = st.none() | st.sampled_from(["", "a", "b\x00"])
+ROWS = st.tuples(st.integers(0, 1), KEYS, st.none() | st.integers(0, 2))
+#: one epoch: rows that are added, and which of the rows that are there (by position) are retracted
+EPOCHS = st.lists(st.tuples(st.lists(ROWS, max_size=8), st.lists(st.integers(0, 50), max_size=4)), max_size=5)
+
+
+def operator_of(kind: JoinKind, *, is_changelog: bool, block_rows: int = 3) -> RegularJoinOperator:
+    columns = tuple(pa.field(name, data_type) for name, data_type in (("k", pa.string()), ("v", pa.int64())))
+    left = tuple(OutputColumn(f"l{i}", LEFT, i) for i in range(2))
+    right = () if kind in ("semi", "anti") else tuple(OutputColumn(f"r{i}", RIGHT, i) for i in range(2))
+    layout = JoinLayout(KeySchema((pa.field("k", pa.string()),)), (columns, columns if right else ()), (*left, *right))
+    return RegularJoinOperator(layout, kind, is_changelog=is_changelog, block_rows=block_rows)
+
+
+def folded(operator: RegularJoinOperator, rows: Weighted) -> pa.Table:
+    """Rows as the exchange brings them to the operator."""
+    of_side = [
+        [
+            pa.array([row[1] if row[0] == side else None for row, _ in rows], pa.string()),
+            pa.array([row[2] if row[0] == side else None for row, _ in rows], pa.int64()),
+        ]
+        for side in (LEFT, RIGHT)
+    ]
+    used = [columns for columns, fields in zip(of_side, operator.layout.sides, strict=True) if fields]
+    batch = Batch(
+        keys=[pa.array([row[1] for row, _ in rows], pa.string())],
+        arguments=[column for columns in used for column in columns],
+        times_us=None,
+        weights=np.array([weight for _, weight in rows], np.int64) if operator.is_changelog else None,
+        sides=np.array([row[0] for row, _ in rows], np.uint8),
+    )
+    return sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=MAX_PARALLELISM).table)
+
+
+def run(operator: RegularJoinOperator, state: State, rows: Weighted) -> list[Changes]:
+    """One epoch; the rows come in tables of whole keys, as the sorter makes them."""
+    table = folded(operator, rows)
+    pieces = [table.slice(start, 3) for start in range(0, table.num_rows, 3)]
+    with state.epoch() as backend:
+        return list(operator.process(whole_keys(pieces), context_of(backend)))
+
+
+def joined(kind: JoinKind, rows: Counter[Row]) -> Counter[tuple[Any, ...]]:
+    """The join of the rows, by two nested loops."""
+    left, right = ([row[1:] for row in rows.elements() if row[0] == side] for side in (LEFT, RIGHT))
+    alone = (None, None)
+
+    def partners(row: tuple[Any, ...], others: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [other for other in others if row[0] is not None and other[0] == row[0]]
+
+    if kind == "semi":
+        return Counter(row for row in left if partners(row, right))
+    if kind == "anti":
+        return Counter(row for row in left if not partners(row, right))
+    found = Counter((*row, *other) for row in left for other in partners(row, right))
+    if kind in ("left", "full"):
+        found.update((*row, *alone) for row in left if not partners(row, right))
+    if kind in ("right", "full"):
+        found.update((*alone, *row) for row in right if not partners(row, left))
+    return found
+
+
+def follow(result: Counter[tuple[Any, ...]], changes: Sequence[Changes], block_rows: int) -> None:
+    """Apply the changes of an epoch."""
+    for change in changes:
+        logged = change.changelog()
+        assert 0 < logged.num_rows <= block_rows
+        for row in logged.to_pylist():
+            weight = row.pop("_weight")
+            assert abs(weight) == 1
+            result[tuple(row.values())] += weight
+
+
+def epochs_of(drawn: Sequence[tuple[list[Row], list[int]]], *, retracts: bool) -> list[Weighted]:
+    there, epochs = list[Row](), list[Weighted]()
+    for added, retracted in drawn:
+        there += added
+        positions = retracted[: len(there)] if retracts else []
+        gone = [(there.pop(position % len(there)), -1) for position in positions]
+        epochs.append([*gone, *((row, 1) for row in added)])
+    return epochs
+
+
+@pytest.mark.parametrize("retracts", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@given(drawn=EPOCHS)
+@settings(max_examples=50)
+def test_the_changes_of_a_join_add_up_to_the_join_of_the_rows(
+    kind: JoinKind, retracts: bool, drawn: list[tuple[list[Row], list[int]]]
+) -> None:
+    operator, state = operator_of(kind, is_changelog=retracts), MemoryState()
+    rows, result = Counter[Row](), Counter[tuple[Any, ...]]()
+    for epoch in epochs_of(drawn, retracts=retracts):
+        for row, weight in epoch:
+            rows[row] += weight
+        changes = run(operator, state, epoch)
+        if kind == "inner" and not retracts:
+            assert operator.traits.emits is Changelog.APPEND
+            assert all(isinstance(change, AppendedRows) for change in changes)
+        if kind in ("inner", "semi", "anti"):
+            logged = [tuple(row.values()) for change in changes for row in change.changelog().to_pylist()]
+            assert not {row[:-1] for row in logged if row[-1] > 0} & {row[:-1] for row in logged if row[-1] < 0}
+        follow(result, changes, operator.block_rows)
+        assert {row: count for row, count in result.items() if count} == joined(kind, rows)
+    stored = sum(count > 0 and row[1] is not None for row, count in rows.items())
+    if operator.layout.sides[RIGHT]:
+        assert len(state.entries) == stored, "a row that is gone leaves nothing, and one with a NULL in its key neither"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_join_goes_on_from_the_rows_of_a_backlog(kind: JoinKind, tmp_path: Path) -> None:
+    operator, state = operator_of(kind, is_changelog=True), RunState(tmp_path)
+    rows, result = Counter[Row](), Counter[tuple[Any, ...]]()
+    backlog: Weighted = [((side, key, v), 1) for side in (0, 1) for key in ("a", "b", "c") for v in (1, 1, 2)]
+    live: Sequence[Weighted] = [
+        [((1, "a", 1), -2), ((1, "a", 2), -1), ((0, "d", 5), 1)],
+        [((0, "b", 1), -1), ((1, "d", 6), 2), ((1, "a", 9), 1)],
+        [((0, "c", 1), -2), ((0, "c", 2), -1), ((0, None, 1), 1), ((1, None, 1), 1)],
+        [((1, "d", 6), -2), ((0, "c", 7), 1)],
+    ]
+    for epoch in (backlog, *live):
+        for row, weight in epoch:
+            rows[row] += weight
+        follow(result, run(operator, state, epoch), operator.block_rows)
+        assert {row: count for row, count in result.items() if count} == joined(kind, rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(added=st.lists(ROWS, max_size=12))
+@settings(max_examples=30)
+def test_input_that_comes_whole_has_the_same_join_without_a_state(kind: JoinKind, added: list[Row]) -> None:
+    operator, result = operator_of(kind, is_changelog=False), Counter[tuple[Any, ...]]()
+    table = folded(operator, [(row, 1) for row in added])
+    pieces = [table.slice(start, 3) for start in range(0, table.num_rows, 3)]
+    changes = list(operator.process(whole_keys(pieces), context_of(SingleKeyBackend(None))))
+    follow(result, changes, operator.block_rows)
+    assert result == joined(kind, Counter(added))
+
+
+class Counting(MemoryBackend):
+    """Counts the stored rows that are read by prefix, by state."""
+
+    def __init__(self, entries: SortedDict) -> None:
+        super().__init__(entries)
+        self.rows = Counter[int]()
+
+    @override
+    def scan_prefixes(
+        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+    ) -> PrefixRows:
+        found = super().scan_prefixes(state_id, prefixes, limits)
+        self.rows[state_id] += len(found.keys)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "read"),
+    [
+        ("inner", (LEFT, "a", 99), {RIGHT: 20}),
+        ("inner", (RIGHT, "a", 99), {LEFT: 30}),
+        ("left", (RIGHT, "a", 99), {LEFT: 30, RIGHT: 2}),
+        ("full", (LEFT, "a", 99), {LEFT: 2, RIGHT: 20}),
+        ("semi", (RIGHT, "a", 99), {RIGHT: 2}),
+        ("anti", (LEFT, "a", 99), {RIGHT: 1}),
+    ],
+)
+def test_an_epoch_reads_only_the_stored_rows_that_the_change_meets(
+    kind: JoinKind, changed: Row, read: dict[int, int]
+) -> None:
+    operator, state = operator_of(kind, is_changelog=True), MemoryState()
+    if kind in ("semi", "anti"):  # so that the rows of the right are told apart
+        layout = operator.layout
+        operator = replace(operator, layout=replace(layout, sides=(layout.sides[LEFT], layout.sides[LEFT])))
+    there = [(LEFT, v) for v in range(30)] + [(RIGHT, v) for v in range(20)]
+    run(operator, state, [((side, key, v), 1) for key in ("a", "b") for side, v in there])
+    backend = Counting(state.entries)
+    changes = list(operator.process(iter([folded(operator, [(changed, 1)])]), context_of(backend)))
+    assert +backend.rows == read
+    rows = {"inner": {LEFT: 20, RIGHT: 30}, "left": {RIGHT: 30}, "full": {LEFT: 20}}.get(kind, {}).get(changed[0], 0)
+    assert sum(change.changelog().num_rows for change in changes) == rows
+
+
+def test_a_retraction_of_a_row_that_is_not_there_is_refused() -> None:
+    operator, state = operator_of("left", is_changelog=True), MemoryState()
+    run(operator, state, [((0, "a", 1), 1)])
+    with pytest.raises(InternalError, match=r"never had\..* rows_affected=1"):
+        run(operator, state, [((0, "a", 2), -1)])
+
+
+@given(counts=st.lists(st.integers(0, 5), max_size=6), block_rows=st.integers(1, 7))
+def test_blocks_of_repeats_are_the_repeats_cut(counts: list[int], block_rows: int) -> None:
+    blocks = list(blocks_of_repeats(np.array(counts, np.int64), block_rows))
+    assert all(len(block) == block_rows for block in blocks[:-1])
+    found = [int(number) for block in blocks for number in block]
+    assert found == [number for number, count in enumerate(counts) for _ in range(count)]
+
+
+@given(
+    left=st.lists(st.integers(0, 3), max_size=6).map(sorted),
+    right=st.lists(st.integers(0, 3), max_size=6).map(sorted),
+    block_rows=st.integers(1, 7),
+)
+def test_blocks_of_pairs_are_the_pairs_of_equal_codes(left: list[int], right: list[int], block_rows: int) -> None:
+    a, b = np.array(left, np.int64), np.array(right, np.int64)
+    blocks = list(blocks_of_pairs(10 + np.arange(len(a)), a, 20 + np.arange(len(b)), b, block_rows))
+    assert all(0 < len(lefts) == len(rights) <= block_rows for lefts, rights in blocks)
+    found = [(int(x), int(y)) for lefts, rights in blocks for x, y in zip(lefts, rights, strict=True)]
+    assert found == [(10 + i, 20 + j) for i, x in enumerate(left) for j, y in enumerate(right) if x == y]
+
+
+def test_the_pairs_of_a_hot_key_are_emitted_in_blocks() -> None:
+    n, m = 2000, 1000
+    operator = operator_of("inner", is_changelog=False, block_rows=1 << 14)
+    rows = [((side, "hot", v), 1) for side, count in ((0, n), (1, m)) for v in range(count)]
+    pool: Callable[[], int] = pa.default_memory_pool().bytes_allocated
+    before, most, pairs, total = pool(), 0, 0, 0
+    tracemalloc.start()
+    try:
+        with MemoryState().epoch() as backend:
+            table = folded(operator, rows)
+            for change in operator.process(iter([table]), context_of(backend)):
+                block = change.changelog()
+                pairs += block.num_rows
+                total += int(np.sum(block.column("l1").to_numpy()))
+                most = max(most, pool() - before)
+        traced = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert pairs == n * m
+    assert total == m * n * (n - 1) // 2
+    assert most + traced < 16e6, "the whole product has 64 MB"
