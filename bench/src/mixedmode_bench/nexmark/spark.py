@@ -115,18 +115,95 @@ def _per_rank(function: str, name: str) -> list[Column]:
     return [F.expr(column) for column in (f"{function} AS total_{name}", *filtered)]
 
 
+def local_sellers(frames: Frames) -> DataFrame:
+    """Query 3."""
+    items = frames["auction"].where("category = 10").alias("a")
+    sellers = frames["person"].where("state IN ('OR', 'ID', 'CA')").alias("p")
+    return items.join(sellers, F.expr("a.seller = p.id")).selectExpr("p.name", "p.city", "p.state", "a.id")
+
+
+def average_prices(frames: Frames) -> DataFrame:
+    """Query 4."""
+    final = _offers(frames).groupBy("a.id", "a.category").agg(F.max("b.price").alias("final"))
+    return final.groupBy("category").agg(F.avg("final").alias("average"))
+
+
+def new_sellers(frames: Frames) -> DataFrame:
+    """Query 8."""
+    window = F.window("dateTime", "10 seconds").alias("window")
+    people = frames["person"].groupBy(window, "id", "name").count().alias("p")
+    sellers = frames["auction"].groupBy(window, "seller").count().alias("a")
+    both = people.join(sellers, F.expr("p.id = a.seller AND p.window = a.window"))
+    return both.selectExpr("p.id", "p.name", "p.window.start AS starttime")
+
+
+def winning_bids(frames: Frames) -> DataFrame:
+    """Query 9."""
+    order = Window.partitionBy("a.id").orderBy(F.desc("b.price"), "b.dateTime")
+    bid = ("b.auction", "b.bidder", "b.price", "b.dateTime AS bid_dateTime", "b.extra AS bid_extra")
+    ranked = _offers(frames).withColumn("rank", F.row_number().over(order)).where("rank = 1")
+    return ranked.selectExpr("a.*", *bid)
+
+
+def channel_statistics(frames: Frames) -> DataFrame:
+    """Query 16. In batch only, as query 15."""
+    counts = [F.expr("max(minute) AS minute"), *_per_rank("count(*)", "bids")]
+    counts += [*_per_rank("count(DISTINCT bidder)", "bidders"), *_per_rank("count(DISTINCT auction)", "auctions")]
+    bids = _with_day(frames["bid"]).withColumn("minute", F.date_format("dateTime", "HH:mm"))
+    return bids.groupBy("channel", "day").agg(*counts)
+
+
+def bids_with_auctions(frames: Frames) -> DataFrame:
+    """Query 20."""
+    both = (
+        frames["bid"].alias("b").join(frames["auction"].where("category = 10").alias("a"), F.expr("b.auction = a.id"))
+    )
+    item = ("itemName", "description", "initialBid", "reserve", "dateTime AS opened", "expires", "seller", "category")
+    return both.selectExpr("b.*", *(f"a.{column}" for column in (*item, "extra AS item_extra")))
+
+
+def channel_numbers(frames: Frames) -> DataFrame:
+    """Query 21."""
+    found = "regexp_extract(url, '(&|^)channel_id=([^&]*)', 2)"
+    names = ("apple", "google", "facebook", "baidu")
+    cases = " ".join(f"WHEN '{name}' THEN '{number}'" for number, name in enumerate(names))
+    number = f"CASE lower(channel) {cases} ELSE {found} END AS channel_id"
+    known = frames["bid"].where(f"lower(channel) IN {names} OR {found} <> ''")
+    return known.selectExpr("auction", "bidder", "price", "channel", number)
+
+
+def folders(frames: Frames) -> DataFrame:
+    """Query 22."""
+    parts = [f"split_part(url, '/', {number + 3}) AS dir{number}" for number in (1, 2, 3)]
+    return frames["bid"].selectExpr("auction", "bidder", "price", "channel", *parts)
+
+
+def _offers(frames: Frames) -> DataFrame:
+    """Bids with their auctions, while these are open."""
+    open_then = F.expr("a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires")
+    return frames["auction"].alias("a").join(frames["bid"].alias("b"), open_then)
+
+
 #: by the name of the job file
 BATCH: Mapping[str, Query] = {
     "q0": pass_through,
     "q1": in_euros,
     "q2": selected,
+    "q3": local_sellers,
+    "q4": average_prices,
     "q5": hot_items,
     "q7": highest_bid,
+    "q8": new_sellers,
+    "q9": winning_bids,
     "q11": sessions,
     "q15": bidding_statistics,
+    "q16": channel_statistics,
     "q17": auction_statistics,
     "q18": last_bids,
     "q19": highest_bids,
+    "q20": bids_with_auctions,
+    "q21": channel_numbers,
+    "q22": folders,
 }
 STREAMING: Mapping[str, SparkStreaming] = {
     "q0": SparkStreaming(pass_through, "append"),
@@ -137,4 +214,6 @@ STREAMING: Mapping[str, SparkStreaming] = {
     "q11": appending(sessions),
     "q17": SparkStreaming(auction_statistics),
     "q18": SparkStreaming(last_bids),
+    "q21": SparkStreaming(channel_numbers, "append"),
+    "q22": SparkStreaming(folders, "append"),
 }
