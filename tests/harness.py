@@ -48,6 +48,7 @@ SPARK: dict[str, str | int | float | bool] = {
     "driver.memory": "1g",
     "ui.enabled": False,
     "sql.shuffle.partitions": 2,
+    "sql.sources.parallelPartitionDiscovery.threshold": 10_000,  # tasks take longer for a few files
     "sql.codegen.wholeStage": False,
     "sql.codegen.factoryMode": "NO_CODEGEN",
 }

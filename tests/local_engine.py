@@ -5,14 +5,18 @@ the checkpoint folder and the sinks. Replaced are the analysis (mixedmode/testin
 (tests/walk/spark_log.py), and what Spark does between the tasks (mixedmode/executor/local.py).
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
@@ -22,11 +26,15 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.inputs import Inputs
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
+from mixedmode.job import Job
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sources.source import Admission
 from mixedmode.state import merging
 from mixedmode.testing.local_plan import local_plan
+from tests.harness import Feed, Recording, run
 from tests.walk.spark_log import SparkQuery
+
+TIMED = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 
 
 @dataclass
@@ -59,6 +67,38 @@ def local_session(world: World, next_command: Callable[[], str] | None = None) -
     """A session as far as a run with a LocalEngine needs one.  next_command: called by each trigger of a live query."""
     session: Any = LocalSession(world, next_command or _no_command)
     return cast("SparkSession", session)
+
+
+def run_locally(
+    job: Job,
+    folder: Path,
+    *,
+    feed: Iterable[Feed] = (),
+    read: Callable[[Path], pa.Table] = pq.read_table,
+    **options: Any,
+) -> Recording:
+    """One start of a job over the files in a folder, as `tests.harness.run` but without Spark. `read`: reads a file."""
+    world = World()
+
+    def look() -> None:
+        for path in sorted(folder.glob("[!.]*"), key=lambda path: path.stat().st_mtime):
+            if path.name not in world.files:
+                world.files[path.name] = read(path)
+
+    def let_in(one: Feed) -> None:
+        one()
+        look()
+
+    look()
+    session = local_session(world)
+    return run(job, session, feed=[partial(let_in, one) for one in feed], engine=LocalEngine, **options)
+
+
+def timed_records(file: Path) -> pa.Table:
+    """Return the records of JSON lines with the columns `k string, v bigint, at timestamp`."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows = [{**row, "at": datetime.fromisoformat(row["at"]).replace(tzinfo=UTC)} for row in rows]
+    return pa.Table.from_pylist(rows, TIMED)
 
 
 def _no_command() -> str:

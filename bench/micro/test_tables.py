@@ -12,11 +12,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.sqlite.table import SqliteTable
 from mixedmode.errors import RetryableError
-from mixedmode.services.postgres import PostgresServer, find_binaries
 from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.tables.database import Shape
 from mixedmode.sinks.tables.table_sink import TableSink
+from mixedmode_services.postgres import PostgresServer, find_binaries
 from tests.services.fixtures import open_folder
 from tests.tables.places import Place
 

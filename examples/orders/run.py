@@ -85,7 +85,7 @@ def services() -> Iterator[None]:
     if {"KAFKA_SERVERS", "POSTGRES_URL"} <= os.environ.keys():
         yield
         return
-    command = [sys.executable, "-m", "mixedmode.services", "--folder", str(SERVICES)]
+    command = [sys.executable, "-m", "mixedmode", "services", "--folder", str(SERVICES)]
     say(command)
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert running.stdout is not None

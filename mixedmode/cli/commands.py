@@ -1,9 +1,10 @@
 """Commands of other distributions: entry points of the group `mixedmode.commands`, each a function for typer.
 
-The benchmark is such a command (bench/pyproject.toml). If it is not installed, `mixedmode bench` says how to install
-it.
+The benchmark is such a command, and so are the servers for trying things out (bench/pyproject.toml). If they are not
+installed, `mixedmode bench` and `mixedmode services` say how to install them.
 """
 
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 
 import typer
@@ -20,8 +21,8 @@ def add_commands(app: typer.Typer) -> None:
     points = {point.name: point for point in entry_points(group=GROUP)}
     for name, point in sorted(points.items()):
         _add(app, name, point)
-    if "bench" not in points:
-        app.command("bench", hidden=True, context_settings=_ANYTHING)(_benchmark_is_missing)
+    for name in {"bench", "services"} - points.keys():
+        app.command(name, hidden=True, context_settings=_ANYTHING)(_missing(name))
 
 
 def _add(app: typer.Typer, name: str, point: EntryPoint) -> None:
@@ -41,10 +42,13 @@ def _add(app: typer.Typer, name: str, point: EntryPoint) -> None:
         app.command(name, hidden=True, context_settings=_ANYTHING)(broken)
 
 
-def _benchmark_is_missing() -> None:
-    with errors_as_messages():
-        msg = (
-            "the benchmark is a distribution of its own, mixedmode-bench, and it is not installed. Install it from the "
-            "folder bench/ of mixedmode's repository: pip install ./bench"
-        )
-        raise InvalidJobError(msg)
+def _missing(name: str) -> Callable[[], None]:
+    def missing() -> None:
+        with errors_as_messages():
+            msg = (
+                "this command is in a distribution of its own, mixedmode-bench, and it is not installed. Install it "
+                f"from the folder bench/ of mixedmode's repository: pip install ./bench. command={name}"
+            )
+            raise InvalidJobError(msg)
+
+    return missing

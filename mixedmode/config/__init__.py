@@ -16,7 +16,7 @@ from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, l
 from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.order import OrderBy
 from mixedmode.config.parts import JobParts
-from mixedmode.config.sinks import ConsoleSinkSpec, SideOutputSpec, SinkSpec
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec, WatermarkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.steps import (
@@ -38,7 +38,6 @@ __all__ = [
     "AGGREGATE_FUNCTIONS",
     "AggregateCall",
     "CheckpointingSpec",
-    "ConsoleSinkSpec",
     "CumulatingSpec",
     "DeduplicateStep",
     "ExecutionBacklogSpec",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _MARKED = re.compile(r"[^:\n]*:(\d+): ")
+_AT_PLACES = re.compile(r"\n(?=[^:\n]*:\d+: )")  # between two such lines
 
 #: keys, and positions in lists, from the top of the document; `()` is the document itself
 Path = tuple[str | int, ...]
@@ -65,12 +66,16 @@ class Document:
 
 
 def in_order(messages: Iterable[str]) -> list[str]:
-    """Return the messages, each once. Those that begin with a place with a line come first, by their lines.
+    r"""Return the messages, each once. Those that begin with a place with a line come first, by their lines.
+
+    A message with several lines that begin so is a report, and counts as several messages.
 
     >>> in_order(["--set name: b", "job.yaml:7: steps[0].sql: c", "job.yaml:2: name: a"])
     ['job.yaml:2: name: a', 'job.yaml:7: steps[0].sql: c', '--set name: b']
+    >>> in_order(["job.yaml:8: d\njob.yaml:9: e", "job.yaml:7: c"])
+    ['job.yaml:7: c', 'job.yaml:8: d', 'job.yaml:9: e']
     """
-    marked = {message: _MARKED.match(message) for message in messages}
+    marked = {one: _MARKED.match(one) for message in messages for one in _AT_PLACES.split(message)}
     return sorted(marked, key=lambda message: (0, int(found[1])) if (found := marked[message]) else (1, 0))
 
 

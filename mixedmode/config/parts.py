@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import override
 
 from mixedmode.config.connectors import AnySource
 from mixedmode.config.document import Path
 from mixedmode.config.fields import SparkSettings, TableName, key_of
-from mixedmode.config.sinks import ConsoleSinkSpec
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.spec import SPARK_DEFAULTS, JobSpec
 from mixedmode.config.spelling import nearest
 from mixedmode.config.steps import STEP_KINDS, Step
@@ -24,8 +25,6 @@ _OPTIONAL = {name for name, field in JobSpec.model_fields.items() if not field.i
 _SOURCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[TableName, AnySource])
 _STEP: TypeAdapter[Any] = TypeAdapter(Step)
 _SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
-#: in the place of a sink that is wrong
-_CONSOLE = {"sink": ConsoleSinkSpec(format="console")}
 #: settings of a step whose error at the level of the job leaves the rows of the step unknown
 _ROWS_DEPEND_ON = {"map", "process", "window", "deduplicate", "join"}
 #: settings of a step that no column of its rows depends on; those of a group belong together
@@ -38,6 +37,15 @@ _APART = (
 #: settings that have no meaning without the window of the step
 _WINDOW = {"window", "late", "allowed-lateness", "early-results-every"}
 _OF_STEPS = {key_of(name) for kind in STEP_KINDS.values() for name in kind.model_fields}
+
+
+class _Unknown(SinkSpec):
+    """A sink that takes the place of a wrong one."""
+
+    @property
+    @override
+    def place(self) -> str:
+        return "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ def valid_parts(values: Mapping[str, Any], valid: set[str], partial: frozenset[i
         if values.get(name) is not None
     }
     spec = JobSpec.model_construct(
-        **{"name": "job", **({} if "outputs" in fields else _CONSOLE), **fields},
+        **{"name": "job", **({} if "outputs" in fields else {"sink": _Unknown()}), **fields},
         spark={**SPARK_DEFAULTS, **_SPARK.validate_python(values.get("spark") or {})},
         sources=known,
         steps=tuple(step for step in checked if step is not None),

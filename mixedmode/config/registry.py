@@ -54,6 +54,10 @@ class ConnectorKind:
     keys: the keys that identify the kind in a job file, if it has no field `format`.
     open_source: `module:function` with the arguments of sources.open.open_source.
     open_sink: `module:function` with the arguments of sinks.open.open_sink.
+    check_library: `module:function` of the settings of a source or sink, called before anything is opened. It raises
+        InvalidJobError if a library for this kind is not installed.
+    check_service: `module:function` of a Spark session and these settings, called before the job begins or goes on. It
+        raises InvalidJobError or RetryableError if the service does not exist, does not answer, or refuses the login.
     packages: {format of the source or sink, or of a section in it: the jars for it}.
     errors: `module:function` from Spark's text on a failure to a MixedmodeError; to None if the text is not about this
         kind.
@@ -67,6 +71,8 @@ class ConnectorKind:
     keys: frozenset[str] = frozenset()
     open_source: str | None = None
     open_sink: str | None = None
+    check_library: str | None = None
+    check_service: str | None = None
     packages: Mapping[str, SparkPackage] = field(default_factory=dict)
     errors: str | None = None
     source_arguments: Mapping[Path, str] = field(default_factory=dict)

@@ -1,10 +1,8 @@
-"""The common base of all sinks, and the console. Each other kind of sink has a module of its own."""
+"""The common base of all sinks. Each kind of sink has a module of its own, in mixedmode/connectors."""
 
 from abc import abstractmethod
-from typing import Literal
 
 from pydantic import Field
-from typing_extensions import override
 
 from mixedmode.config.fields import Columns, Lines, Section, TableName
 from mixedmode.config.used_places import UsedPlace
@@ -36,7 +34,7 @@ class SinkSpec(Section):
 
     @property
     def used_places(self) -> tuple[UsedPlace, ...]:
-        """The places that it writes. By default its folder, or what `place` names."""
+        """The places that it writes. By default its folder, or what `place` names. None: several sinks may share it."""
         if self.folder is not None:
             return (UsedPlace(("path",), self.folder, self.folder),)
         return (UsedPlace((), self.place, names=frozenset({self.place})),)
@@ -46,20 +44,3 @@ class SideOutputSpec(SinkSpec):
     """A sink for the rows of one tag. The registry adds these settings to those of each kind of sink."""
 
     schema_ddl: Lines = Field(description="columns as Spark DDL, such as customer string, at timestamp")
-
-
-class ConsoleSinkSpec(SinkSpec):
-    """A sink that writes to the terminal."""
-
-    format: Literal["console"] = Field(description="console")
-
-    @property
-    @override
-    def place(self) -> str:
-        return "console standard output"
-
-    @property
-    @override
-    def used_places(self) -> tuple[UsedPlace, ...]:
-        """Return no place: several outputs may share a screen."""
-        return ()

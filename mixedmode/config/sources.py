@@ -86,6 +86,16 @@ class SourceSpec(Section):
         """{path below the source: sink} of the source's own outputs, for records that it cannot read."""
         return {}
 
+    @property
+    def inner_sources(self) -> "Mapping[Path, SourceSpec]":
+        """{path below the source: source} of the sources that it is made of."""
+        return {}
+
+    @property
+    def declared_schema(self) -> str | None:
+        """The columns as Spark DDL, if the settings say them; None if only the place knows them."""
+        return None
+
     def seam_findings(self, offsets: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[Path, str]]:  # noqa: ARG002
         """Yield why a seam cannot be at these offsets, {topic: {partition: offset}}, if this source is its live side.
 

@@ -32,7 +32,7 @@ from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Ta
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.graph import MAIN, Graph, input_findings
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
-from mixedmode.config.sinks import ConsoleSinkSpec, SinkSpec
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import (
     DeduplicateStep,
     JoinStep,
@@ -229,7 +229,7 @@ class JobSpec(JobSettings):
                         )
                         yield (*path, "path"), text
                 owners[here] = path
-            elif not isinstance(sink, ConsoleSinkSpec):
+            elif sink.used_places:
                 if sink.place in places:
                     owner = places[sink.place]
                     yield path, f": {path_text(owner)} has this place already. Choose another. found={sink.place}"

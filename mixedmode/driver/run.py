@@ -26,7 +26,6 @@ from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.config.graph import MAIN
-from mixedmode.connectors.console.sink import print_rows
 from mixedmode.crash_points import arm
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters
@@ -45,6 +44,7 @@ from mixedmode.executor.protocol import EpochTask, Executor
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan, dead_letter_output
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink
+from mixedmode.sinks.printed import print_rows
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.session import LOG_FILE, open_session

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
@@ -60,6 +61,12 @@ _COMPILE_LATER = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
+#: of PySpark's own code
+_CLASSES_ASKED_FOR = (
+    *("PythonUtils", "PythonSQLUtils", "SimplePythonFunction", "functions"),
+    *("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession"),
+    *("org.apache.spark.sql.execution.python.UserDefinedPythonFunction", "org.apache.spark.storage.StorageLevel"),
+)
 LOG_FILE = "spark.log"
 _PYTHON = "spark.pyspark.python"
 _SPARK_EPOCHS_KEPT = 100  # Spark's default
@@ -106,7 +113,20 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
                 raise ended_message("not kept" if log_folder is None else log_folder / LOG_FILE) from error
             raise did_not_start(settings, str(error), files_max=open_files_max()) from error
     hush_accumulators(session.sparkContext)
+    _keep_classes(session)
     return session
+
+
+def _keep_classes(session: SparkSession) -> None:
+    """Keep the JVM's answers for the classes that PySpark asks for by name in each epoch.
+
+    Py4J does not keep them. Of a name without a package, the JVM looks into every jar, in up to eight packages.
+    """
+    jvm = session._jvm  # noqa: SLF001 - PySpark has no public name for it
+    for name in _CLASSES_ASKED_FOR:
+        found = getattr(jvm, name)
+        if isinstance(found, JavaClass):  # not every Spark has each of them
+            setattr(jvm, name, found)
 
 
 def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
@@ -124,8 +144,15 @@ def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
 
 
 def _embedded(master: str) -> dict[str, str]:
-    """Return settings for an embedded Spark: its tasks report every second how much they have read, by a local call."""
-    return {"spark.executor.heartbeatInterval": "1s"} if master.startswith("local") else {}
+    """Return settings for an embedded Spark.
+
+    Its tasks report every second how much they have read, by a local call. Spark lists more than 32 files of a
+    micro-batch in tasks, by default one task a file, of which each takes longer than listing some hundred local files.
+    """
+    if not master.startswith("local"):
+        return {}
+    listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
+    return {"spark.executor.heartbeatInterval": "1s", **listing}
 
 
 def _of_tasks() -> dict[str, str]:

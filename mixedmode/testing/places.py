@@ -10,21 +10,11 @@ from mixedmode.config.graph import MAIN
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
-from mixedmode.connectors.history.spec import HistoryAndLiveSpec
-from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
 from mixedmode.plan.stages import DEAD_LETTER, LATE, side_output
 
 __all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
-
-_METADATA_TYPES = {
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "headers": "array<struct<key: string, value: binary>>",
-}
 
 
 def declared_schemas(sources: Mapping[str, SourceSpec], given: Mapping[str, str], *, where: str) -> dict[str, str]:
@@ -34,7 +24,7 @@ def declared_schemas(sources: Mapping[str, SourceSpec], given: Mapping[str, str]
     """
     found = {}
     for name, source in sources.items():
-        ddl = given.get(name) or _declared(source)
+        ddl = given.get(name) or source.declared_schema
         if ddl is None:
             msg = (
                 f"{where}: the source does not declare its columns, and nothing is read from its place in a test. Add "
@@ -43,31 +33,6 @@ def declared_schemas(sources: Mapping[str, SourceSpec], given: Mapping[str, str]
             raise InvalidJobError(msg)
         found[name] = ddl
     return found
-
-
-def _declared(source: SourceSpec) -> str | None:
-    if isinstance(source, FileSourceSpec):
-        return source.schema_ddl
-    if isinstance(source, HistoryAndLiveSpec):
-        return _declared(source.history) or _declared(source.live)
-    if isinstance(source, KafkaSourceSpec):
-        return _of_kafka(source)
-    return None
-
-
-def _of_kafka(source: KafkaSourceSpec) -> str | None:
-    value = source.value
-    match value.format:
-        case "json" | "csv":
-            columns = value.schema_ddl
-        case "text" | "binary":
-            columns = f"value {'string' if value.format == 'text' else 'binary'}"
-        case "avro":
-            columns = None
-    if columns is None:
-        return None
-    types = {**_METADATA_TYPES, "key": "string" if source.key_format == "text" else "binary"}
-    return ", ".join([columns, *(f"`{name}` {types[field]}" for field, name in source.metadata.names.items())])
 
 
 def input_folder(folder: Path, source: str) -> Path:

@@ -32,8 +32,11 @@ def test_a_command_of_another_distribution_is_called_by_its_name(monkeypatch: py
     assert (result.exit_code, result.stdout) == (0, "hello\n")
 
 
-def test_without_the_benchmark_its_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = CliRunner().invoke(app_with([], monkeypatch), ["bench", "count-sum", "--rounds", "2"])
+@pytest.mark.parametrize("arguments", [["bench", "count-sum", "--rounds", "2"], ["services", "--folder", "x"]])
+def test_without_their_distribution_commands_say_how_to_install_it(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = CliRunner().invoke(app_with([], monkeypatch), arguments)
     assert result.exit_code == 2
     assert "mixedmode-bench, and it is not installed. Install it" in result.stderr
 

@@ -8,7 +8,6 @@ import pytest
 from mixedmode.config import (
     AGGREGATE_FUNCTIONS,
     AggregateCall,
-    ConsoleSinkSpec,
     KeyedAggregateStep,
     ProcessStep,
     RuntimeMode,
@@ -18,6 +17,7 @@ from mixedmode.config import (
     load_job,
     load_job_spec,
 )
+from mixedmode.connectors.console.spec import ConsoleSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 

@@ -11,10 +11,10 @@ from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.execution import MAX_PARALLELISM_LIMIT, ExecutionSpec, RuntimeMode
 from mixedmode.config.fields import Section
-from mixedmode.config.sinks import ConsoleSinkSpec
 from mixedmode.config.sources import WatermarkSpec
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, SqlStep
+from mixedmode.connectors.console.spec import ConsoleSinkSpec
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from tests.config.refusals import SMALLEST_JOB, messages

@@ -233,7 +233,10 @@ def test_what_a_kind_names_as_text_exists() -> None:
         reference
         for kind in connector_kinds().values()
         for package in [None, *kind.packages.values()]
-        for reference in (kind.open_source, kind.open_sink, kind.errors, None if package is None else package.jars)
+        for reference in (
+            *(kind.open_source, kind.open_sink, kind.check_library, kind.check_service, kind.errors),
+            None if package is None else package.jars,
+        )
         if reference is not None
     ]
     assert len(references) > len(connector_kinds())

@@ -18,8 +18,7 @@ from tests.differential.cases import Rows
 from tests.differential.oracle import Call, Table, aggregate, differences
 from tests.differential.stories import fold
 from tests.harness import SPARK, ManualClock, Recording, manifests, output_changes, run, write_parquet
-
-pytestmark = pytest.mark.spark
+from tests.local_engine import run_locally
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 DDL = "k string, v bigint, at timestamp"
@@ -81,6 +80,7 @@ def paths_of(base: Path) -> list[tuple[bool, str]]:
     return [(manifest.is_backlog, manifest.path) for manifest in manifests(base / "checkpoints")]
 
 
+@pytest.mark.spark
 def test_keys_that_are_old_new_or_both_all_get_the_right_state(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
     feed.add(rows_at(START, ("old", 1), ("both", 2), (None, 3)))
     live = rows_at(START + MINUTE, ("both", 10), ("new", 20), (None, 30))
@@ -97,7 +97,7 @@ def test_keys_that_are_old_new_or_both_all_get_the_right_state(spark: SparkSessi
     check(tmp_path, feed)
 
 
-def test_an_epoch_that_lags_is_backlog_again_over_the_state(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_an_epoch_that_lags_is_backlog_again_over_the_state(tmp_path: Path, feed: Feed) -> None:
     """After an outage of a day the sorted path reads the state; once the watermark has caught up, epochs stream."""
     rng = random.Random(2)
     clock = ManualClock(START_MS)
@@ -114,12 +114,12 @@ def test_an_epoch_that_lags_is_backlog_again_over_the_state(spark: SparkSession,
         feed.add(many(rng, 20, keys=100, time=START + DAY + MINUTE))
 
     waiting = [live, after_a_day, live_again]
-    run(aggregating(tmp_path, watermark_lag_threshold="1h"), spark, clock=clock, feed=waiting)
+    run_locally(aggregating(tmp_path, watermark_lag_threshold="1h"), feed.folder, clock=clock, feed=waiting)
     assert paths_of(tmp_path) == [(True, "sorted"), (False, "streaming"), (True, "sorted"), (False, "streaming")]
     check(tmp_path, feed)
 
 
-def test_a_second_backlog_also_suits_several_steps(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_a_second_backlog_also_suits_several_steps(tmp_path: Path, feed: Feed) -> None:
     rng = random.Random(3)
     clock = ManualClock(START_MS)
 
@@ -130,7 +130,7 @@ def test_a_second_backlog_also_suits_several_steps(spark: SparkSession, tmp_path
     steps = job(tmp_path, watermark_lag_threshold="1h").key_by("k").aggregate(n="count(*)", s="sum(v)")
     steps = steps.key_by("n").aggregate(keys="count(*)", low="min(s)").key_by("keys").aggregate(ns="sum(n)")
     feed.add(many(rng, 100, keys=25))
-    run(steps.write(Sink.parquet(tmp_path / "out")), spark, clock=clock, feed=[after_a_day])
+    run_locally(steps.write(Sink.parquet(tmp_path / "out")), feed.folder, clock=clock, feed=[after_a_day])
     assert paths_of(tmp_path) == [(True, "sorted"), (True, "sorted")]
     first = aggregate(feed.rows, ["k"], {"n": Call("count")})
     second = aggregate(first.values(), ["n"], {"keys": Call("count")})
@@ -138,11 +138,11 @@ def test_a_second_backlog_also_suits_several_steps(spark: SparkSession, tmp_path
     assert not differences(third, table_after_last(tmp_path, ["keys"]))
 
 
-def test_parallelism_may_change_at_every_restart(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_parallelism_may_change_at_every_restart(tmp_path: Path, feed: Feed) -> None:
     rng = random.Random(4)
     for parallelism in (1, 4, 3, 13, 2):
         feed.add(many(rng, 60, keys=40))
-        run(aggregating(tmp_path, parallelism=parallelism), spark)
+        run_locally(aggregating(tmp_path, parallelism=parallelism), feed.folder)
         check(tmp_path, feed)
     found = manifests(tmp_path / "checkpoints")
     assert [manifest.parallelism for manifest in found] == [1, 4, 3, 13, 2]
@@ -155,36 +155,34 @@ def test_parallelism_may_change_at_every_restart(spark: SparkSession, tmp_path: 
         assert {(run.key_group_start, run.key_group_end) for run in own} <= {(r.start, r.end) for r in ranges}
 
 
-def test_a_backlog_may_have_a_parallelism_of_its_own(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_a_backlog_may_have_a_parallelism_of_its_own(tmp_path: Path, feed: Feed) -> None:
     rng = random.Random(5)
     feed.add(many(rng, 100, keys=40))
-    run(
+    run_locally(
         aggregating(tmp_path, parallelism=1, backlog_parallelism=5),
-        spark,
+        feed.folder,
         feed=[lambda: feed.add(many(rng, 50, keys=60))],
     )
     assert [manifest.parallelism for manifest in manifests(tmp_path / "checkpoints")] == [5, 1]
     check(tmp_path, feed)
 
 
-def test_more_subtasks_than_keys_and_as_many_as_key_groups(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_more_subtasks_than_keys_and_as_many_as_key_groups(tmp_path: Path, feed: Feed) -> None:
     feed.add(rows_at(START, ("a", 1)))
     live = rows_at(START, ("b", 1))
-    run(aggregating(tmp_path, parallelism=13), spark, feed=[lambda: feed.add(live)])
+    run_locally(aggregating(tmp_path, parallelism=13), feed.folder, feed=[lambda: feed.add(live)])
     check(tmp_path, feed)
 
 
 @pytest.mark.parametrize("steps", ["one", "two"])
-def test_a_sorter_that_spills_gives_the_same_answer(
-    spark: SparkSession, tmp_path: Path, feed: Feed, steps: str
-) -> None:
+def test_a_sorter_that_spills_gives_the_same_answer(tmp_path: Path, feed: Feed, steps: str) -> None:
     rng = random.Random(6)
     feed.add(many(rng, 3_000, keys=1_500))
     spilling = job(tmp_path, sort_memory="4KB", parallelism=2).key_by("k").aggregate(STEP)
     if steps == "two":
         spilling = spilling.key_by("n").aggregate(keys="count(*)", low="min(s)", high="max(s)")
     live = many(rng, 300, keys=2_000)
-    observer = run(spilling.write(Sink.parquet(tmp_path / "out")), spark, feed=[lambda: feed.add(live)])
+    observer = run_locally(spilling.write(Sink.parquet(tmp_path / "out")), feed.folder, feed=[lambda: feed.add(live)])
     assert observer.committed[0].spilled_runs > 0
     expected, key_by = _expected(feed), ["k"]
     if steps == "two":
@@ -193,6 +191,7 @@ def test_a_sorter_that_spills_gives_the_same_answer(
     assert not differences(expected, table_after_last(tmp_path, key_by))
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("mode", ["mixed", "streaming"])
 def test_an_interval_in_backlog_cuts_it_into_epochs_on_the_streaming_path(
     spark: SparkSession, tmp_path: Path, feed: Feed, mode: str
@@ -207,23 +206,21 @@ def test_an_interval_in_backlog_cuts_it_into_epochs_on_the_streaming_path(
     check(tmp_path, feed)
 
 
-def test_streaming_without_commits_in_backlog_is_mixed_mode(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_streaming_without_commits_in_backlog_is_mixed_mode(tmp_path: Path, feed: Feed) -> None:
     for rows in _three_files():
         feed.add(rows)
-    observer = run(aggregating(tmp_path, mode="streaming", interval_during_backlog=0), spark)
+    observer = run_locally(aggregating(tmp_path, mode="streaming", interval_during_backlog=0), feed.folder)
     assert paths_of(tmp_path) == [(True, "sorted")]
     assert [flip.after_epoch for flip in observer.flips] == [0]
     check(tmp_path, feed)
 
 
-def test_a_restart_in_the_middle_of_live_goes_on_with_the_next_epoch(
-    spark: SparkSession, tmp_path: Path, feed: Feed
-) -> None:
+def test_a_restart_in_the_middle_of_live_goes_on_with_the_next_epoch(tmp_path: Path, feed: Feed) -> None:
     rng = random.Random(7)
     flips = []
     for _ in range(3):
         feed.add(many(rng, 30, keys=20))
-        observer: Recording = run(aggregating(tmp_path), spark)
+        observer: Recording = run_locally(aggregating(tmp_path), feed.folder)
         flips.append(len(observer.flips))
         check(tmp_path, feed)
     assert flips == [1, 0, 0], "a run that resumes does not flip again"

@@ -50,7 +50,7 @@ def by_key(events: Sequence[Event]) -> dict[str, list[tuple[int | None, int]]]:
 
 
 @given(case=cases(values=VALUES), n=st.integers(1, 3), descending=st.booleans(), nulls_first=st.booleans())
-@settings(max_examples=100)
+@local_cases(0.12)
 def test_the_best_rows_are_the_same_however_they_arrive(
     case: Case, n: int, descending: bool, nulls_first: bool
 ) -> None:
@@ -81,7 +81,7 @@ def first_of(events: Sequence[Event], within_us: int | None) -> Counter[Any]:
 
 
 @given(case=cases(values=VALUES), within_ms=st.none() | st.sampled_from([1, 5, 20]))
-@settings(max_examples=200)
+@local_cases(0.2)
 def test_the_first_row_of_each_key_is_the_same_however_rows_arrive(case: Case, within_ms: int | None) -> None:
     within_us = None if within_ms is None else within_ms * MS
     time = OrderColumn(pa.int64(), descending=False, nulls_first=True)
@@ -103,7 +103,7 @@ def test_the_first_row_of_each_key_is_the_same_however_rows_arrive(case: Case, w
 
 
 @given(case=cases(values=VALUES))
-@settings(max_examples=100)
+@local_cases(0.12)
 def test_any_row_of_each_key_is_one_row_of_each_key(case: Case) -> None:
     time = OrderColumn(pa.int64(), descending=False, nulls_first=True)
     operators = {
@@ -119,7 +119,7 @@ def test_any_row_of_each_key_is_one_row_of_each_key(case: Case) -> None:
 
 
 @given(case=cases(values=VALUES), within_ms=st.sampled_from([1, 5, 20]))
-@settings(max_examples=100)
+@local_cases(0.12)
 def test_any_row_within_a_time_is_never_near_another_one_and_covers_every_row(case: Case, within_ms: int) -> None:
     time = OrderColumn(pa.int64(), descending=False, nulls_first=True)
     within_us = within_ms * MS

@@ -1,4 +1,4 @@
-"""The folder of one test's job on Spark, with records that have a key, a value and an hour."""
+"""The folder of one test's job, with records that have a key, a value and an hour."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ from mixedmode.config.sources import SourceSpec
 from mixedmode.driver.run import Until
 from mixedmode.job import Job, Sink, Source
 from tests.harness import SPARK, ManualClock, Recording, Row, run, write_json
+from tests.local_engine import run_locally, timed_records
 
 MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)
 
@@ -49,5 +50,9 @@ class JobFolder:
         }
         return Job(**{**defaults, **settings})
 
-    def run(self, job: Job, spark: SparkSession, *, until: Until = Until.IDLE) -> Recording:
+    def run(self, job: Job, spark: SparkSession | None, *, until: Until = Until.IDLE) -> Recording:
+        """One start.  spark: None for the local executor, which runs the same tasks."""
+        if spark is None:
+            job, clock = job.write(Sink.parquet(self.out)), ManualClock()
+            return run_locally(job, self.inputs, until=until, clock=clock, read=timed_records)
         return run(job.write(Sink.parquet(self.out)), spark, until=until, clock=ManualClock())

@@ -1,7 +1,6 @@
 """One epoch, one decision: whether it is backlog is decided for each epoch, and everything goes by that."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 from typing_extensions import override
 
-from mixedmode.connectors import CustomSource
 from mixedmode.connectors.custom.source import CustomSourceReader
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.events import EpochStarted, Event, Flipped
@@ -20,38 +18,10 @@ from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.kafka_offsets import parse_offsets, records_between
+from tests.driver.numbers import Numbers
 from tests.harness import SPARK, ManualClock, Recording, manifests, output_changes, output_rows, run
 from tests.local_engine import LocalEngine, World, local_session
 from tests.walk.bank import DDL, SCHEMA
-
-HERE = "tests.driver.test_backlog_again"
-
-
-class Numbers(CustomSource):
-    """The number that is in a file, and all below it; more than two at once are backlog, as the source says."""
-
-    def __init__(self, file: str) -> None:
-        self._file = Path(file)
-
-    @override
-    def schema(self) -> str:
-        return "n long"
-
-    @override
-    def latest(self) -> int:
-        return int(self._file.read_text())
-
-    @override
-    def splits(self, start: int | None, end: int) -> list[tuple[int, int]]:
-        return [(start or 0, end)]
-
-    @override
-    def read(self, split: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"n": pa.array(range(*split), pa.int64())})
-
-    @override
-    def is_backlog(self, start: int | None, end: int) -> bool:
-        return end - (start or 0) > 2
 
 
 class Telling:
@@ -134,7 +104,7 @@ def test_a_source_says_itself_that_it_is_in_backlog_again(spark: SparkSession, t
     job = Job(
         "numbers",
         sources={
-            "numbers": Source.custom(f"{HERE}:Numbers", args={"file": str(file)}),
+            "numbers": Source.custom("tests.driver.numbers:Numbers", args={"file": str(file)}),
             "other": Source.json(other, schema="n long"),
         },
         mode="mixed",

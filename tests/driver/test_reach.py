@@ -11,8 +11,9 @@ from pyspark.errors import PySparkException
 
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.config import JobSpec
-from mixedmode.driver import reach
-from mixedmode.driver.reach import ask_database, connection_problems, library_problems
+from mixedmode.connectors.postgres import reach
+from mixedmode.connectors.postgres.reach import ask_database
+from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.sinks.tables.database import LostConnectionError
 

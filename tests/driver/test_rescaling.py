@@ -1,4 +1,4 @@
-"""Rescaling on Spark: between two live epochs of one run, per step, in backlog, over a restart and a kill.
+"""Rescaling: between two live epochs of one run, per step, in backlog, over a restart and a kill.
 
 The parallelism is asked for by an observer between two epochs, so it is known which epoch has which. What
 must hold of each epoch is in its manifest (who owned which key groups) and in its rows (every key's state and timers
@@ -36,8 +36,7 @@ from tests.harness import (
     run,
     write_json,
 )
-
-pytestmark = pytest.mark.spark
+from tests.local_engine import run_locally, timed_records
 
 KEYS = [f"key {number}" for number in range(40)]
 MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)
@@ -148,6 +147,7 @@ def ask(job: Job, wanted: Iterable[int | None], add: Feed) -> list[Feed]:
     return [partial(feed, one) for one in wanted]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("max_parallelism", [13, 128])
 def test_every_key_group_state_and_timer_moves_when_a_running_job_is_rescaled(
     spark: SparkSession, story: Story, max_parallelism: int
@@ -188,6 +188,7 @@ def two_steps(story: Story, **settings: Any) -> Job:
     return by_bucket.sql("SELECT bucket, total + 0 AS total FROM by_bucket").write(Sink.parquet(story.out))
 
 
+@pytest.mark.spark
 def test_steps_have_numbers_of_their_own_and_the_backlog_another(spark: SparkSession, story: Story) -> None:
     """The backlog on 3, then each step on its own; one step is rescaled, then the job; then all of it is withdrawn."""
     story.add()
@@ -222,17 +223,15 @@ def test_steps_have_numbers_of_their_own_and_the_backlog_another(spark: SparkSes
     assert {row["bucket"]: row["total"] for row in output_rows(story.out)} == totals
 
 
-def test_a_request_counts_over_a_restart_until_the_job_file_says_something_else(
-    spark: SparkSession, story: Story
-) -> None:
+def test_a_request_counts_over_a_restart_until_the_job_file_says_something_else(story: Story) -> None:
     story.add()
-    run(story.job(), spark)
+    run_locally(story.job(), story.inputs, read=timed_records)
     story.job().rescale(4)
     story.add()
-    observer = run(story.job(), spark)
+    observer = run_locally(story.job(), story.inputs, read=timed_records)
     assert [event.steps for event in observer.rescaled] == [(StepRescaled("ledger", 1, 4),)]
     story.add()
-    changed = run(story.job(parallelism=2), spark)
+    changed = run_locally(story.job(parallelism=2), story.inputs, read=timed_records)
     (ignored,) = changed.ignored
     assert ignored == (
         "the parallelism in the job file has changed since it was asked to rescale, so the job file counts again. Ask "
@@ -242,12 +241,13 @@ def test_a_request_counts_over_a_restart_until_the_job_file_says_something_else(
         ((StepRescaled("ledger", 4, 2),), "the job file says so")
     ]
     story.add()
-    back = run(story.job(), spark)
+    back = run_locally(story.job(), story.inputs, read=timed_records)
     assert not back.ignored, "an outdated request is gone for good"
     assert [subtasks(manifest)["ledger"] for manifest in manifests(story.checkpoints)] == [1, 4, 2, 1]
     assert story.found() == story.expected()
 
 
+@pytest.mark.spark
 def test_a_request_in_backlog_counts_from_the_first_live_epoch_on(spark: SparkSession, story: Story) -> None:
     story.add()
     job = story.job(backlog_parallelism=2)
@@ -263,15 +263,15 @@ def test_a_request_in_backlog_counts_from_the_first_live_epoch_on(spark: SparkSe
     assert story.found() == story.expected()
 
 
-def test_a_request_that_cannot_be_read_changes_nothing_and_is_told(spark: SparkSession, story: Story) -> None:
+def test_a_request_that_cannot_be_read_changes_nothing_and_is_told(story: Story) -> None:
     story.add()
-    run(story.job(), spark)
+    run_locally(story.job(), story.inputs, read=timed_records)
     story.job().rescale(3)
     story.job().rescale(4)
     path = story.checkpoints / paths.rescale_path(2)
     path.write_bytes(path.read_bytes()[:-5])
     story.add()
-    observer = run(story.job(), spark)
+    observer = run_locally(story.job(), story.inputs, read=timed_records)
     (ignored,) = observer.ignored
     assert ignored == (
         "a request to rescale cannot be read, so the job keeps the parallelism that it has. No state is affected. Ask "
@@ -279,11 +279,12 @@ def test_a_request_that_cannot_be_read_changes_nothing_and_is_told(spark: SparkS
     )
     story.job().rescale(2)
     story.add()
-    run(story.job(), spark)
+    run_locally(story.job(), story.inputs, read=timed_records)
     assert [subtasks(manifest)["ledger"] for manifest in manifests(story.checkpoints)] == [1, 3, 2]
     assert story.requests.numbers() == (3,)
 
 
+@pytest.mark.spark
 def test_the_autoscaler_rescales_a_live_job_and_the_screen_and_the_manifests_show_it(
     spark: SparkSession, story: Story
 ) -> None:

@@ -1,4 +1,4 @@
-"""Windows and watermarks in jobs on Spark: across the flip, restarts and rescaling; several sources; the end."""
+"""Windows and watermarks in jobs: across the flip, restarts and rescaling; several sources; the end."""
 
 import json
 import threading
@@ -29,8 +29,7 @@ from tests.harness import (
     write_json,
     write_parquet,
 )
-
-pytestmark = pytest.mark.spark
+from tests.local_engine import run_locally, timed_records
 
 DDL = "k string, v bigint, at timestamp"
 NOON_MS = 978_350_400_000  # 2001-01-01 12:00 UTC
@@ -74,8 +73,12 @@ class Folder:
         }
         return Job("windows", **{**defaults, **settings})
 
-    def run(self, job: Job, spark: SparkSession, *, until: Until = Until.IDLE, feed: Iterable[Feed] = ()) -> Any:
-        return run(job.write(Sink.parquet(self.out)), spark, until=until, clock=self.clock, feed=feed)
+    def run(self, job: Job, spark: SparkSession | None, *, until: Until = Until.IDLE, feed: Iterable[Feed] = ()) -> Any:
+        """One start.  spark: None for the local executor, which proves the same of windows over one source."""
+        job = job.write(Sink.parquet(self.out))
+        if spark is None:
+            return run_locally(job, self.inputs, until=until, clock=self.clock, feed=feed, read=timed_records)
+        return run(job, spark, until=until, clock=self.clock, feed=feed)
 
     @property
     def watermark(self) -> datetime | None:
@@ -101,6 +104,7 @@ def windows(rows: Iterable[Row], *columns: str) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
+@pytest.mark.spark
 def test_a_window_that_is_open_at_the_flip_fires_live_with_all_of_its_records(
     spark: SparkSession, folder: Folder
 ) -> None:
@@ -118,13 +122,13 @@ def test_a_window_that_is_open_at_the_flip_fires_live_with_all_of_its_records(
     assert {row["_op"] for row in output_changes(folder.out)} == {"insert"}, "each window is given once"
 
 
-def test_late_records_are_counted_and_go_to_an_output_of_their_own(spark: SparkSession, folder: Folder) -> None:
+def test_late_records_are_counted_and_go_to_an_output_of_their_own(folder: Folder) -> None:
     late = folder.base / "late"
     steps = folder.job().key_by("k").window(tumbling="1h", late=Sink.json(late)).aggregate(n="count(*)")
     folder.add(record("a", 1, 0.5), record("a", 2, 3.0))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     folder.add(record("a", 4, 0.75), record("b", 8, 2.5), record("a", 16, 3.5))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     assert [m.records_late for m in manifests(folder.checkpoints)] == [0, 2]
     (file,) = late.glob("part-*.json")
     assert [(row["k"], row["v"], row["at"]) for row in map(json.loads, file.read_text().splitlines())] == [
@@ -134,16 +138,16 @@ def test_late_records_are_counted_and_go_to_an_output_of_their_own(spark: SparkS
     assert windows(output_rows(folder.out), "k", "n") == [(0, 1, "a", 1)], "and not to the result"
 
 
-def test_a_record_within_the_allowed_lateness_gives_its_window_again(spark: SparkSession, folder: Folder) -> None:
+def test_a_record_within_the_allowed_lateness_gives_its_window_again(folder: Folder) -> None:
     steps = folder.job().key_by("k").window(tumbling="1h", allowed_lateness="2h").aggregate(n="count(*)")
     folder.add(record("a", 1, 0.5), record("a", 2, 2.0))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     folder.add(record("a", 4, 0.75))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     folder.add(record("a", 4, 3.0))  # 1 + 2 <= 3: the state of the window goes
-    folder.run(steps, spark)
+    folder.run(steps, None)
     folder.add(record("a", 8, 0.75))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     changes = [row for row in output_changes(folder.out) if row["window_start"] == at(0)]
     assert [(row["n"], row["_op"]) for row in changes] == [(1, "insert"), (2, "update")]
     assert [m.records_late for m in manifests(folder.checkpoints)] == [0, 0, 0, 1]
@@ -160,26 +164,26 @@ def test_a_record_within_the_allowed_lateness_gives_its_window_again(spark: Spar
     ],
 )
 def test_every_kind_of_window_over_input_without_a_key(
-    spark: SparkSession, folder: Folder, window: dict[str, Any], expected: list[tuple[float, float, int]]
+    folder: Folder, window: dict[str, Any], expected: list[tuple[float, float, int]]
 ) -> None:
     steps = folder.job().window(**window).aggregate(s="sum(v)")
     folder.add(record("a", 1, 0.25), record("b", 2, 0.5))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     folder.add(record("a", 4, 1.5), record("c", 8, 2.25))
-    folder.run(steps, spark, until=Until.DRAINED)
+    folder.run(steps, None, until=Until.DRAINED)
     found = windows(output_rows(folder.out), "s")
     assert [row[2] for row in found] == [row[2] for row in expected]
     assert [row[:2] for row in found] == [pytest.approx(row[:2], abs=1e-9) for row in expected]
     assert "k" not in output_rows(folder.out)[0]
 
 
-def test_a_late_record_joins_two_sessions_that_were_given(spark: SparkSession, folder: Folder) -> None:
+def test_a_late_record_joins_two_sessions_that_were_given(folder: Folder) -> None:
     steps = folder.job().key_by("k").window(session="1h", allowed_lateness="1d").aggregate(n="count(*)")
     folder.add(record("a", 1, 1), record("a", 1, 2.5), record("a", 1, 9))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     assert windows(output_rows(folder.out), "n") == [(1, 2, 1), (2.5, 3.5, 1)]
     folder.add(record("a", 1, 1.75))
-    folder.run(steps, spark)
+    folder.run(steps, None)
     assert windows(output_rows(folder.out), "n") == [(1, 3.5, 3)]
     assert sorted(row["_op"] for row in output_changes(folder.out) if row["_epoch"] == 1) == [
         "delete",
@@ -188,6 +192,7 @@ def test_a_late_record_joins_two_sessions_that_were_given(spark: SparkSession, f
     ]
 
 
+@pytest.mark.spark
 def test_the_watermark_is_the_least_of_the_sources_and_one_that_is_idle_does_not_count(
     spark: SparkSession, folder: Folder
 ) -> None:
@@ -228,6 +233,7 @@ def test_the_watermark_is_the_least_of_the_sources_and_one_that_is_idle_does_not
     }
 
 
+@pytest.mark.spark
 def test_partitions_of_a_source_have_watermarks_of_their_own(spark: SparkSession, folder: Folder) -> None:
     source = folder.source(schema=f"{DDL}, p int", partition_column="p")
     steps = folder.job(sources={"t": source}).key_by("k").window(tumbling="1h").aggregate(n="count(*)")
@@ -240,6 +246,7 @@ def test_partitions_of_a_source_have_watermarks_of_their_own(spark: SparkSession
     assert set(manifests(folder.checkpoints)[-1].sources["t"].splits) == {"0", "1"}
 
 
+@pytest.mark.spark
 def test_a_partition_column_may_come_and_go_without_holding_the_watermark_back(
     spark: SparkSession, folder: Folder
 ) -> None:
@@ -254,6 +261,7 @@ def test_a_partition_column_may_come_and_go_without_holding_the_watermark_back(
         assert folder.watermark == at(hour), "what is no longer told apart is not waited for"
 
 
+@pytest.mark.spark
 def test_a_file_may_have_a_column_of_any_name(spark: SparkSession, folder: Folder) -> None:
     """Among them those that the program uses between Spark and its tasks."""
     source = folder.source(schema=f"{DDL}, _source string, _partition string, _time int")
@@ -262,6 +270,7 @@ def test_a_file_may_have_a_column_of_any_name(spark: SparkSession, folder: Folde
     assert windows(output_rows(folder.out), "k", "n") == [(1, 2, "a", 1)]
 
 
+@pytest.mark.spark
 def test_a_record_far_ahead_of_the_clock_does_not_move_the_watermark(spark: SparkSession, folder: Folder) -> None:
     folder.add(record("a", 1, 0.5), {**record("a", 1, 0), "at": "9999-12-31 00:00:00"}, record("a", 1, 2))
     folder.run(hourly(folder), spark)
@@ -274,6 +283,7 @@ def test_a_record_far_ahead_of_the_clock_does_not_move_the_watermark(spark: Spar
     assert windows(output_rows(folder.out), "n") == [(0, 1, 1), (2, 3, 1)], "unless it is told to believe it"
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("row", [{"k": "a", "v": 1, "at": None}, {"k": "a", "v": 1}])
 def test_a_record_without_event_time_is_refused_before_anything_is_committed(
     spark: SparkSession, folder: Folder, row: Row
@@ -284,6 +294,7 @@ def test_a_record_without_event_time_is_refused_before_anything_is_committed(
     assert not manifests(folder.checkpoints)
 
 
+@pytest.mark.spark
 def test_an_event_time_that_is_no_time_is_refused_before_anything_is_committed(
     spark: SparkSession, folder: Folder
 ) -> None:
@@ -293,38 +304,37 @@ def test_an_event_time_that_is_no_time_is_refused_before_anything_is_committed(
     assert not manifests(folder.checkpoints)
 
 
-def test_open_windows_and_the_watermark_survive_a_restart_with_other_parallelism(
-    spark: SparkSession, folder: Folder
-) -> None:
+def test_open_windows_and_the_watermark_survive_a_restart_with_other_parallelism(folder: Folder) -> None:
     keys = "abcdefgh"
     folder.add(*(record(k, 1, 0.5) for k in keys))
     for parallelism in (2, 1, 4, 3):
-        folder.run(hourly(folder, parallelism=parallelism), spark)
+        folder.run(hourly(folder, parallelism=parallelism), None)
         folder.add(*(record(k, 1, 0.75) for k in keys))
-    folder.run(hourly(folder, parallelism=2), spark, until=Until.DRAINED)
+    folder.run(hourly(folder, parallelism=2), None, until=Until.DRAINED)
     assert windows(output_rows(folder.out), "k", "n") == [(0, 1, k, 5) for k in keys]
 
 
-def test_with_the_greatest_watermark_max_every_window_fires_in_the_backlog(spark: SparkSession, folder: Folder) -> None:
+def test_with_the_greatest_watermark_max_every_window_fires_in_the_backlog(folder: Folder) -> None:
     folder.add(record("a", 1, 0.5), record("a", 2, 1.5))
     job = hourly(folder, end_of_key_watermark="max")
-    folder.run(job, spark)
+    folder.run(job, None)
     assert windows(output_rows(folder.out), "s") == [(0, 1, 1), (1, 2, 2)]
     assert folder.watermark == at(1.5), "the job's watermark is still that of the records"
 
 
-def test_with_emit_all_the_backlog_gives_every_running_value(spark: SparkSession, folder: Folder) -> None:
+def test_with_emit_all_the_backlog_gives_every_running_value(folder: Folder) -> None:
     rows = [record("a", 1, hour / 100) for hour in range(20, 0, -1)] + [record("b", 1, 0.1)]
     folder.add(*rows)
     job = folder.job(backlog_emit="all").key_by("k").aggregate(n="count(*)", last="last(at)")
-    folder.run(job, spark)
+    folder.run(job, None)
     changes = [(row["n"], row["_op"]) for row in output_changes(folder.out) if row["k"] == "a"]
     assert changes == [(1, "insert"), *((n, "update") for n in range(2, 21))], "in the order of event time"
     folder.add(record("a", 1, 1), record("a", 1, 2))
-    folder.run(job, spark)
+    folder.run(job, None)
     assert [row["n"] for row in output_changes(folder.out) if row["_epoch"] == 1] == [22], "live: once per changed key"
 
 
+@pytest.mark.spark
 def test_early_results_of_open_windows_come_by_the_clock(spark: SparkSession, folder: Folder) -> None:
     """No record comes after the first two files; the clock goes forward by four seconds an epoch."""
     stop = threading.Event()
@@ -348,7 +358,7 @@ def test_early_results_of_open_windows_come_by_the_clock(spark: SparkSession, fo
     assert windows(output_rows(folder.out), "s") == [(0, 1, 7)]
 
 
-def test_the_backlog_of_the_reference_gives_all_windows_but_the_last_one(spark: SparkSession, folder: Folder) -> None:
+def test_the_backlog_of_the_reference_gives_all_windows_but_the_last_one(folder: Folder) -> None:
     """semantics: 10,000 backlog + 10,000 live records over 2 keys, a second apart; tumbling windows of 4 s."""
 
     def seconds(numbers: range) -> pa.Table:
@@ -365,13 +375,13 @@ def test_the_backlog_of_the_reference_gives_all_windows_but_the_last_one(spark: 
     write_parquet(folder.inputs, "a.parquet", seconds(range(10_000)))
     more = [lambda: write_parquet(folder.inputs, "b.parquet", seconds(range(10_000, 20_000)))]
     mixed = folder.base / "mixed"
-    run(job(mixed), spark, clock=folder.clock, feed=more)
+    run_locally(job(mixed), folder.inputs, clock=folder.clock, feed=more)
     first = [row for row in output_changes(mixed / "out") if row["_epoch"] == 0]
     assert [sum(row["k"] == key for row in first) for key in (0, 1)] == [2_499, 2_499]
-    run(job(mixed), spark, clock=folder.clock, until=Until.DRAINED)
+    run_locally(job(mixed), folder.inputs, clock=folder.clock, until=Until.DRAINED)
     streaming = folder.base / "streaming"
     cut = job(streaming, mode="streaming", source={"max_files_per_epoch": 1})
-    run(cut, spark, clock=folder.clock, until=Until.DRAINED)
+    run_locally(cut, folder.inputs, clock=folder.clock, until=Until.DRAINED)
     found = windows(output_rows(mixed / "out"), "k", "n")
     assert found == windows(output_rows(streaming / "out"), "k", "n")
     assert len(found) == 10_000

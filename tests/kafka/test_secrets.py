@@ -14,7 +14,7 @@ from mixedmode.driver.reach import connection_problems
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
 from mixedmode.plan.explain import explain_plan
-from mixedmode.services.kafka import KafkaBroker
+from mixedmode_services.kafka import KafkaBroker
 from tests.faults.processes import finished
 from tests.harness import run, write_text
 from tests.kafka.records import DDL, Orders

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
-from mixedmode.connectors.console.sink import print_rows
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.files import OutputWriter
+from mixedmode.sinks.printed import print_rows
 from tests.lakehouse.tables import FORMATS, Format, rows_of, sink
 
 KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]

@@ -28,8 +28,8 @@ import pytest
 
 from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
-from mixedmode.services.kafka import KafkaBroker
-from mixedmode.services.postgres import PostgresServer, find_binaries
+from mixedmode_services.kafka import KafkaBroker
+from mixedmode_services.postgres import PostgresServer, find_binaries
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

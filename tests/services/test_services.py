@@ -1,4 +1,4 @@
-"""`python -m mixedmode.services`, as a person starts and stops it."""
+"""`mixedmode services`, as a person starts and stops it."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from mixedmode.errors import RetryableError
-from mixedmode.services.postgres import find_binaries
-from mixedmode.services.server import LOOPBACK, Server, free_port
+from mixedmode_services.postgres import find_binaries
+from mixedmode_services.server import LOOPBACK, Server, free_port
 from tests.services.fixtures import need_kafka, need_postgres, open_folder
 
-COMMAND = [sys.executable, "-m", "mixedmode.services", "--folder"]
+COMMAND = [sys.executable, "-m", "mixedmode", "services", "--folder"]
 ROOT = Path(__file__).parents[2]
 
 
@@ -73,7 +73,7 @@ def test_a_person_starts_both_stops_them_and_finds_the_data_again() -> None:
 
 def test_a_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
-        "import os, signal, sys; from pathlib import Path; from mixedmode.services.server import Server\n"
+        "import os, signal, sys; from pathlib import Path; from mixedmode_services.server import Server\n"
         "server = Server('a server', log=Path(sys.argv[1]), stop_signal=signal.SIGTERM)\n"
         "server.start(['sleep', '600'], lambda: True)\n"
         "print(server._process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
@@ -107,7 +107,7 @@ def test_a_taken_port_is_passed_over() -> None:
 
 
 def test_without_postgresql_the_message_has_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mixedmode.services.postgres._USUAL_PLACES", ())
+    monkeypatch.setattr("mixedmode_services.postgres._USUAL_PLACES", ())
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(RetryableError) as caught:
         find_binaries()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mixedmode.services.terminal import in_foreground
+from mixedmode_services.terminal import in_foreground
 
 ROOT = Path(__file__).parents[2]
 CTRL_C = b"\x03"
 SERVICE = """
 import signal, threading
-from mixedmode.services.terminal import in_foreground
+from mixedmode_services.terminal import in_foreground
 stop = threading.Event()
 signal.signal(signal.SIGINT, lambda *_: stop.set())
 with in_foreground():
@@ -47,7 +47,7 @@ def test_ctrl_c_at_the_terminal_reaches_the_service_alone_and_its_starter_ends_w
 
 def test_without_a_terminal_nothing_changes() -> None:
     program = (
-        "import os\nfrom mixedmode.services.terminal import in_foreground\nbefore = os.getpgrp()\n"
+        "import os\nfrom mixedmode_services.terminal import in_foreground\nbefore = os.getpgrp()\n"
         "with in_foreground():\n    print(os.getpgrp() == before)"
     )
     done = subprocess.run(

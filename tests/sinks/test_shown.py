@@ -7,11 +7,11 @@ import pytest
 
 from mixedmode.cli.table import _shown as table_shown
 from mixedmode.config.partitions import parse_partition
-from mixedmode.connectors.console.sink import print_rows
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.json_lines import json_lines
 from mixedmode.sinks.partitions import FolderRows
+from mixedmode.sinks.printed import print_rows
 from mixedmode.sinks.shown import shown_rows
 
 YEAR_10000_US = 253_402_300_800_000_000

@@ -10,12 +10,13 @@ import pytest
 
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
-from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink, print_rows
+from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink
 from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile, marked_epochs, read_marker
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks import Sink, SinkTask, staging_folder
 from mixedmode.sinks.files import OutputWriter
+from mixedmode.sinks.printed import print_rows
 from mixedmode.sinks.publish import published_files
 
 FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int64())]

@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
 from mixedmode.connectors.files import json_files
+from mixedmode.connectors.files.json_files import doubtful_files
 from mixedmode.connectors.files.source import FileSource
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Source
@@ -226,20 +226,33 @@ def read_where(spark: SparkSession, folder: Path, condition: str) -> list[Any]:
     )
 
 
-@pytest.mark.parametrize("small_bytes", [0, 2**20], ids=["scanned by tasks", "scanned by the driver"])
-def test_text_behind_a_value_is_found_in_a_file_of_any_name(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
-) -> None:
+def test_text_behind_a_value_is_found_in_a_file_of_any_name(spark: SparkSession, tmp_path: Path) -> None:
     """Spark writes names of files as URLs; a name that is read as another one would be a file without lines."""
-    monkeypatch.setattr(json_files, "_SMALL_BYTES", small_bytes)
-    names = [f"{name}.json" for name in NAMES]
-    for number, name in enumerate(names):
-        write_text(tmp_path, name, f'{{"id": {number}}} {{"id": -1}}\n' if number % 2 else f'{{"id": {number}}}\n')
-    source = FileSource(spark, Source.json(tmp_path, schema=DDL), where="here")
-    refused = set()
-    for url in spark.read.text(str(tmp_path)).inputFiles():
-        with suppress(InvalidJobError):
-            source.check_files({url: 1})
-            continue
-        refused.add(Path(unquote(url)).name)
-    assert refused == set(names[1::2])
+    source, urls = some_doubtful(spark, tmp_path)
+    for name in NAMES[::2]:
+        source.check_files({urls[f"{name}.json"]: 1})
+    for name in NAMES[1::2]:
+        with pytest.raises(InvalidJobError):
+            source.check_files({urls[f"{name}.json"]: 1})
+
+
+def test_tasks_find_the_same_files_as_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, urls = some_doubtful(spark, tmp_path)
+    monkeypatch.setattr(json_files, "_SMALL_BYTES", 0)
+    found = doubtful_files(spark, [str(tmp_path / name) for name in urls])
+    assert {Path(path).stem for path in found} == set(NAMES[1::2])
+    source.check_files({urls[f"{name}.json"]: 1 for name in NAMES[::2]})
+    with pytest.raises(InvalidJobError):
+        source.check_files(dict.fromkeys(urls.values(), 1))
+
+
+def some_doubtful(spark: SparkSession, folder: Path) -> tuple[FileSource, dict[str, str]]:
+    """Return a source over files, of which every second one has text behind a value, and {name: URL} of the files."""
+    for number, name in enumerate(NAMES):
+        text = f'{{"id": {number}}} {{"id": -1}}\n' if number % 2 else f'{{"id": {number}}}\n'
+        write_text(folder, f"{name}.json", text)
+    urls = {Path(unquote(url)).name: url for url in spark.read.text(str(folder)).inputFiles()}
+    assert set(urls) == {f"{name}.json" for name in NAMES}
+    return FileSource(spark, Source.json(folder, schema=DDL), where="here"), urls

@@ -1,8 +1,9 @@
 """The console as a sink, in Python."""
 
-from mixedmode.config.sinks import ConsoleSinkSpec, SideOutputSpec
+from mixedmode.config.sinks import SideOutputSpec
 from mixedmode.connectors.calls import checked, checked_side_output
 from mixedmode.connectors.console.kind import KIND
+from mixedmode.connectors.console.spec import ConsoleSinkSpec
 
 
 class ConsoleSinks:

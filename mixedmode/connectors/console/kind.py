@@ -1,6 +1,6 @@
 """The entry of the registry for the console."""
 
 from mixedmode.config.registry import ConnectorKind
-from mixedmode.config.sinks import ConsoleSinkSpec
+from mixedmode.connectors.console.spec import ConsoleSinkSpec
 
 KIND = ConnectorKind("console", sink=ConsoleSinkSpec, open_sink="mixedmode.connectors.console.sink:open_console")

@@ -7,9 +7,7 @@ import pyarrow.parquet as pq
 from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
-from mixedmode.config.sinks import ConsoleSinkSpec
-from mixedmode.sinks.files import EPOCH_COLUMN
-from mixedmode.sinks.shown import shown_rows
+from mixedmode.connectors.console.spec import ConsoleSinkSpec
 from mixedmode.sinks.sink import Show, SinkContext
 from mixedmode.sinks.staged import StagedSink
 
@@ -43,11 +41,3 @@ class ConsoleSink(StagedSink):
             rows = pa.concat_tables(tables).slice(0, CONSOLE_ROWS)
             self._show(rows, sum(file.rows for file in staged), self._name)
         self.delete_staged(staged)
-
-
-def print_rows(rows: pa.Table, total: int, name: str) -> None:
-    """Print rows as lines of name=value, below the epoch and the name of the output ("": the main output)."""
-    heading = f"epoch {rows.column(EPOCH_COLUMN)[0].as_py()}" + (f", {name}" if name else "")
-    print(f"{heading}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else ""))  # noqa: T201
-    for row in shown_rows(rows.drop_columns([EPOCH_COLUMN])):
-        print("  " + "  ".join(f"{name}={value}" for name, value in row.items()))  # noqa: T201

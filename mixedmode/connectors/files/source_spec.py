@@ -67,6 +67,11 @@ class FileSourceSpec(SourceSpec):
 
     @property
     @override
+    def declared_schema(self) -> str | None:
+        return self.schema_ddl
+
+    @property
+    @override
     def used_places(self) -> tuple[UsedPlace, ...]:
         return (UsedPlace(("path",), self.path, self.path, is_pattern=True),)
 

@@ -75,6 +75,16 @@ class HistoryAndLiveSpec(SourceSpec):
 
     @property
     @override
+    def inner_sources(self) -> Mapping[Path, SourceSpec]:
+        return {("history",): self.history, ("live",): self.live}
+
+    @property
+    @override
+    def declared_schema(self) -> str | None:
+        return self.history.declared_schema or self.live.declared_schema
+
+    @property
+    @override
     def used_places(self) -> tuple[UsedPlace, ...]:
         sides = {"history": self.history, "live": self.live}
         return tuple(replace(used, key=(name, *used.key)) for name, side in sides.items() for used in side.used_places)

@@ -37,6 +37,13 @@ _OURS_IN_SOURCES = {
     "maxtriggerdelay": "max-records-per-epoch",
     "maxrecordsperpartition": "max-records-per-epoch",
 }
+_METADATA_TYPES = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "headers": "array<struct<key: string, value: binary>>",
+}
 _ENDS = {"earliest": -2, "latest": -1}  # as Spark writes them
 
 
@@ -219,6 +226,22 @@ class KafkaSourceSpec(SourceSpec):
     @override
     def outputs(self) -> Mapping[Path, SinkSpec]:
         return {} if self.dead_letter is None else {("dead-letter",): self.dead_letter}
+
+    @property
+    @override
+    def declared_schema(self) -> str | None:
+        value = self.value
+        match value.format:
+            case "json" | "csv":
+                columns = value.schema_ddl
+            case "text" | "binary":
+                columns = f"value {'string' if value.format == 'text' else 'binary'}"
+            case "avro":
+                columns = None
+        if columns is None:
+            return None
+        types = {**_METADATA_TYPES, "key": "string" if self.key_format == "text" else "binary"}
+        return ", ".join([columns, *(f"`{name}` {types[field]}" for field, name in self.metadata.names.items())])
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from super()._findings()

@@ -19,8 +19,8 @@ from typing import Self
 
 from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
-from mixedmode.services.server import LOOPBACK, Server, free_port
 from mixedmode.spark.jars import java_command
+from mixedmode_services.server import LOOPBACK, Server, free_port
 
 __all__ = ["KafkaBroker"]
 
@@ -31,7 +31,7 @@ _JVM = ("-Xms64m", f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel
 #: ApiVersions, the request that every broker answers: length, request 18, version 0, number 1, no client name
 _ARE_YOU_THERE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _NO_TIME_MS = 2**63 - 1
-_KEY_PASSWORD = "KEY_PASSWORD"  # noqa: S105 - the variable in which keytool finds it, and no other process sees it
+_KEY_PASSWORD = "KEY_PASSWORD"
 
 _LOGGING = """\
 rootLogger.level = WARN
@@ -182,7 +182,7 @@ class KafkaBroker:
 
     def _run(self, command: list[str], secret: Mapping[str, str] | None = None) -> None:
         environment = {**os.environ, **(secret or {})}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603  the java of this machine
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode != 0:
             msg = (
                 "Kafka could not make its folder. See that it can be written to, and holds nothing else. "

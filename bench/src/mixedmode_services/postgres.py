@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from mixedmode.errors import RetryableError
-from mixedmode.services.server import LOOPBACK, Server, free_port
+from mixedmode_services.server import LOOPBACK, Server, free_port
 
 __all__ = ["PostgresServer", "find_binaries"]
 
@@ -84,7 +84,7 @@ class PostgresServer:
         command = [str(binaries / "postgres"), "-D", str(self._data())]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         is_ready = [str(binaries / "pg_isready"), "-q", "-h", LOOPBACK, "-p", str(self.port)]
-        self._server.start(command, lambda: subprocess.run(is_ready, check=False).returncode == 0, user=user)  # noqa: S603  PostgreSQL's own
+        self._server.start(command, lambda: subprocess.run(is_ready, check=False).returncode == 0, user=user)
         return self
 
     def stop(self) -> None:
@@ -119,7 +119,7 @@ class PostgresServer:
         if user is not None:
             os.chown(making, *user)
             os.chown(self._password_file(), *user)
-        done = subprocess.run(  # noqa: S603  PostgreSQL's own
+        done = subprocess.run(
             [
                 *(str(binaries / "initdb"), "-D", str(making), "--username", USER, "--encoding=UTF8", "--locale=C"),
                 *("--auth=scram-sha-256", "--pwfile", str(self._password_file())),
@@ -172,7 +172,7 @@ def _other_user(folder: Path) -> tuple[int, int]:
     Raises RetryableError if neither can.
     """
     for entry in _candidates():
-        is_reachable = subprocess.run(  # noqa: S603
+        is_reachable = subprocess.run(
             ["/bin/sh", "-c", 'test -x "$0"', str(folder)],
             check=False,
             user=entry.pw_uid,

@@ -51,7 +51,7 @@ class Server:
         assert not self.is_running, self.name
         uid, gid = user or (None, None)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603  a server of this machine
+            self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -62,7 +62,7 @@ class Server:
                 extra_groups=[] if user else None,
                 cwd="/" if user else None,  # that user may have no access to the current folder
             )
-        self._guard = subprocess.Popen(  # noqa: S603
+        self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, self._stop_signal.name.removeprefix("SIG"), str(self._process.pid)],
             stdin=subprocess.PIPE,
             start_new_session=True,

@@ -1,48 +1,22 @@
-"""`python -m mixedmode.services`: runs Kafka and PostgreSQL until Ctrl-C. Data are kept between starts.
+"""Both servers over one folder, until somebody asks to stop.
 
 The environment variables that a shell needs are printed, and written to `services.env` in the servers' folder.
 """
 
-import argparse
 import fcntl
-import signal
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mixedmode.connectors.kafka.jars import kafka_broker
-from mixedmode.errors import MixedmodeError, RetryableError
-from mixedmode.services.kafka import KafkaBroker
-from mixedmode.services.postgres import PostgresServer, find_binaries
-from mixedmode.services.server import free_port
-from mixedmode.services.terminal import in_foreground
+from mixedmode.errors import RetryableError
+from mixedmode_services.kafka import KafkaBroker
+from mixedmode_services.postgres import PostgresServer, find_binaries
+from mixedmode_services.server import free_port
 
-FOLDER = Path("run/services")
 KAFKA_PORT, POSTGRES_PORT = 9092, 5432  # the usual ports
 ENVIRONMENT = "services.env"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run both servers until a signal asks to stop, and return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mixedmode.services", description="Start Kafka and PostgreSQL on this machine, until Ctrl-C."
-    )
-    parser.add_argument(
-        "--folder", type=Path, default=FOLDER, help="where data and logs are kept (default: %(default)s)"
-    )
-    folder = parser.parse_args(arguments).folder
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    try:
-        with in_foreground():
-            run_services(folder, stop)
-    except MixedmodeError as error:
-        print(f"services: {error}", file=sys.stderr)  # noqa: T201  a command's output
-        return error.exit_code
-    return 0
 
 
 def run_services(folder: Path, stop: threading.Event) -> None:
@@ -100,8 +74,4 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201  a command's output
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(text, flush=True)
