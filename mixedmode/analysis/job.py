@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import read_query
-from mixedmode.analysis.direct_reads import columns_to_read
+from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import strategy_of
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.keyed_steps import StepInput, check_alike, declared_fields, keyed_stage, with_computed_keys
@@ -45,7 +45,7 @@ from mixedmode.plan.explain_steps import goes_by_time
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ReadColumn, ResultPlan, SourceRows
+from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ResultPlan, SourceRows
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.spark.errors import refused
@@ -130,6 +130,7 @@ class _Walk:
         self._keyed_before = 0  # keyed steps, also those that are wrong
         self._roots = Roots(list(self._sources), self._event_times)
         self._results: dict[str, ResultPlan] = {}
+        self._inputs = StageInputs(self._sources)
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
 
     def walk(self) -> None:
@@ -204,16 +205,14 @@ class _Walk:
             dead_letters=self._dead_letters,
         )
         strategies, source_rows = self._watermarks(plan)
-        return with_changelogs(
-            replace(
-                plan,
-                reads=self._reads_of_files(plan),
-                strategies=strategies,
-                source_rows=source_rows,
-                partitions={name: column for name, column in self._partitions.items() if name in strategies},
-                source_schemas=self._source_schemas(plan),
-            )
+        plan = replace(
+            plan,
+            strategies=strategies,
+            source_rows=source_rows,
+            partitions={name: column for name, column in self._partitions.items() if name in strategies},
+            source_schemas=self._source_schemas(plan),
         )
+        return with_changelogs(with_direct_reads(plan, self._spec.sources, self._inputs))
 
     @property
     def _sources_read(self) -> tuple[str, ...]:
@@ -256,12 +255,6 @@ class _Walk:
             return False  # its only watermark is the end of time
         has_threshold = self._spec.pipeline.backlog.watermark_lag_threshold_ms is not None
         return has_threshold or bool(self._maps) or any(goes_by_time(stage) for stage in self._stages)
-
-    def _reads_of_files(self, plan: JobPlan) -> tuple[ReadColumn, ...]:
-        if len(self._sources) > 1 or not plan.has_one_entry or self._maps or not self._stages or self._partitions:
-            return ()
-        source, frame = next(iter(self._spec.sources.values())), next(iter(self._sources.values()))
-        return columns_to_read(source, frame.schema, self._stages[0])
 
     def _add_sql(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> None:
         where = self._where("steps", index, "sql")
@@ -337,6 +330,7 @@ class _Walk:
         given = StepInput(inputs[0].frame, upstream)
         stage = keyed_stage(step, given, where)
         self._stage_of_step[index] = stage
+        self._inputs.relations[stage.operator_id] = [one.frame for one in inputs]
         self._append(index, stage)
 
     def _with_computed_keys(self, given: Relation, step: KeyedStep, where: Where, *, is_changelog: bool) -> Relation:

@@ -3,8 +3,8 @@
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
 Map stages come first, and have their own module (map_stages.py). Up to the columns of the stages that read sources, the
-frame is part of the streaming query (input_frames.py). If the only such stage needs nothing from Spark SQL, the query
-returns files instead of rows, and the map side reads the files (direct.py). All later frames are built in
+frame is part of the streaming query (input_frames.py). If tasks can compute what the only such stage needs of its
+files, the query returns files instead of rows, and the map side reads them (direct.py). All later frames are built in
 `foreachBatch`, once per epoch.
 """
 
@@ -134,16 +134,16 @@ class _EpochRun:
         if not plan.reads or stage is not plan.stages[0]:
             frame = self._rows_for(stage.operator_id, given, rows)
             if frame is None:
-                return DirectMapSide(fold, (), whole_input([]))
+                return DirectMapSide(fold, (), (), whole_input([]))
             return frame.mapInArrow(fold, BLOCK_DDL)
         frame = given.rows(stage.operator_id)
         files = [] if frame is None else _files(frame, task)
         input_bytes = sum(length for _, length in files)
         if is_single_stage(input_bytes, parallelism=task.settings.parallelism_of(stage.operator_id)):
-            return DirectMapSide(fold, plan.reads, whole_input(files))
+            return DirectMapSide(fold, plan.reads, plan.queries, whole_input(files))
         tasks = assign_slices(files, cores(self.session))
         numbers = self.session.range(0, len(tasks), 1, max(1, len(tasks)))
-        return numbers.mapInArrow(DirectMapSide(fold, plan.reads, tuple(tasks)), BLOCK_DDL)
+        return numbers.mapInArrow(DirectMapSide(fold, plan.reads, plan.queries, tuple(tasks)), BLOCK_DDL)
 
     def _run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
         """Return the output frame of a keyed stage."""

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.connectors.files.parquet_files import FileSlice, read_slices
+from mixedmode.expressions import Query, evaluate
 from mixedmode.plan.stages import ReadColumn
 from mixedmode.tasks.exchange import MapSide
 
 
 @dataclass(frozen=True, slots=True)
 class DirectMapSide:
-    """The map side over files. Spark calls it with the number of the task; `tasks` has the slices of each task."""
+    """The map side over files. Spark calls it with the number of the task; `tasks` has the slices of each task.
+
+    `columns`: what is read. `queries`: the rows that are made of it, with the columns of the map side.
+    """
 
     map_side: MapSide
     columns: tuple[ReadColumn, ...]
+    queries: tuple[Query, ...]
     tasks: tuple[tuple[FileSlice, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -28,4 +33,4 @@ class DirectMapSide:
         """Yield blocks of the rows of one task's slices."""
         slices = self.tasks[task]
         note = self.map_side.note(bytes_total=sum(one.size for one in slices))
-        return self.map_side.blocks(read_slices(slices, self.columns, note.read), note)
+        return self.map_side.blocks(evaluate(self.queries, read_slices(slices, self.columns, note.read)), note)
