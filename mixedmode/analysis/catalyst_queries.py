@@ -5,7 +5,7 @@ constant, Spark computes here.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -38,6 +38,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_LEGACY = re.compile(r"\bspark\.sql\.legacy\.[\w.]+")
 _SHOWN = 60  # characters of SQL in a reason
 
 
@@ -47,19 +48,15 @@ class OnlySparkError(Exception):
 
 def read_query_of(frame: DataFrame, *, until: DataFrame) -> Query:
     """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it."""
-    changed = [name for name, _ in _settings(frame) if name.startswith("spark.sql.legacy.")]
-    if changed:
-        msg = f"{changed[0]} is set"
-        raise OnlySparkError(msg)
     try:
+        changed = _LEGACY.search(str(frame._jdf.sparkSession().conf().getAll().toString()))
+        if changed is not None:
+            msg = f"{changed[0]} is set"
+            raise OnlySparkError(msg)
         return _Reader(frame, analysed(until)).query()
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
         raise OnlySparkError(msg) from error
-
-
-def _settings(frame: DataFrame) -> Iterable[tuple[str, str]]:
-    return frame.sparkSession.conf.getAll.items()
 
 
 class _Reader:

@@ -1,8 +1,9 @@
-"""Decides if map tasks can read the input of the first keyed stage from the files themselves, without Spark.
+"""Decides if tasks can read the input of the first keyed stage from the files themselves, without Spark.
 
 The columns of the stage are made of the columns of the files by SQL: the sql steps before the stage, its computed keys
 and its arguments. Spark analyses all of it as one plan. If every expression in the plan is on the list of what tasks
-compute exactly as Spark does (mixedmode/expressions), the tasks do it on Arrow. Otherwise Spark does all of it.
+compute exactly as Spark does (mixedmode/expressions), the tasks do it on Arrow. Otherwise Spark does all of it. The
+same holds for the output of a job without a keyed step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,10 @@ __all__ = ["StageInputs", "with_direct_reads"]
 
 @dataclass(frozen=True, slots=True)
 class StageInputs:
-    """Stand-ins of what was analysed: the sources by name, and the relations that each keyed stage reads."""
+    """Stand-ins of what was analysed: the sources by name, and the relations that each stage or result reads.
+
+    relations: by the names of entries (JobPlan.entries).
+    """
 
     sources: Mapping[str, DataFrame]
     relations: dict[str, Sequence[DataFrame]] = field(default_factory=dict)
@@ -43,7 +47,7 @@ def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: St
         _check_shape(plan, specs)
         (name, spec), (frame,) = next(iter(specs.items())), inputs.sources.values()
         assert isinstance(spec, FileSourceSpec), spec
-        queries = _queries(plan, name, frame, inputs.relations[plan.stages[0].operator_id])
+        queries = _queries(plan, name, frame, inputs.relations[plan.entries[0]])
     except OnlySparkError as error:
         return replace(plan, by_spark_because=str(error))
     drift = replace(spec.drift or Drift(), declared=tuple(frame.columns))
@@ -51,13 +55,12 @@ def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: St
 
 
 def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec]) -> None:
-    """Raise OnlySparkError unless a keyed stage is the only reader of one source of local Parquet files."""
+    """Raise OnlySparkError unless one stage or result reads one source of local Parquet files."""
     source = next(iter(specs.values()))
     reasons = {
         "the job has several sources": len(specs) > 1,
         "a map step reads the source": plan.maps,
-        "there is no keyed step": not plan.stages,
-        "several steps read the source": not plan.has_one_entry,
+        "the source has several readers": not plan.has_one_entry,
         "the source has no local Parquet files": not isinstance(source, FileSourceSpec)
         or source.format != "parquet"
         or "://" in source.path,
@@ -72,11 +75,13 @@ def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec]) -> None:
 
 
 def _queries(plan: JobPlan, name: str, source: DataFrame, relations: Sequence[DataFrame]) -> tuple[Query, ...]:
-    """Return the rows of each relation of the first stage as a query, and then the rows that show the progress.
+    """Return the rows of each relation as a query, and then the rows that show the progress.
 
     The columns are those of executor/input_frames.py.
     """
-    frames = [frame.select(*_stage_columns(plan, plan.stages[0])) for frame in relations]
+    frames = list(relations)
+    if plan.stages:
+        frames = [frame.select(*_stage_columns(plan, plan.stages[0])) for frame in frames]
     if plan.source_rows is None:
         given = {
             TIME_COLUMN: _micros(plan.event_times.get(name)),

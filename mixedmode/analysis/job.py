@@ -45,7 +45,7 @@ from mixedmode.plan.explain_steps import goes_by_time
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ResultPlan, SourceRows
+from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ResultPlan, SourceRows, entry_of
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.spark.errors import refused
@@ -357,6 +357,7 @@ class _Walk:
         upsert = upsert_stage(name, given, reads, stages[reads.stages[0]], where) if reads.stages else None
         if upsert is None:
             self._results[name] = result_of_rows(given, reads)
+            self._inputs.relations[entry_of(name)] = [given.frame]
             return
         self._append(None, upsert)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)

@@ -197,7 +197,7 @@ def _sql(reads: Reads, plan: JobPlan, *, indent: str = "  sql         ") -> Iter
 
 def _computed_by(reads: Reads, plan: JobPlan) -> str:
     if reads.sources and plan.queries:
-        return "on Arrow, in the map tasks"
+        return "on Arrow"
     why = plan.by_spark_because if reads.sources else "it follows a keyed step"
     return f"by Spark (because {why})" if why else "by Spark"
 
