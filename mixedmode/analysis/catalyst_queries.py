@@ -82,7 +82,9 @@ class _Reader:
         """Return the whole query."""
         self._read(self._plan)
         columns = [(str(one.name()), self._columns[one.exprId().id()]()) for one in items_of(self._plan.output())]
-        return self._nodes.query(self._filters, columns)
+        # Spark does not check the other conditions if one is false for all rows
+        filters = sorted(self._filters, key=lambda number: not isinstance(self._nodes[number], Literal))
+        return self._nodes.query(filters, columns)
 
     def _read(self, plan: _Java) -> None:
         """Note the filters of a plan, and its columns."""
@@ -177,7 +179,8 @@ class _Reader:
             other = numbers.pop() if len(numbers) % 2 else self._nodes.add(Literal(None, data_type))
             pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
         for condition, value in reversed(pairs):
-            other = self._add(Call("If", (condition, value, other), data_type), found)
+            if value != other:  # else Spark does not check the condition
+                other = self._add(Call("If", (condition, value, other), data_type), found)
         return other
 
     def _call(self, kind: str, found: _Java, arguments: list[int]) -> int:

@@ -119,6 +119,8 @@ class _Rows:
         kernel = _KERNELS[call.kind]
         if kernel.takes_null:
             given = [self.value(number) for number in call.arguments]
+        elif any(_is_null(self._nodes[number]) for number in call.arguments):
+            return pa.scalar(None, call.data_type)  # as in Spark, the other arguments are not computed
         else:
             given = self._arguments(call, kernel)
             if any(isinstance(one, pa.Scalar) and not one.is_valid for one in given):
@@ -172,6 +174,10 @@ class _Rows:
 
     def _array(self, value: Value) -> pa.Array:
         return pa.repeat(value, self._length) if isinstance(value, pa.Scalar) else value
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, Literal) and node.value is None
 
 
 def _all_valid(values: Iterable[pa.Array]) -> pa.Array:

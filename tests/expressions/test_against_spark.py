@@ -186,7 +186,9 @@ GUARDED = [
     "coalesce(i1, 1 % i1 * 0, 7)",
     "nvl(if(i2 = 0, null, i1 % i2), 3)",
     "if(y1, 1, if(l1 between -1000 and 1000, l1 * l1 * l1, 0))",
-    "NULL + l1 * 2 % l1",
+    "NULL + l1 % l2",
+    "l1 % l2 + NULL",
+    "CASE WHEN l1 % l2 > 1 THEN 1 ELSE 1 END",
 ]
 
 
@@ -261,6 +263,7 @@ def test_a_value_that_raises_is_computed_only_for_rows_that_need_it(frame: DataF
         "WITH y AS (SELECT i1 AS a, i2 AS b FROM x WHERE i1 <> 0) SELECT b % a AS c FROM y WHERE b > 1",
         "SELECT l1 AS a, i2 + 1L AS b, 'k' AS c, NULL AS d FROM x WHERE NOT y1",
         "SELECT 1 AS one FROM x WHERE y1",
+        "SELECT l1 FROM x WHERE l1 % l2 > 1 AND 1 > 2",
     ],
 )
 def test_a_query_has_the_rows_of_spark_in_its_order(spark: SparkSession, frame: DataFrame, sql: str) -> None:
@@ -314,6 +317,15 @@ def test_every_kind_on_the_list_is_compared_with_spark(frame: DataFrame) -> None
     texts = [*EXPRESSIONS, *GUARDED, *(text for text, _ in RAISING)]
     query = read_query_of(frame.selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))), until=frame)
     assert {node.kind for node in query.nodes if isinstance(node, Call)} == KINDS
+
+
+def test_sql_under_a_legacy_setting_is_left_to_spark(spark: SparkSession, frame: DataFrame) -> None:
+    spark.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
+    try:
+        with pytest.raises(OnlySparkError, match=r"^spark\.sql\.legacy\.timeParserPolicy is set$"):
+            read_query_of(frame.selectExpr("l1 AS c"), until=frame)
+    finally:
+        spark.conf.unset("spark.sql.legacy.timeParserPolicy")
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "UTC"])

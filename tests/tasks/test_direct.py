@@ -311,6 +311,16 @@ def test_a_column_of_another_type_is_read_as_spark_reads_it_or_refused(tmp_path:
     assert not {("int64", "double"), ("uint8", "tinyint"), ("int16", "tinyint"), ("day", "int")} & {*accepted}
 
 
+def test_a_column_whose_name_is_in_a_file_in_two_spellings_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"K": [1], "k": [2], "v": [3]}), path)
+    slices = [FileSlice(str(path), 0, 1)]
+    (batch,) = read_slices(slices, [ReadColumn("V", pa.int64(), "v")])
+    assert batch.to_pydict() == {"v": [3]}
+    with pytest.raises(InvalidJobError, match=r"^a file of a source has several columns .* columns=K, k$"):
+        list(read_slices(slices, [ReadColumn("k", pa.int64(), "k")]))
+
+
 def test_a_file_that_is_not_parquet_is_named(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.parquet").write_text("not a table")

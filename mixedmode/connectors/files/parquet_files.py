@@ -119,13 +119,28 @@ def read_slices(
                 for group in range(file.num_row_groups)
                 if group * piece.parts // file.num_row_groups == piece.part
             ]
-            names = {name.lower(): name for name in file.schema_arrow.names}
+            names = _names_without_case(file.schema_arrow.names, columns, piece.path)
             wanted = list(dict.fromkeys(names[c.source.lower()] for c in columns if c.source.lower() in names))
             # by rows of the file, since a file of one large row group is all in one slice
             row_bytes = piece.size * piece.parts / max(1, file.metadata.num_rows)
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
                 tell(batch.num_rows * row_bytes)
                 yield _renamed(batch, columns, instants, piece.path)
+
+
+def _names_without_case(names: Sequence[str], columns: Sequence[ReadColumn], path: str) -> dict[str, str]:
+    """Return {name in lower case: name in the file}. Raise InvalidJobError if a column that is read has two names."""
+    found = {name.lower(): name for name in names}
+    if len(found) < len(names):
+        sources = {column.source.lower() for column in columns}
+        twice = sorted(name for name in names if name.lower() in sources and found[name.lower()] != name)
+        if twice:
+            msg = (
+                "a file of a source has several columns whose names differ only in case, so which one is meant cannot "
+                f"be told. Rename one of them in the file. file={path}, columns={twice[0]}, {found[twice[0].lower()]}"
+            )
+            raise InvalidJobError(msg)
+    return found
 
 
 def _opened(path: str) -> pq.ParquetFile:
