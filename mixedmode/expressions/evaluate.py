@@ -14,7 +14,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.expressions.arithmetic import ARITHMETIC
 from mixedmode.expressions.casts import CASTS
 from mixedmode.expressions.comparisons import COMPARISONS
-from mixedmode.expressions.kernels import Kernel
+from mixedmode.expressions.kernels import Kernel, integers
 from mixedmode.expressions.texts import TEXTS
 from mixedmode.expressions.times import TIMES
 from mixedmode.expressions.values import Call, Column, Literal, Node, Query, Value
@@ -197,12 +197,19 @@ def _refused(call: Call, kernel: Kernel, given: Sequence[Value]) -> InvalidJobEr
         found = _cause(call, kernel, given, first, half)
         first, count = (first, half) if found else (first + half, count - half)
         cause = found or cause
-    values = [str((one[first] if isinstance(one, pa.Array) else one).as_py()) for one in given]
+    values = [_shown(one[first] if isinstance(one, pa.Array) else one) for one in given]
     msg = (
         "a value of a sql step or of an argument cannot be computed, and nothing was committed. Correct the SQL, or "
         f"filter such records out in a sql step. cause={cause}, expression={call.text}, values={', '.join(values)}"
     )
     return InvalidJobError(msg)
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return str(value.as_py())
+    except (OverflowError, ValueError):  # a time beyond those of Python
+        return str(integers(value))
 
 
 def _cause(call: Call, kernel: Kernel, given: Sequence[Value], first: int, count: int) -> str:

@@ -53,7 +53,7 @@ def _texts(numbers: Numbers, unit_us: int, pattern: str) -> list[str]:
     dates = days.astype("M8[D]")
     months = dates.astype("M8[M]")
     parts = {
-        "yyyy": list(map(_year, (dates.astype("M8[Y]").astype(np.int64) + 1970).tolist())),
+        "yyyy": list(map(_year, _years(days).tolist())),
         "MM": _two(np.mod(months.astype(np.int64), 12) + 1),
         "dd": _two((dates - months.astype("M8[D]")).astype(np.int64) + 1),
         "HH": _two(seconds // 3600),
@@ -62,6 +62,12 @@ def _texts(numbers: Numbers, unit_us: int, pattern: str) -> list[str]:
     }
     pieces = [parts.get(piece, [piece] * len(numbers)) for piece in _LETTERS.findall(pattern)]
     return ["".join(row) for row in zip(*pieces, strict=True)]
+
+
+def _years(days: Numbers) -> Numbers:
+    """Return the years of days. Arrow's have 16 bits."""
+    years: Numbers = days.astype("M8[D]").astype("M8[Y]").astype(np.int64) + 1970
+    return years
 
 
 def _year(year: int) -> str:
@@ -102,7 +108,8 @@ def _to_number(unit_us: int) -> Kernel:
 
 def _truncate(call: Call, given: Sequence[Value]) -> Value:
     unit_us = _UNITS_US[given[0].as_py().upper()]
-    return like(np.floor_divide(integers(given[1]), unit_us) * unit_us, call.data_type, given[1])
+    units = like(np.floor_divide(integers(given[1]), unit_us), pa.int64(), given[1])
+    return pc.multiply_checked(units, pa.scalar(unit_us)).view(call.data_type)  # the least times overflow
 
 
 def _accepts_truncate(call: Call, arguments: Sequence[Node]) -> bool:
@@ -116,11 +123,14 @@ TIMES: Mapping[str, Kernel] = {
     "UnixMicros": _to_number(1),
     "UnixMillis": _to_number(1000),
     "UnixSeconds": _to_number(SECOND_US),
-    "Year": _of_date(pc.year),
+    "Year": Kernel(
+        lambda _call, given: like(_years(integers(given[0])).astype(np.int32), pa.int32(), given[0]),
+        has_types(types.is_date32),
+    ),
     "Month": _of_date(pc.month),
     "DayOfMonth": _of_date(pc.day),
     "Hour": _of_time(_UNITS_US["HOUR"], DAY_US),
     "Minute": _of_time(_UNITS_US["MINUTE"], _UNITS_US["HOUR"]),
     "Second": _of_time(SECOND_US, _UNITS_US["MINUTE"]),
-    "TruncTimestamp": Kernel(_truncate, _accepts_truncate),
+    "TruncTimestamp": Kernel(_truncate, _accepts_truncate, lambda _call, _arguments: True),
 }

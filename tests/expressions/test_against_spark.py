@@ -4,7 +4,8 @@ Spark computes all expressions in one query over one table, whose rows are all p
 Where Spark raises an error on a value, its `try_` function gives NULL, which says for each row whether to raise.
 """
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import product
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
@@ -40,7 +43,18 @@ LARGE += [Decimal("9" * 25 + "." + "9" * 5), Decimal("-" + "9" * 25 + "." + "9" 
 LARGE += [Decimal("-0.5"), Decimal(99999999999999999999)]
 DAYS = [0, 1, -1, 59, 365, 11016, 19782, -719162, -719163, -719528, -719893, 2932896, 2932897, -141427]
 DAY_US = 86_400_000_000
-TIMES = [0, 1, -1, 999_999, -999_999, DAY_US, -DAY_US, DAY_US - 1, 1_700_000_000_123_456, -62_135_596_800_000_000]
+TIMES = [
+    0,
+    1,
+    -1,
+    2**63 - 1,
+    -(2**63) + 10**10,
+    DAY_US,
+    -DAY_US,
+    DAY_US - 1,
+    1_700_000_000_123_456,
+    -62_135_596_800_000_000,
+]
 TIMES += [-62_135_596_800_000_001, 253_402_300_799_999_999, 253_402_300_800_000_000, -12_219_292_800_000_001]
 VALUES: dict[str, tuple[str, pa.DataType, Sequence[Any]]] = {
     "b": ("tinyint", pa.int8(), _whole(8)),
@@ -80,6 +94,8 @@ TABLE = _table()
 PATTERNS = ("yyyy-MM-dd", "yyyyMMdd", "yyyy-MM", "HH:mm", "yyyy/MM/dd HH:mm:ss")
 TRIED = (("+", "add"), ("-", "subtract"), ("*", "multiply"))
 NARROWED = (("s1", "tinyint"), ("i1", "smallint"), ("l1", "int"), ("l1", "decimal(5, 2)"), ("i1", "decimal(5, 2)"))
+TIMES_DRAWN = tuple(f"if(ts{side} > '0001-01-01', ts{side}, NULL)" for side in (1, 2))  # others may overflow
+KINDS_DRAWN = ("flag", "number", "text", "time")
 COMPARED = ("=", "<=>", "<>", "<", "<=", ">", ">=")
 EXPRESSIONS = [
     *(f"{name}1 {sign} {name}2" for name in VALUES for sign in COMPARED),
@@ -158,7 +174,7 @@ EXPRESSIONS = [
     *(f"date_format({name}1, '{pattern}')" for name in ("ts", "tn") for pattern in PATTERNS),
     *(f"{name}({column}1)" for name in ("year", "month", "day") for column in ("dt", "ts")),
     *(f"{name}(ts1)" for name in ("hour", "minute", "second", "unix_micros", "unix_millis", "unix_seconds")),
-    *(f"date_trunc('{unit}', ts1)" for unit in ("MINUTE", "hour", "DAY", "SECOND")),
+    *(f"date_trunc('{unit}', ts1)" for unit in ("MINUTE", "hour", "SECOND")),
 ]
 #: (expression, the same that gives NULL where the expression raises)
 RAISING = [
@@ -175,6 +191,7 @@ RAISING = [
     ("CAST(m1 AS decimal(24, 1))", "try_cast(m1 AS decimal(24, 1))"),
     ("CAST(0.908 * l1 AS decimal(10, 1))", "try_cast(0.908 * l1 AS decimal(10, 1))"),
     ("CAST(dt1 AS timestamp)", "try_cast(dt1 AS timestamp)"),
+    ("date_trunc('DAY', ts1)", "if(unix_micros(ts1) < -9223372000000000000, NULL, date_trunc('DAY', ts1))"),
 ]
 #: each computed only for rows in which it does not raise
 GUARDED = [
@@ -228,6 +245,66 @@ def test_every_value_is_the_one_that_spark_computes(frame: DataFrame) -> None:
 
 def _given(row: int, text: str) -> dict[str, str]:
     return {name: repr(_shown(TABLE.column(name).slice(row, 1))) for name in TABLE.column_names if name in text}
+
+
+def _drawn(rng: random.Random, kind: str, depth: int) -> str:
+    """A random expression of a kind of value, which raises nothing."""
+
+    def a(other: str = kind) -> str:
+        return _drawn(rng, other, depth - 1)
+
+    if depth == 0:
+        of_kind = {
+            "flag": ("y1", "CAST(NULL AS boolean)", "true"),
+            "text": ("t1", "t2", "'a'", "''"),
+            "time": TIMES_DRAWN,
+        }
+        return rng.choice(
+            of_kind.get(kind, ("CAST(s1 AS bigint)", "CAST(b2 AS bigint)", "3L", "0L", "CAST(NULL AS bigint)"))
+        )
+    choices: dict[str, Callable[[], str]] = {
+        "if": lambda: f"if({a('flag')}, {a()}, {a()})",
+        "case": lambda: f"CASE WHEN {a('flag')} THEN {a()} WHEN {a('flag')} THEN {a()} END",
+        "coalesce": lambda: f"coalesce({a()}, {a()})",
+    }
+    match kind:
+        case "flag":
+            choices["and"] = lambda: f"({a()} {rng.choice(['AND', 'OR'])} {a()})"
+            choices["not"] = lambda: f"(NOT {a()})"
+            choices["null"] = lambda: f"({a(rng.choice(KINDS_DRAWN))} IS NULL)"
+            other = rng.choice(KINDS_DRAWN)
+            choices["compare"] = lambda: f"({a(other)} {rng.choice(COMPARED)} {a(other)})"
+            choices["guarded"] = lambda: f"(l2 <> 0 AND {a('number')} % l2 > 1 OR {a()})"
+            choices["in"] = lambda: f"({a('text')} IN ('a', '', NULL))"
+        case "number":
+            choices["add"] = lambda: f"({a()} {rng.choice('+-')} {a()})"
+            choices["rest"] = lambda: f"({a()} % 7)"
+            choices["safe"] = lambda: f"if(l1 = 0, {a()}, {a()} % l1)"
+            choices["length"] = lambda: f"CAST(length({a('text')}) AS bigint)"
+            choices["hour"] = lambda: f"CAST(hour({a('time')}) AS bigint)"
+        case "text":
+            choices["concat"] = lambda: f"concat({a()}, {a()})"
+            choices["part"] = lambda: f"substring({a()}, 2, 1)"
+            choices["number"] = lambda: f"CAST({a('number')} AS string)"
+            choices["day"] = lambda: f"date_format({a('time')}, 'yyyy-MM-dd HH')"
+        case "time":
+            choices["hour"] = lambda: f"date_trunc('HOUR', {a()})"
+            choices["day"] = lambda: f"CAST(CAST({a()} AS date) AS timestamp)"
+    return choices[rng.choice(sorted(choices))]()
+
+
+@settings(max_examples=1)
+@given(seed=st.integers(0, 2**32))
+def test_random_expressions_have_the_values_and_the_rows_of_spark(frame: DataFrame, seed: int) -> None:
+    rng = random.Random(seed)
+    texts = [_drawn(rng, rng.choice(KINDS_DRAWN), 3) for _ in range(60)]
+    for number in range(3):
+        filters = [_drawn(rng, "flag", 3) for _ in range(2)]
+        selected = frame.where(" AND ".join(filters)) if number else frame
+        selected = selected.selectExpr(*(f"{text} AS c{i}" for i, text in enumerate(texts[20 * number :][:20])))
+        ours, spark = _ours(read_query_of(selected, until=frame)), selected.toArrow()
+        for i, text in enumerate(texts[20 * number :][:20]):
+            assert _shown(ours.column(i)) == _shown(spark.column(i)), (seed, filters if number else [], text)
 
 
 def test_a_value_is_refused_where_spark_refuses_it(frame: DataFrame) -> None:
