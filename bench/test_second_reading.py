@@ -3,8 +3,9 @@
     pytest -q -s bench/test_second_reading.py
 
 Both jobs have the same rows and results. One filters in the aggregate, so the rows of its SQL have all event times. The
-other one filters in a WHERE, so Spark reads the source a second time for its watermark (docs/time.md). Rounds
-alternate. The figure is the ratio of the medians of the seconds of the backlog's epoch.
+other one filters in a WHERE, so Spark reads JSON and CSV a second time for the watermark (docs/time.md). Tasks read
+Parquet themselves, and once. Rounds alternate. The figure is the ratio of the medians of the seconds of the backlog's
+epoch.
 """
 
 import shutil

@@ -45,7 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("changes", "clock", "crash_points", "durations", "installed", "profile", "secrets", "system_errors"),
     ("log",),
     ("keys",),
-    ("sort", "time"),
+    ("sort", "time", "expressions"),
     ("checkpoint",),
     ("state",),
     ("operators",),

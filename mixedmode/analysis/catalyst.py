@@ -1,8 +1,8 @@
-"""Reads Spark's analysed logical plan into frozen values. This is the only module that touches Catalyst's objects.
+"""Reads Spark's analysed logical plan into frozen values, for checks. catalyst_queries.py reads plans to compute them.
 
-A kind is the simple name of Catalyst's class, so plans of Spark 4.1, 4.2 and 4.3 read alike. Spark only analyses the
-SQL text, and runs nothing. Each access to an object of the JVM is a round trip, so only those expressions are read that
-a check needs.
+No other module touches Catalyst's objects. A kind is the simple name of Catalyst's class, so plans of Spark 4.1, 4.2
+and 4.3 read alike. Spark only analyses the SQL text, and runs nothing. Each access to an object of the JVM is a round
+trip, so only those expressions are read that a check needs.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -30,7 +30,7 @@ def read_query(session: SparkSession, sql: str, *, inputs: Collection[str]) -> N
     state: _Java = session._jsparkSession.sessionState()
     reader = _Reader(session, inputs)
     parsed = state.sqlParser().parsePlan(sql)
-    if _kind(parsed) == _SCRIPT:
+    if kind_of(parsed) == _SCRIPT:
         return None
     plan = state.executePlan(parsed, reader.jvm.execution.CommandExecutionMode.SKIP()).analyzed()
     return None if reader.is_a(plan, _COMMAND) else reader.node(plan)
@@ -38,7 +38,7 @@ def read_query(session: SparkSession, sql: str, *, inputs: Collection[str]) -> N
 
 def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
     """Return the analysed plan of a frame, down to the plan of the frame `until` that it was made from."""
-    return _Reader(frame.sparkSession, (), _analysed(until)).node(_analysed(frame))
+    return _Reader(frame.sparkSession, (), analysed(until)).node(analysed(frame))
 
 
 def column_ids(frame: DataFrame) -> dict[str, int]:
@@ -46,10 +46,10 @@ def column_ids(frame: DataFrame) -> dict[str, int]:
 
     Spark gives a renamed column a new id; then the id here is that of the column before.
     """
-    plan = _analysed(frame)
+    plan = analysed(frame)
     renamed = dict(_renamed(plan))
     found = {}
-    for column in _items(plan.output()):
+    for column in items_of(plan.output()):
         number = column.exprId().id()
         while number in renamed:
             number = renamed[number]
@@ -59,15 +59,16 @@ def column_ids(frame: DataFrame) -> dict[str, int]:
 
 def _renamed(plan: _Java) -> Iterator[tuple[int, int]]:
     """Yield (id, id before) of each column that a projection only renames."""
-    if _kind(plan) == "Project":
-        for expression in _items(plan.projectList()):
-            if _kind(expression) == "Alias" and _kind(expression.child()) == "AttributeReference":
+    if kind_of(plan) == "Project":
+        for expression in items_of(plan.projectList()):
+            if kind_of(expression) == "Alias" and kind_of(expression.child()) == "AttributeReference":
                 yield expression.exprId().id(), expression.child().exprId().id()
-    for child in _items(plan.children()):
+    for child in items_of(plan.children()):
         yield from _renamed(child)
 
 
-def _analysed(frame: DataFrame) -> _Java:
+def analysed(frame: DataFrame) -> _Java:
+    """Return the analysed plan of a frame."""
     return frame._jdf.queryExecution().analyzed()
 
 
@@ -87,7 +88,7 @@ class _Reader:
 
     def node(self, plan: _Java) -> Node:
         """Read a plan and all plans below it."""
-        kind = _kind(plan)
+        kind = kind_of(plan)
         name = str(_NAMES[kind](plan)) if kind in _NAMES else ""
         is_input = kind == "View" and plan.isTempView() and name.lower() in self._inputs
         if is_input or (self._until is not None and plan.equals(self._until)):
@@ -97,7 +98,7 @@ class _Reader:
             name=name,
             is_streaming=plan.isStreaming(),
             expressions=tuple(map(self._expression, self._read_of(kind, plan))),
-            children=tuple(map(self.node, _items(plan.children()))),
+            children=tuple(map(self.node, items_of(plan.children()))),
         )
 
     def is_a(self, found: _Java, name: str) -> bool:
@@ -108,13 +109,13 @@ class _Reader:
         """Return the expressions of a node that have to be read."""
         if kind == "Generate":
             return iter([plan.generator()])
-        return _items(plan.expressions()) if self._is_worth_reading(plan) else iter(())
+        return items_of(plan.expressions()) if self._is_worth_reading(plan) else iter(())
 
     def _expression(self, found: _Java) -> Expression:
-        kind, name = _kind(found), str(found.prettyName()).lower()
+        kind, name = kind_of(found), str(found.prettyName()).lower()
         if not self._is_worth_reading(found):
             return Expression(kind, name)
-        parts = list(_items(found.children()))
+        parts = list(items_of(found.children()))
         if self._extends(kind, found, f"{_EXPRESSIONS}.RuntimeReplaceable"):
             parts.append(found.replacement())  # not every kind has its replacement among its children
         is_subquery = self._extends(kind, found, f"{_EXPRESSIONS}.PlanExpression")
@@ -135,11 +136,13 @@ class _Reader:
         return self._families[kind, name]
 
 
-def _kind(found: _Java) -> str:
+def kind_of(found: _Java) -> str:
+    """Return the simple name of the class of a plan or an expression."""
     return str(found.getClass().getSimpleName())
 
 
-def _items(sequence: _Java) -> Iterator[_Java]:
+def items_of(sequence: _Java) -> Iterator[_Java]:
+    """Yield the items of a sequence of Scala."""
     return (sequence.apply(index) for index in range(sequence.size()))
 
 
@@ -148,7 +151,7 @@ def _relation_name(node: _Java) -> str:
     if node.catalogTable().isDefined():
         return str(node.catalogTable().get().identifier().unquotedString())
     relation = node.relation()
-    return str(relation.location().rootPaths().mkString(", ") if _kind(relation) == "HadoopFsRelation" else relation)
+    return str(relation.location().rootPaths().mkString(", ") if kind_of(relation) == "HadoopFsRelation" else relation)
 
 
 def _lateral_name(node: _Java) -> str:

@@ -1,45 +1,134 @@
-"""Decides if map tasks can read the columns of the first keyed stage from the files themselves, without Spark SQL."""
+"""Decides if tasks can read the input of the first keyed stage from the files themselves, without Spark.
 
-from dataclasses import replace
+The columns of the stage are made of the columns of the files by SQL: the sql steps before the stage, its computed keys
+and its arguments. Spark analyses all of it as one plan. If every expression in the plan is on the list of what tasks
+compute exactly as Spark does (mixedmode/expressions), the tasks do it on Arrow. Otherwise Spark does all of it. The
+same holds for the output of a job without a keyed step.
+"""
 
-import pyarrow as pa
-from pyspark.sql.types import StructType, TimestampType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import StructType
+
+from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
 from mixedmode.config import SourceSpec
-from mixedmode.config.calls import column_in
+from mixedmode.config.calls import quoted
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.expressions import Query
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import TIME_COLUMN
-from mixedmode.plan.stages import ALL_ROWS, KeyedStage, ReadColumn
-from mixedmode.tasks.exchange import KEY_PREFIX
+from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, ReadColumn, SourceRows
+from mixedmode.spark.frames import arrow_fields
+from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
+from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["columns_to_read"]
+__all__ = ["StageInputs", "with_direct_reads"]
 
 
-def columns_to_read(source: SourceSpec, schema: StructType, stage: KeyedStage) -> tuple[ReadColumn, ...]:
-    """Return the columns of the first keyed stage, () unless map tasks can read them from local Parquet files.
+@dataclass(frozen=True, slots=True)
+class StageInputs:
+    """Stand-ins of what was analysed: the sources by name, and the relations that each stage or result reads.
 
-    source, schema: the only source of the job, and its columns.
+    relations: by the names of entries (JobPlan.entries).
     """
-    if not isinstance(source, FileSourceSpec) or not _is_plain_parquet(source) or stage.reads.sql or stage.late_fields:
-        return ()
-    types = {field.name.lower(): field.dataType for field in schema}
-    columns = [column_in(text) for text in stage.arguments]
-    named = all(column is not None and column.lower() in types for column in columns)
-    named = named and not any(map(pa.types.is_nested, stage.argument_types))
-    has_instants = stage.event_time is None or isinstance(types[stage.event_time.lower()], TimestampType)
-    if not (named and has_instants) or ALL_ROWS in stage.key_fields:
-        return ()
-    reads = [ReadColumn(f.name, f.type, f"{KEY_PREFIX}{i}") for i, f in enumerate(stage.key_fields)]
-    arguments = zip(columns, stage.argument_types, strict=True)
-    reads += [ReadColumn(str(name), data_type, argument_name(i)) for i, (name, data_type) in enumerate(arguments)]
-    if stage.event_time is not None:
-        reads.append(ReadColumn(stage.event_time, pa.timestamp("us", "UTC"), TIME_COLUMN))
-    drift = replace(source.drift or Drift(), declared=tuple(schema.names))
-    return tuple(replace(column, drift=drift) for column in reads)
+
+    sources: Mapping[str, DataFrame]
+    relations: dict[str, Sequence[DataFrame]] = field(default_factory=dict)
 
 
-def _is_plain_parquet(source: FileSourceSpec) -> bool:
-    return source.format == "parquet" and not source.options and is_plain_folder(source.path)
+def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: StageInputs) -> JobPlan:
+    """Return the plan with what its map tasks read and compute themselves, or with the reason why Spark does it."""
+    try:
+        _check_shape(plan, specs)
+        (name, spec), (frame,) = next(iter(specs.items())), inputs.sources.values()
+        assert isinstance(spec, FileSourceSpec), spec
+        queries = _queries(plan, name, frame, inputs.relations[plan.entries[0]])
+    except OnlySparkError as error:
+        return replace(plan, by_spark_because=str(error))
+    drift = replace(spec.drift or Drift(), declared=tuple(frame.columns))
+    return replace(plan, reads=_columns_read(queries, frame.schema, drift), queries=queries)
+
+
+def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec]) -> None:
+    """Raise OnlySparkError unless one stage or result reads one source of local Parquet files."""
+    source = next(iter(specs.values()))
+    reasons = {
+        "the job has several sources": len(specs) > 1,
+        "a map step reads the source": plan.maps,
+        "the source has several readers": not plan.has_one_entry,
+        "a step joins the source with itself": any(stage.sides for stage in plan.stages[:1]),
+        "the source has no local Parquet files": not isinstance(source, FileSourceSpec)
+        or source.format != "parquet"
+        or "://" in source.path,
+    }
+    found = next((reason for reason, holds in reasons.items() if holds), None)
+    if found is None and isinstance(source, FileSourceSpec) and source.options:
+        found = "options of Spark's reader are set"
+    if found is None and isinstance(source, FileSourceSpec) and not is_plain_folder(source.path):
+        found = "the source has partition folders"
+    if found is not None:
+        raise OnlySparkError(found)
+
+
+def _queries(plan: JobPlan, name: str, source: DataFrame, relations: Sequence[DataFrame]) -> tuple[Query, ...]:
+    """Return the rows of each relation as a query, and then the rows that show the progress.
+
+    The columns are those of executor/input_frames.py.
+    """
+    frames = list(relations)
+    if plan.stages:
+        frames = [frame.select(*_stage_columns(plan, plan.stages[0])) for frame in frames]
+    if plan.source_rows is None:
+        given = {
+            TIME_COLUMN: _micros(plan.event_times.get(name)),
+            SOURCE_COLUMN: F.lit(0),
+            PARTITION_COLUMN: _partition(plan.partitions.get(name)),
+        }
+        fields = frames[0].schema
+        frames.append(
+            source.select(
+                *(given.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in fields),
+            )
+        )
+    return tuple(read_query_of(frame, until=source) for frame in frames)
+
+
+def _stage_columns(plan: JobPlan, stage: KeyedStage) -> list[Column]:
+    columns = [_key(field.name).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
+    columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
+    if stage.event_time is not None or plan.strategies:
+        columns.append(_micros(stage.event_time))
+    columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
+    if plan.partitions:
+        columns.append(_partition((plan.source_rows or SourceRows()).partition))
+    if plan.source_rows is None:
+        columns.append(F.lit(None).cast("int").alias(SOURCE_COLUMN))
+    return columns
+
+
+def _key(name: str) -> Column:
+    return F.lit(True) if name == ALL_ROWS.name else F.col(quoted(name))
+
+
+def _micros(column: str | None) -> Column:
+    found = F.lit(None) if column is None else F.expr(f"unix_micros(CAST({quoted(column)} AS TIMESTAMP))")
+    return found.cast("long").alias(TIME_COLUMN)
+
+
+def _partition(column: str | None) -> Column:
+    return (F.lit(None) if column is None else F.col(quoted(column))).cast("string").alias(PARTITION_COLUMN)
+
+
+def _columns_read(queries: Sequence[Query], schema: StructType, drift: Drift) -> tuple[ReadColumn, ...]:
+    """Return the columns that the queries use; the first one of the source if they use none, to count its rows."""
+    used = {column.name: column for query in queries for column in query.reads}
+    columns = [ReadColumn(name, column.data_type, name, drift) for name, column in used.items()]
+    if not columns:
+        first = arrow_fields(schema)[0]
+        columns = [ReadColumn(first.name, first.type, first.name, drift)]
+    return tuple(columns)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import read_query
-from mixedmode.analysis.direct_reads import columns_to_read
+from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.having import output_rows, with_having
@@ -47,7 +47,7 @@ from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ReadColumn, ResultPlan, SourceRows
+from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ResultPlan, SourceRows, entry_of
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.spark.errors import refused
@@ -132,6 +132,7 @@ class _Walk:
         self._keyed_before = 0  # keyed steps, also those that are wrong
         self._roots = Roots(list(self._sources), self._event_times)
         self._results: dict[str, ResultPlan] = {}
+        self._inputs = StageInputs(self._sources)
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
 
     def walk(self) -> None:
@@ -206,16 +207,14 @@ class _Walk:
             dead_letters=self._dead_letters,
         )
         strategies, source_rows = self._watermarks(plan)
-        return with_changelogs(
-            replace(
-                plan,
-                reads=self._reads_of_files(plan),
-                strategies=strategies,
-                source_rows=source_rows,
-                partitions={name: column for name, column in self._partitions.items() if name in strategies},
-                source_schemas=self._source_schemas(plan),
-            )
+        plan = replace(
+            plan,
+            strategies=strategies,
+            source_rows=source_rows,
+            partitions={name: column for name, column in self._partitions.items() if name in strategies},
+            source_schemas=self._source_schemas(plan),
         )
+        return with_changelogs(with_direct_reads(plan, self._spec.sources, self._inputs))
 
     @property
     def _sources_read(self) -> tuple[str, ...]:
@@ -244,12 +243,6 @@ class _Walk:
         if not self._stages or not declared or (rows is None and not goes_by_watermark(self._spec, plan)):
             return {}, SourceRows() if plan.has_one_entry else None
         return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows
-
-    def _reads_of_files(self, plan: JobPlan) -> tuple[ReadColumn, ...]:
-        if len(self._sources) > 1 or not plan.has_one_entry or self._maps or not self._stages or self._partitions:
-            return ()
-        source, frame = next(iter(self._spec.sources.values())), next(iter(self._sources.values()))
-        return columns_to_read(source, frame.schema, self._stages[0])
 
     def _add_sql(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> None:
         where = self._where("steps", index, "sql")
@@ -328,6 +321,7 @@ class _Walk:
         given = StepInput(inputs[0].frame, upstream)
         stage = keyed_stage(step, given, where)
         self._stage_of_step[index] = stage
+        self._inputs.relations[stage.operator_id] = [one.frame for one in inputs]
         self._append(index, stage)
         self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 
@@ -340,6 +334,7 @@ class _Walk:
         )
         times = (sides[0].event_time, sides[1].event_time)
         stage, selected = analysed_join(self._session, step, given, times, upstream, where)
+        self._inputs.relations[stage.operator_id] = [one.frame for one in given]
         self._stage_of_step[index] = stage
         self._append(index, stage)
         if selected.sql is not None:
@@ -377,6 +372,7 @@ class _Walk:
             upsert = with_upserts(name, given, reads, stage, self._where("steps", ref[1], "sql"))
         if upsert is None:
             self._results[name] = result_of_rows(given, reads)
+            self._inputs.relations[entry_of(name)] = [given.frame]
             return
         self._append(None, upsert)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)

@@ -3,8 +3,8 @@
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
 Map stages come first, and have their own module (map_stages.py). Up to the columns of the stages that read sources, the
-frame is part of the streaming query (input_frames.py). If the only such stage needs nothing from Spark SQL, the query
-returns files instead of rows, and the map side reads the files (direct.py). All later frames are built in
+frame is part of the streaming query (input_frames.py). If tasks can compute what the only such stage needs of its
+files, the query returns files instead of rows, and the map side reads them (direct.py). All later frames are built in
 `foreachBatch`, once per epoch.
 """
 
@@ -31,9 +31,10 @@ from mixedmode.plan.stages import JobPlan, KeyedStage, entry_of
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores
-from mixedmode.tasks.direct import DirectMapSide
+from mixedmode.tasks.direct import DirectMapSide, DirectRows
 from mixedmode.tasks.exchange import BLOCK_DDL
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
+from mixedmode.tasks.rows import RowsTask
 from mixedmode.tasks.single_stage import SingleStage, is_single_stage
 from mixedmode.tasks.subtask import SubtaskTask
 
@@ -123,8 +124,14 @@ class _EpochRun:
     def _write_rows(self, task: EpochTask, name: str, frame: DataFrame | None) -> list[SubtaskReport]:
         if frame is None:
             return []
+        rows = rows_task(task, name)
+        write: RowsTask | DirectRows = rows
+        if task.plan.reads and not task.plan.stages:  # the frame has files
+            tasks = assign_slices(_files(frame, task), cores(self.session))
+            frame = self._numbers(len(tasks))
+            write = DirectRows(rows, task.plan.reads, task.plan.queries, tuple(tasks), task.notes, rows_action(name))
         with described(self.session, self.task.description(rows_action(name))):
-            return _reports(frame.mapInArrow(rows_task(task, name), spark_schema([REPORT_FIELD])))
+            return _reports(frame.mapInArrow(write, spark_schema([REPORT_FIELD])))
 
     def _blocks(
         self, task: EpochTask, stage: KeyedStage, given: "_Input", rows: Mapping[str, DataFrame]
@@ -134,24 +141,27 @@ class _EpochRun:
         if not plan.reads or stage is not plan.stages[0]:
             frame = self._rows_for(stage.operator_id, given, rows)
             if frame is None:
-                return DirectMapSide(fold, (), whole_input([]))
+                return DirectMapSide(fold, (), (), whole_input([]))
             return frame.mapInArrow(fold, BLOCK_DDL)
         frame = given.rows(stage.operator_id)
         files = [] if frame is None else _files(frame, task)
         input_bytes = sum(length for _, length in files)
         if is_single_stage(input_bytes, parallelism=task.settings.parallelism_of(stage.operator_id)):
-            return DirectMapSide(fold, plan.reads, whole_input(files))
+            return DirectMapSide(fold, plan.reads, plan.queries, whole_input(files))
         tasks = assign_slices(files, cores(self.session))
-        numbers = self.session.range(0, len(tasks), 1, max(1, len(tasks)))
-        return numbers.mapInArrow(DirectMapSide(fold, plan.reads, tuple(tasks)), BLOCK_DDL)
+        map_tasks = DirectMapSide(fold, plan.reads, plan.queries, tuple(tasks))
+        return self._numbers(len(tasks)).mapInArrow(map_tasks, BLOCK_DDL)
 
     def _run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
         """Return the output frame of a keyed stage."""
         schema = spark_schema(list(subtask.output_schema))
         if isinstance(blocks, DirectMapSide):
-            numbers = self.session.range(0, subtask.parallelism, 1, subtask.parallelism)
-            return numbers.mapInArrow(SingleStage(blocks, subtask), schema)
+            return self._numbers(subtask.parallelism).mapInArrow(SingleStage(blocks, subtask), schema)
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
+
+    def _numbers(self, tasks: int) -> DataFrame:
+        """Return a frame that gives each of so many tasks its number."""
+        return self.session.range(0, tasks, 1, max(1, tasks))
 
 
 def _has_input(reads: Reads, rows: Mapping[str, DataFrame]) -> bool:

@@ -1,6 +1,6 @@
 """The text of `mixedmode explain`: describes the plan of a job to a person before the job runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mixedmode.config import JobSpec, ModePolicy, SinkSpec, SourceSpec, format_duration_ms, resolve_mode
 from mixedmode.keys import group_range
@@ -14,7 +14,7 @@ from mixedmode.plan.explain_steps import (
     state_text,
     step_lines,
 )
-from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage
 
 _SUBTASKS_SHOWN = 8
@@ -31,16 +31,16 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
     for number, step in enumerate(plan.maps, 1):
         own = spec.step_parallelism.get(step.operator_id) or live
         in_backlog = spec.execution.backlog.parallelism or own
-        lines += [f"map {number}: {step.operator_id}", *_sql(step.reads.sql)]
+        lines += [f"map {number}: {step.operator_id}", *_sql(step.reads, plan)]
         lines += map_lines(step, in_backlog if policy.mode == "batch" else own, in_backlog)
     is_chain = spec.graph.is_chain
     if not plan.stages and is_chain:
-        lines += [f"  sql  {_one_line(step.text)}" for result in plan.results.values() for step in result.reads.sql]
+        lines += [line for result in plan.results.values() for line in _sql(result.reads, plan, indent="  sql  ")]
         none = "no keyed step" if plan.maps else "no keyed step, no exchange, no state"
         lines.append(f"  rows go straight to the sink: {none}")
     for number, stage in enumerate(plan.stages, 1):
         lines += [f"stage {number}: {stage.operator_id}", *([] if is_chain else _reads(stage.reads))]
-        lines += [*_exchange(spec, stage, policy, live)]
+        lines += [*_sql(stage.reads, plan), *_exchange(spec, stage, policy, live)]
         lines += [*step_lines(stage, plan.side_sinks), *_result(stage, spec, policy)]
         if any(stage.operator_id in reader.reads.stages for reader in plan.stages):
             lines.append(f"  emits       {emitted_text(stage.emitted)}")
@@ -65,7 +65,7 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
             yield f"  event time  {column}, watermark {bound} behind the newest"
             yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
-            if plan.source_rows is None:
+            if plan.source_rows is None and not plan.queries:
                 yield "  read twice  the second time for event times alone: the steps do not get every record as it is"
         else:
             why = "nothing goes by it" if plan.stages else "there is no keyed step"
@@ -94,11 +94,10 @@ def _watermark(source: SourceSpec, *, is_used: bool) -> Iterator[str]:
 
 
 def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int) -> Iterator[str]:
-    """Yield the lines on sql and exchange, which come before the operator."""
+    """Yield the lines on the exchange, which comes before the operator."""
     max_parallelism, own = spec.pipeline.max_parallelism, spec.step_parallelism.get(stage.operator_id)
     live = own or of_job
     backlog = spec.execution.backlog.parallelism or live
-    yield from _sql(stage.reads.sql)
     keys = ", ".join(f"{field.name} {field.type}" for field in stage.key_fields if field != ALL_ROWS)
     to = f"by key ({keys})" if keys else "without a key, so all to one subtask"
     yield f"  exchange    {to}, Arrow blocks{combined(stage)}, {max_parallelism} key groups"
@@ -158,11 +157,11 @@ def _output(name: str, sink: SinkSpec, plan: JobPlan, *, is_chain: bool) -> Iter
     result = plan.results[name]
     if plan.stages and result.reads.sql and is_chain:
         yield "after the last stage"
-        yield from _sql(result.reads.sql)
+        yield from _sql(result.reads, plan)
     yield f"sink{f' {name}' if name else ''}: {sink.place}"
     if not is_chain:
         yield from _reads(result.reads)
-        yield from _sql(result.reads.sql)
+        yield from _sql(result.reads, plan)
     if result.key_columns:
         keys = ", ".join(result.key_columns)
         yield f"  upserts     one row per changed key ({keys}) and epoch, with _op and _epoch"
@@ -189,8 +188,18 @@ def _commits(policy: ModePolicy, plan: JobPlan) -> Iterator[str]:
     yield "  outputs are published after their manifest, under names that a repeat of the epoch gives again"
 
 
-def _sql(steps: Sequence[SqlText]) -> Iterator[str]:
-    return (f"  sql         {_one_line(step.text)}" for step in steps)
+def _sql(reads: Reads, plan: JobPlan, *, indent: str = "  sql         ") -> Iterator[str]:
+    """Yield the lines on the sql steps of a reader: the text, and what computes it."""
+    for step in reads.sql:
+        yield f"{indent}{_one_line(step.text)}"
+        yield f"{' ' * len(indent)}{_computed_by(reads, plan)}"
+
+
+def _computed_by(reads: Reads, plan: JobPlan) -> str:
+    if reads.sources and plan.queries:
+        return "on Arrow"
+    why = plan.by_spark_because if reads.sources else "it follows a keyed step"
+    return f"by Spark (because {why})" if why else "by Spark"
 
 
 def _one_line(sql: str) -> str:

@@ -15,6 +15,7 @@ from mixedmode.checkpoint.types import OUTPUT_ENTRY, Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.graph import MAIN
+from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog, KeyedOperator
 from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
@@ -267,7 +268,8 @@ def entry_of(result: str) -> str:
 class JobPlan:
     """The plan of a whole job. `results`: the outputs of whole steps, by name; the only one of a job with `sink` is "".
 
-    `reads`: columns that map tasks read from Parquet themselves; (): Spark reads.
+    `reads`: columns that map tasks read from Parquet themselves; (): Spark reads. `queries`: the rows that they make of
+    each batch of these columns, one after the other. `by_spark_because`: why Spark reads, for `explain`.
     `event_times`: {source: its event-time column}, for the sources that declare one.
     `sources_read`: in the order in which Spark numbers them.
     `strategies`: {source: its watermark strategy}; {} if no step uses event time.
@@ -293,6 +295,8 @@ class JobPlan:
     source_rows: SourceRows | None = SourceRows()
     partitions: Mapping[str, str] = field(default_factory=dict)
     source_schemas: Mapping[str, str] = field(default_factory=dict)
+    queries: tuple[Query, ...] = ()
+    by_spark_because: str = ""
 
     @property
     def rows_results(self) -> Mapping[str, ResultPlan]:

@@ -83,6 +83,7 @@ def test_explain_shows_the_plan_of_a_mixed_job(job: Path) -> None:
         "  event time  at, but no watermark: nothing goes by it",
         "stage 1: aggregate-1",
         "  sql         SELECT * FROM sales WHERE v > 0",
+        "              by Spark (because the source has no local Parquet files)",
         "  exchange    by key (k string), Arrow blocks, combined per key before the shuffle, 16 key groups",
         "  key groups  subtask 0 [0, 8), subtask 1 [8, 16)",
         "  computes    n int64, mean double",

@@ -55,7 +55,7 @@ SCHEMA = pa.schema(
 class FaultJob:
     """A job file in a folder with a space in its name, and all rows that its input has.
 
-    Spark reads JSON; with Parquet and without an sql step, the map tasks read the files themselves.
+    Spark reads JSON; the map tasks read Parquet themselves, and compute its sql.
     """
 
     folder: Path

@@ -130,6 +130,7 @@ def test_a_map_step_is_explained(redistribution: Redistribution, keeps_list: boo
         "  event time  at, but no watermark: there is no keyed step",
         "map 1: numbering",
         "  sql         SELECT * FROM s",
+        "              by Spark",
         "  exchange    dealt out to 2 subtasks, 4 in backlog, Arrow blocks",
         "  function    a.b:C, rows in no certain order",
         "  computes    k string, v int64",

@@ -76,7 +76,7 @@ def summed_job(base: Path, kind: str, mode: str, *, through_spark: bool) -> Job:
         spark=SPARK,
     )
     if through_spark:
-        job = job.sql("SELECT k, v FROM t WHERE v >= 0")
+        job = job.sql("SELECT k, v FROM t WHERE v >= 0 AND hash(k) IS NOT NULL")
     return job.key_by("k").aggregate(n="count(*)", s="sum(v)").write(Sink.parquet(base / "out"))
 
 

@@ -27,6 +27,8 @@ from mixedmode.spark.damaged import damaged_file
 
 SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
 BATCH_ROWS = 1_000_000
+_NARROW_BITS = 32  # of the smaller of the two kinds of whole numbers in Parquet
+_DIGITS_NARROW, _DIGITS_WIDE = 10, 20  # of decimals that Spark reads such numbers as
 _FOOTERS = 20  # an estimate of records reads about so many
 
 
@@ -117,13 +119,28 @@ def read_slices(
                 for group in range(file.num_row_groups)
                 if group * piece.parts // file.num_row_groups == piece.part
             ]
-            names = {name.lower(): name for name in file.schema_arrow.names}
+            names = _names_without_case(file.schema_arrow.names, columns, piece.path)
             wanted = list(dict.fromkeys(names[c.source.lower()] for c in columns if c.source.lower() in names))
             # by rows of the file, since a file of one large row group is all in one slice
             row_bytes = piece.size * piece.parts / max(1, file.metadata.num_rows)
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
                 tell(batch.num_rows * row_bytes)
                 yield _renamed(batch, columns, instants, piece.path)
+
+
+def _names_without_case(names: Sequence[str], columns: Sequence[ReadColumn], path: str) -> dict[str, str]:
+    """Return {name in lower case: name in the file}. Raise InvalidJobError if a column that is read has two names."""
+    found = {name.lower(): name for name in names}
+    if len(found) < len(names):
+        sources = {column.source.lower() for column in columns}
+        twice = sorted(name for name in names if name.lower() in sources and found[name.lower()] != name)
+        if twice:
+            msg = (
+                "a file of a source has several columns whose names differ only in case, so which one is meant cannot "
+                f"be told. Rename one of them in the file. file={path}, columns={twice[0]}, {found[twice[0].lower()]}"
+            )
+            raise InvalidJobError(msg)
+    return found
 
 
 def _opened(path: str) -> pq.ParquetFile:
@@ -176,6 +193,8 @@ def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
         raise InvalidJobError(msg)
     if pa.types.is_timestamp(array.type):  # a timestamp without a zone is read as UTC, as Spark does
         return array.cast(pa.timestamp("us", array.type.tz)).view(column.data_type)
+    if pa.types.is_binary(array.type) and pa.types.is_string(column.data_type):
+        return array.view(column.data_type)  # Spark does not check the bytes of text
     return array.cast(column.data_type)
 
 
@@ -183,20 +202,37 @@ def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether every value of the stored type is the same value in the wanted type."""
     if pa.types.is_null(stored):
         return True
-    if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(wanted):
-        return bool(stored.bit_width <= wanted.bit_width)
+    if pa.types.is_integer(stored):
+        return _integer_widens(stored, wanted)
     if pa.types.is_float32(stored) and pa.types.is_float64(wanted):
         return True
     if pa.types.is_timestamp(stored) and pa.types.is_timestamp(wanted):
-        return (stored.tz is None or wanted.tz is not None) and stored.unit in {"ms", "us"}
-    texts = (pa.types.is_string, pa.types.is_large_string)
-    if any(is_text(stored) for is_text in texts):
-        return any(is_text(wanted) for is_text in texts)
-    if pa.types.is_binary(stored) or pa.types.is_large_binary(stored):
-        return bool(pa.types.is_binary(wanted))
+        return stored.unit in {"ms", "us"}
+    if pa.types.is_date32(stored):
+        return bool(wanted == pa.timestamp("us"))
+    if _is_bytes(stored):
+        return _is_bytes(wanted)
     if pa.types.is_decimal(stored) and pa.types.is_decimal(wanted):
-        return bool(stored.scale == wanted.scale and stored.precision <= wanted.precision)
+        has_digits = stored.precision - stored.scale <= wanted.precision - wanted.scale
+        return bool(stored.scale <= wanted.scale and has_digits)
     return False
+
+
+def _integer_widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether Spark reads whole numbers as the wanted type without changing one."""
+    is_signed, is_wide = pa.types.is_signed_integer(stored), stored.bit_width > _NARROW_BITS
+    if pa.types.is_signed_integer(wanted):
+        return bool(stored.bit_width < wanted.bit_width + is_signed)
+    if pa.types.is_float64(wanted):
+        return is_signed and not is_wide
+    if pa.types.is_decimal(wanted) and is_signed:
+        return bool(wanted.precision - wanted.scale >= (_DIGITS_WIDE if is_wide else _DIGITS_NARROW))
+    return bool(is_wide and wanted == pa.decimal128(_DIGITS_WIDE, 0))
+
+
+def _is_bytes(data_type: pa.DataType) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_kind(data_type) for is_kind in kinds)
 
 
 def path_of_url(url: str) -> str:

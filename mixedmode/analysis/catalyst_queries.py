@@ -1,0 +1,235 @@
+"""Reads the analysed plan of a frame as a query that map tasks compute on Arrow, if everything in it is on the list.
+
+Only columns that the frame needs are read: a projection below may have others that only Spark can compute. What is
+constant, Spark computes here.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from mixedmode.analysis.catalyst import analysed, items_of, kind_of
+from mixedmode.expressions import KINDS, Call, Column, Literal, Nodes, Query, can_raise, is_exact
+
+__all__ = ["OnlySparkError", "read_query_of"]
+
+_Java = Any  # an object of the JVM
+
+_REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
+_TYPES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_LEGACY = re.compile(r"\bspark\.sql\.legacy\.[\w.]+")
+_SHOWN = 60  # characters of SQL in a reason
+
+
+class OnlySparkError(Exception):
+    """Only Spark can compute a frame. The text says why, as in `by Spark, because ...`."""
+
+
+def read_query_of(frame: DataFrame, *, until: DataFrame) -> Query:
+    """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it."""
+    try:
+        changed = _LEGACY.search(str(frame._jdf.sparkSession().conf().getAll().toString()))
+        if changed is not None:
+            msg = f"{changed[0]} is set"
+            raise OnlySparkError(msg)
+        return _Reader(frame, analysed(until)).query()
+    except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
+        msg = "its plan cannot be read"
+        raise OnlySparkError(msg) from error
+
+
+class _Reader:
+    """Reads the plan of one frame."""
+
+    def __init__(self, frame: DataFrame, until: _Java) -> None:
+        context = frame.sparkSession.sparkContext
+        self._gateway = context._gateway
+        jvm: _Java = context._jvm
+        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        #: what is no constant here, although Spark folds it: clocks, and what it replaces before
+        self._not_folded = jvm.PythonUtils.toSeq([patterns.CURRENT_LIKE(), patterns.RUNTIME_REPLACEABLE()])
+        self._plan = analysed(frame)
+        self._until = until
+        self._nodes = Nodes()
+        self._filters: list[int] = []
+        self._columns: dict[int, Callable[[], int]] = {}  # {id of a column: function that returns its node}
+        self._shared: dict[int, int] = {}  # {id of a common expression: its node}
+        self._defined: dict[int, _Java] = {}  # {id of a WITH query: its plan}
+        self._replaceable: dict[str, bool] = {}  # {kind: whether Spark replaces it}
+
+    def query(self) -> Query:
+        """Return the whole query."""
+        self._read(self._plan)
+        columns = [(str(one.name()), self._columns[one.exprId().id()]()) for one in items_of(self._plan.output())]
+        # Spark does not check the other conditions if one is false for all rows
+        filters = sorted(self._filters, key=lambda number: not isinstance(self._nodes[number], Literal))
+        return self._nodes.query(filters, columns)
+
+    def _read(self, plan: _Java) -> None:
+        """Note the filters of a plan, and its columns."""
+        kind = kind_of(plan)
+        if plan.equals(self._until):
+            for column in items_of(plan.output()):
+                self._columns[column.exprId().id()] = self._later(self._column, column)
+        elif kind in ("SubqueryAlias", "View"):
+            self._read(plan.child())
+        elif kind == "WithCTE":
+            self._defined |= {one.id(): one.child() for one in items_of(plan.cteDefs())}
+            self._read(plan.plan())
+        elif kind == "CTERelationRef" and plan.cteId() in self._defined:
+            self._read_defined(plan, self._defined.pop(plan.cteId()))
+        elif kind == "Project":
+            self._read(plan.child())
+            for one in items_of(plan.projectList()):
+                if kind_of(one) == "Alias":
+                    self._columns[one.exprId().id()] = self._later(self._expression, one.child())
+        elif kind == "Filter":
+            self._read(plan.child())
+            self._filters += self._conditions(plan.condition())
+        else:
+            msg = f"it has {kind}"
+            raise OnlySparkError(msg)
+
+    def _read_defined(self, reference: _Java, plan: _Java) -> None:
+        self._read(plan)
+        for column, before in zip(items_of(reference.output()), items_of(plan.output()), strict=True):
+            self._columns[column.exprId().id()] = self._columns[before.exprId().id()]
+
+    def _conditions(self, condition: _Java) -> list[int]:
+        """Return the conditions that AND combines, in the order in which Spark checks them."""
+        if kind_of(condition) == "And":
+            return self._conditions(condition.left()) + self._conditions(condition.right())
+        return [self._expression(condition)]
+
+    def _later(self, read: Callable[[_Java], int], found: _Java) -> Callable[[], int]:
+        """Return a function that reads a column at its first call."""
+        known: list[int] = []
+
+        def number() -> int:
+            if not known:
+                known.append(read(found))
+            return known[0]
+
+        return number
+
+    def _column(self, column: _Java) -> int:
+        return self._nodes.add(Column(str(column.name()), self._type(column)))
+
+    def _type(self, found: _Java) -> pa.DataType:
+        name = str(found.dataType().catalogString())
+        decimal = _DECIMAL.fullmatch(name)
+        if decimal is not None:
+            return pa.decimal128(int(decimal[1]), int(decimal[2]))
+        if name not in _TYPES:
+            raise _only_spark(found)
+        return _TYPES[name]
+
+    def _expression(self, found: _Java) -> int:
+        """Return the number of the node of an expression."""
+        kind = kind_of(found)
+        if kind == "AttributeReference" and found.exprId().id() in self._columns:
+            return self._columns[found.exprId().id()]()
+        if kind == "Alias":
+            return self._expression(found.child())
+        if found.foldable() and not found.containsAnyPattern(self._not_folded):
+            with suppress(Py4JError, PySparkException):  # such as 1 / 0, which raises only if a row needs it
+                return self._nodes.add(self._literal(found))
+        if self._is_replaceable(kind, found):
+            return self._expression(found.replacement())
+        if kind == "With":
+            for one in items_of(found.defs()):
+                self._shared[one.id().id()] = self._expression(one.child())
+            return self._expression(found.child())
+        if kind == "CommonExpressionRef":
+            return self._shared[found.id().id()]
+        if kind in ("CaseWhen", "Coalesce"):
+            return self._choice(kind, found)
+        if kind not in KINDS:
+            raise _only_spark(found)
+        return self._call(kind, found, [self._expression(child) for child in items_of(found.children())])
+
+    def _choice(self, kind: str, found: _Java) -> int:
+        """Read CASE or COALESCE as nested IF."""
+        data_type, numbers = self._type(found), [self._expression(child) for child in items_of(found.children())]
+        if kind == "Coalesce":
+            *first, other = numbers
+            pairs = [(self._nodes.add(Call("IsNotNull", (number,), pa.bool_())), number) for number in first]
+        else:
+            other = numbers.pop() if len(numbers) % 2 else self._nodes.add(Literal(None, data_type))
+            pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+        for condition, value in reversed(pairs):
+            if value != other:  # else Spark does not check the condition
+                other = self._add(Call("If", (condition, value, other), data_type), found)
+        return other
+
+    def _call(self, kind: str, found: _Java, arguments: list[int]) -> int:
+        options = tuple(read(found) for read in _OPTIONS.get(kind, ()))
+        call = Call(kind, tuple(arguments), self._type(found), options)
+        if can_raise(call, [self._nodes[number] for number in arguments]):
+            call = Call(kind, call.arguments, call.data_type, options, str(found.sql()))
+        return self._add(call, found)
+
+    def _add(self, call: Call, found: _Java) -> int:
+        if not is_exact(call, [self._nodes[number] for number in call.arguments]):
+            raise _only_spark(found)
+        return self._nodes.add(call)
+
+    def _literal(self, found: _Java) -> Literal:
+        data_type, value = self._type(found), found.eval(None)
+        is_object = pa.types.is_string(data_type) or pa.types.is_decimal(data_type)
+        return Literal(str(value.toString()) if is_object and value is not None else value, data_type)
+
+    def _is_replaceable(self, kind: str, found: _Java) -> bool:
+        if kind not in self._replaceable:
+            self._replaceable[kind] = bool(is_instance_of(self._gateway, found, _REPLACEABLE))
+        return self._replaceable[kind]
+
+
+def _only_spark(found: _Java) -> OnlySparkError:
+    text = " ".join(str(found.sql()).split())
+    return OnlySparkError(f"only Spark computes {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}...'}")
+
+
+def _mode(found: _Java) -> str:
+    return str(found.evalMode().toString())
+
+
+def _failing_mode(found: _Java) -> str:
+    return "ANSI" if found.failOnError() else "LEGACY"
+
+
+def _zone(found: _Java) -> str:
+    zone = found.timeZoneId()
+    name = str(zone.get()) if zone.isDefined() else ""
+    return "UTC" if name == "Etc/UTC" else name
+
+
+#: {kind: functions that return its options}
+_OPTIONS: Mapping[str, tuple[Callable[[_Java], str], ...]] = {
+    **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod"), (_mode,)),
+    **dict.fromkeys(("UnaryMinus", "Abs"), (_failing_mode,)),
+    **dict.fromkeys(("DateFormatClass", "Hour", "Minute", "Second", "TruncTimestamp"), (_zone,)),
+    "Cast": (_mode, _zone),
+    "Like": (lambda found: str(found.escapeChar()),),
+}

@@ -1,0 +1,102 @@
+"""Stateless SQL over the rows of a file as frozen values: conditions and columns, made of the columns of the file.
+
+A query is a flat list of nodes, and each node names its arguments by their numbers, which are lower than its own. So a
+value that several columns use is one node, and is computed once, however deep the SQL is nested.
+
+    Example: SELECT a % 5 AS m FROM t WHERE a % 5 > b
+    0 Column a   1 Literal 5   2 Call Remainder (0, 1)   3 Column b   4 Call GreaterThan (2, 3)
+    filters (4,), columns (("m", 2),)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+
+__all__ = ["Call", "Column", "Literal", "Node", "Nodes", "Query", "Value"]
+
+#: a column of values, or one value for all rows
+Value = pa.Array | pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the file, by its name there."""
+
+    name: str
+    data_type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant. None is NULL; a date is days, a timestamp microseconds since 1970; a decimal is text."""
+
+    value: bool | int | float | str | bytes | None
+    data_type: pa.DataType
+
+    def scalar(self) -> pa.Scalar:
+        """Return the constant as an Arrow scalar."""
+        is_decimal = pa.types.is_decimal(self.data_type) and self.value is not None
+        return pa.scalar(Decimal(str(self.value)) if is_decimal else self.value, self.data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of other nodes. `kind` is the simple name of Catalyst's class.
+
+    `options`: what else decides the result, such as (ANSI,), (UTC,) or the escape character of LIKE. `text`: the SQL of
+    the call, for errors.
+    """
+
+    kind: str
+    arguments: tuple[int, ...]
+    data_type: pa.DataType
+    options: tuple[str, ...] = ()
+    text: str = ""
+
+
+Node = Column | Literal | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The rows that pass all `filters`, in their order, with `columns`: (name, number of the node)."""
+
+    nodes: tuple[Node, ...]
+    filters: tuple[int, ...]
+    columns: tuple[tuple[str, int], ...]
+
+    @property
+    def reads(self) -> Iterator[Column]:
+        """Yield the columns of the file that are used, each once."""
+        needed = {*self.filters, *(number for _, number in self.columns)}
+        for number in range(len(self.nodes) - 1, -1, -1):  # arguments have lower numbers than calls
+            node = self.nodes[number]
+            if number in needed and isinstance(node, Call):
+                needed.update(node.arguments)
+        yield from (node for number, node in enumerate(self.nodes) if number in needed and isinstance(node, Column))
+
+
+class Nodes:
+    """Nodes as they are added. Equal nodes are one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}  # by text, because 0.0 == -0.0 and NaN != NaN
+        self._nodes: list[Node] = []
+
+    def add(self, node: Node) -> int:
+        """Return the number of a node."""
+        key = repr(node)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._nodes)
+            self._nodes.append(node)
+        return self._numbers[key]
+
+    def query(self, filters: Sequence[int], columns: Sequence[tuple[str, int]]) -> Query:
+        """Return a query of these nodes."""
+        return Query(tuple(self._nodes), tuple(filters), tuple(columns))
+
+    def __getitem__(self, number: int) -> Node:
+        """Return a node by its number."""
+        return self._nodes[number]

@@ -1,0 +1,188 @@
+"""A job whose sql steps run on Arrow in the map tasks has the answer of the same job whose sql steps run in Spark."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.analysis.catalyst_queries import OnlySparkError
+from mixedmode.analysis.job import analyse
+from mixedmode.errors import InvalidJobError
+from mixedmode.expressions import Query
+from mixedmode.job import Job, Sink, Source
+from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.stages import JobPlan
+from mixedmode.tasks import single_stage
+from tests.harness import manifests, output_rows, run, write_parquet
+
+pytestmark = pytest.mark.spark
+Mode = Literal["batch", "mixed"]
+
+BEGIN = datetime(2001, 9, 8, 22, tzinfo=UTC)  # the clock of `run` shows 2001-09-09
+DDL = "k int, price long, text string, at timestamp, host string"
+
+
+def rows(epoch: int) -> pa.Table:
+    """An hour of records; every seventh is of five hours before, and too late for its window in later epochs."""
+    numbers = range(40)
+    times = [BEGIN + timedelta(hours=epoch - 5 * (n % 7 == 6), minutes=n) for n in numbers]
+    return pa.table(
+        {
+            "k": pa.array([None if n % 11 == 0 else n for n in numbers], pa.int16()),
+            "price": pa.array([n * n - 100 if n % 5 else None for n in numbers], pa.int32()),
+            "text": [("ä%", "b", None, "")[n % 4] for n in numbers],
+            "at": pa.array(times, pa.timestamp("us", "UTC")),
+            "host": [f"h{n % 2}" for n in numbers],
+            "unread": [[n] for n in numbers],
+        }
+    )
+
+
+def windowed(folder: Path, mode: Mode) -> Job:
+    """Filters, computed columns, a computed key, filtered aggregates, late records, a watermark per partition."""
+    source = Source.parquet(folder / "in", schema=DDL, event_time="at", partition_column="host")
+    job = Job("j", sources={"t": source}, mode=mode, parallelism=2, checkpoint_dir=folder / "c")
+    job = job.sql(
+        "SELECT k % 4 AS k, price * 2 AS price, text, at, date_format(at, 'yyyy-MM-dd') AS day FROM t "
+        "WHERE price IS NULL OR k <> 0 AND 100 % k <> 1"
+    )
+    job = job.sql("SELECT *, coalesce(text, 'none') AS label FROM previous WHERE NOT text LIKE '%b'")
+    keyed = job.key_by("k", "label", "price div 2 > 500 AS half")
+    aggregated = keyed.window(tumbling="1h", late=Sink.parquet(folder / "late")).aggregate(
+        n="count(*)",
+        some="sum(price) filter (where day < '2001-09-09' and text <> '')",
+        most="max_by(price + 1, text)",
+        last="last(at)",
+    )
+    return aggregated.write(Sink.parquet(folder / "out"))
+
+
+def plain(folder: Path, mode: Mode) -> Job:
+    """No event time: the rows of a filter alone, by a decimal key."""
+    source = Source.parquet(folder / "in", schema=DDL)
+    job = Job("j", sources={"t": source}, mode=mode, parallelism=2, checkpoint_dir=folder / "c")
+    job = job.sql("WITH x AS (SELECT 0.5 * price AS cost, k FROM t WHERE k BETWEEN 3 AND 30) SELECT * FROM x")
+    return job.key_by("cost").aggregate(n="count(*)", k="min(k)").write(Sink.parquet(folder / "out"))
+
+
+def unkeyed(folder: Path, mode: Mode) -> Job:
+    """No keyed step: the rows go to the output."""
+    source = Source.parquet(folder / "in", schema=DDL, event_time="at")
+    job = Job("j", sources={"t": source}, mode=mode, checkpoint_dir=folder / "c")
+    job = job.sql("SELECT *, price div 7 AS seventh FROM t WHERE price % 3 = 0 OR text = ''")
+    return job.sql("SELECT seventh, k, at FROM previous").write(Sink.parquet(folder / "out"))
+
+
+@contextmanager
+def by_spark(*, forced: bool) -> Iterator[None]:
+    """Let Spark compute all SQL."""
+
+    def refuse(_frame: DataFrame, *, until: DataFrame) -> Query:
+        msg = f"a test says so, for {until.columns}"
+        raise OnlySparkError(msg)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if forced:
+            patch.setattr("mixedmode.analysis.direct_reads.read_query_of", refuse)
+        yield
+
+
+def plan_of(job: Job, spark: SparkSession) -> JobPlan:
+    return analyse(spark, job.spec, job.where).plan
+
+
+def played(job: Job, spark: SparkSession, inputs: Path, ways: tuple[bool, bool]) -> list[object]:
+    """A backlog and a live epoch, and after a restart two more. Return what the manifests say of the input.
+
+    ways: whether Spark computes the SQL, before and after the restart.
+    """
+    inputs.mkdir(parents=True)
+    write_parquet(inputs, "0.parquet", rows(0))
+    if job.spec.execution.runtime_mode == "batch":
+        for number in range(1, 4):
+            write_parquet(inputs, f"{number}.parquet", rows(number))
+        with by_spark(forced=ways[0]):
+            return [event.records for event in run(job, spark).committed]
+    for start, forced in enumerate(ways):
+        if start:
+            write_parquet(inputs, "2.parquet", rows(2))
+        live = 2 * start + 1
+        with by_spark(forced=forced):
+            run(job, spark, feed=[partial(write_parquet, inputs, f"{live}.parquet", rows(live))])
+    found = manifests(inputs.parent / "c")
+    return [(one.watermark_us, {name: (s.records, s.splits) for name, s in one.sources.items()}) for one in found]
+
+
+@pytest.mark.parametrize("stages", ["one stage", "map tasks and a shuffle"])
+@pytest.mark.parametrize(
+    ("mode", "make"),
+    [("batch", windowed), ("batch", unkeyed), ("mixed", windowed), ("mixed", plain), ("mixed", unkeyed)],
+)
+def test_the_answer_does_not_depend_on_who_computes_the_sql(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode, make: object, stages: str
+) -> None:
+    assert callable(make)
+    if stages == "map tasks and a shuffle":
+        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+    ways = {"arrow": (False, False), "spark": (True, True), "changing": (True, False), "back": (False, True)}
+    if mode == "batch" or stages == "one stage":
+        ways = {"arrow": ways["arrow"], "spark": ways["spark"]}
+    found = {}
+    for name, way in ways.items():
+        folder = tmp_path / name
+        job = make(folder, mode)
+        seen = played(job, spark, folder / "in", way)
+        tables = [sorted(output_rows(folder / out), key=repr) for out in ("out", "late") if (folder / out).exists()]
+        found[name] = (seen, tables, [list(rows[0]) for rows in tables if rows])
+        assert len(tables[0]) > 10
+        assert mode == "batch" or make is not windowed or tables[1], "some records are late"
+        assert plan_of(job, spark).queries
+    expected = found.pop("spark")
+    for name, one in found.items():
+        assert one == expected, name
+
+
+def test_only_columns_that_are_used_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    plan = plan_of(plain(tmp_path, "mixed"), spark)
+    assert [column.source for column in plan.reads] == ["k", "price"]
+
+
+def test_explain_says_for_each_sql_step_who_computes_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    job = plain(tmp_path, "mixed")
+    lines = explain_plan(job.spec, plan_of(job, spark), cores=2).splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("  sql"))
+    assert lines[place + 1] == "              on Arrow"
+    upper = Job(
+        "j", sources={"t": Source.parquet(tmp_path / "in", schema=DDL)}, mode="mixed", checkpoint_dir=tmp_path / "c"
+    )
+    upper = upper.sql("SELECT upper(text) AS text FROM t").key_by("text").aggregate(n="count(*)")
+    upper = upper.write(Sink.console())
+    assert (
+        "              by Spark (because only Spark computes upper(t.text))"
+        in explain_plan(upper.spec, plan_of(upper, spark), cores=2).splitlines()
+    )
+
+
+def test_a_value_that_cannot_be_computed_stops_the_job_and_nothing_is_committed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = Source.parquet(tmp_path / "in", schema=DDL)
+    job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
+    job = job.sql("SELECT 10 % (k - 7) AS rest FROM t").key_by("rest").aggregate(n="count(*)")
+    (tmp_path / "in").mkdir()
+    write_parquet(tmp_path / "in", "a.parquet", rows(0))
+    with pytest.raises(InvalidJobError) as caught:
+        run(job.write(Sink.parquet(tmp_path / "out")), spark)
+    assert str(caught.value) == (
+        "a value of a sql step or of an argument cannot be computed, and nothing was committed. Correct the SQL, or "
+        "filter such records out in a sql step. cause=division by zero, expression=(10 % (t.k - 7)), values=10, 0"
+    )
+    assert not (tmp_path / "c" / "manifests").exists()
