@@ -357,8 +357,8 @@ class _Walk:
         """
         given, key = self._relations[ref], self._spec.results[name].key
         stages = {stage.operator_id: stage for stage in self._stages}
+        where = self._where("sink") if name == MAIN else self._where("outputs", name, "from")
         if given.name in stages and has_key(stages[given.name], key):
-            where = self._where("sink") if name == MAIN else self._where("outputs", name, "from")
             self._results[name] = result_of_stage(stages[given.name], self._roots.reads([given]), where)
             return
         given = output_rows(given, self._stage_of_step.get(int(ref[1])) if ref[0] == "steps" else None)
@@ -366,8 +366,8 @@ class _Walk:
         stage = stages[reads.stages[0]] if reads.stages else None
         upsert = None
         if key:
-            where = self._where(*(("outputs", name) if name else ("sink",)), "key")
-            upsert = with_key(name, given, reads, stage, key, where)
+            place = self._where(*(("outputs", name) if name else ("sink",)), "key")
+            upsert = with_key(name, given, reads, stage, key, place)
         elif stage is not None:
             upsert = with_upserts(name, given, reads, stage, self._where("steps", ref[1], "sql"))
         if upsert is None:
