@@ -3,7 +3,7 @@
 This module alone distinguishes the kinds of operators, so that explain.py need not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mixedmode.config import OrderBy, SinkSpec, format_duration_ms
@@ -38,6 +38,9 @@ _HANDED_ON = {
     "union": "one list per subtask; each subtask is given the items of all (union)",
     None: "one list per subtask, which nobody else may have: their number must not change",
 }
+
+
+_GROWS = "keeps all rows of both inputs. A join with within or as-of forgets rows that are out of reach in event time"
 
 
 def map_lines(stage: MapStage, subtasks: int, backlog: int) -> Iterator[str]:
@@ -98,6 +101,13 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from _as_of_lines(stage, operator)
         case RegularJoinOperator():
             yield from _regular_lines(stage, operator)
+
+
+def growing_states(stages: Iterable[KeyedStage]) -> Iterator[str]:
+    """Yield a sentence on each step whose state may grow for ever, for a person to see before the first epoch."""
+    for stage in stages:
+        if isinstance(stage.operator, RegularJoinOperator):
+            yield f"the state of {stage.operator_id} grows for ever: it {_GROWS}"
 
 
 def _inner(stage: KeyedStage) -> KeyedOperator:
@@ -201,7 +211,7 @@ def _regular_lines(stage: KeyedStage, operator: RegularJoinOperator) -> Iterator
     yield f"  joins       {texts[operator.type]}, whatever their times are"
     if operator.traits.emits is Changelog.RETRACT:
         yield "  emits       changes: a row is retracted when its match comes or goes"
-    yield "  grows       the state keeps all rows; with event time, within or as-of forgets those that are out of reach"
+    yield f"  grows       {_GROWS}"
 
 
 def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:
