@@ -363,9 +363,10 @@ def _input_findings(path: Path, index: int, before: KeyedStep, *, needs_time: bo
         return
     cannot = _CANNOT[str(path[-1])]
     if isinstance(before, JoinStep) and before.join.is_regular:
+        why = "have no event time" if before.join.type == "inner" else f"change: {cannot}"
         text = (
-            f" cannot read the rows of the join in {place}, which change and have no event time: {cannot}. Give the "
-            "join `within` or `as-of`, put this step before it, or use an aggregate here."
+            f" cannot read the rows of the join in {place}, which {why}. Give the join `within` or `as-of`, put this "
+            "step before it, or use an aggregate here."
         )
         if needs_time or before.join.type != "inner":
             yield path, text

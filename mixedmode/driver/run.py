@@ -41,6 +41,7 @@ from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_
 from mixedmode.driver.watched import EpochWatch, WatchedExecutor
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.protocol import EpochTask, Executor
+from mixedmode.plan.explain_steps import growing_states
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import JobPlan, dead_letter_output
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink
@@ -235,7 +236,8 @@ class _Run:
             phases.run(Until.DRAINED if is_bounded else self._options.until)
 
     def _tell_notices(self) -> None:
-        for text in self._inputs.notices():
+        states = growing_states(self._plan.stages) if self.policy.mode != "batch" else ()
+        for text in (*self._inputs.notices(), *states):
             self._observer(Notice(text))
 
     def _open_sinks(self, base: str, generation: Generation) -> Sinks:

@@ -3,7 +3,7 @@
 This module alone distinguishes the kinds of operators, so that explain.py need not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mixedmode.config import OrderBy, SinkSpec, format_duration_ms
@@ -26,7 +26,7 @@ from mixedmode.operators.window import (
     SessionAggregateOperator,
     TimeWindowAggregateOperator,
 )
-from mixedmode.plan.explain_joins import join_lines, join_state
+from mixedmode.plan.explain_joins import GROWS, join_lines, join_state
 from mixedmode.plan.stages import DEAD_LETTER, LATE, EmittedRows, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
@@ -102,6 +102,13 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from _deduplicate_lines(stage, operator)
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
             yield from join_lines(stage, operator)
+
+
+def growing_states(stages: Iterable[KeyedStage]) -> Iterator[str]:
+    """Yield a sentence on each step whose state may grow for ever, for a person to see before the first epoch."""
+    for stage in stages:
+        if isinstance(stage.operator, RegularJoinOperator):
+            yield f"the state of {stage.operator_id} grows for ever: it {GROWS}"
 
 
 def _inner(stage: KeyedStage) -> KeyedOperator:

@@ -54,6 +54,21 @@ def regular(kind: JoinKind) -> Join:
     return Join(add, apply)
 
 
+def computed() -> Join:
+    """A left join with an expression over both sides, which Spark evaluates behind the join."""
+
+    def apply(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+        def total(row: Row) -> int | None:
+            return None if row["v"] is None or row["n"] is None else row["v"] + row["n"]
+
+        return [row | {"n": total(row)} for row in regular("left").apply(left, right)]
+
+    return Join(
+        lambda left, right: left.join(right, on="k", type="left", select=["left.k", "left.v", "left.v + right.v AS n"]),
+        apply,
+    )
+
+
 def counted() -> Step:
     """How often each row is there."""
 
@@ -102,8 +117,8 @@ OF_CHANGES = Graph(
         Node(None),
         Node(by_key(), (1,), is_changelog=True),
         Node(regular("inner"), (0, 1)),
-        Node(regular("full"), (0, 2), is_changelog=True),
-        Node(regular("anti"), (0, 4), is_changelog=True),
+        Node(computed(), (0, 2), is_changelog=True),
+        Node(regular("full"), (4, 4), is_changelog=True),
         Node(counted(), (4,), is_changelog=True),
         Node(counted(), (5,), is_changelog=True),
     ),

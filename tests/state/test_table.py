@@ -15,6 +15,8 @@ DESCRIPTOR = StateDescriptor(5, "rows", (pa.field("n", pa.int64()), pa.field("b"
 class Entries:
     """A backend over a dictionary, written at once."""
 
+    drops_writes = False
+
     def __init__(self) -> None:
         self.stored: dict[tuple[int, bytes], bytes | None] = {}
 
