@@ -132,7 +132,8 @@ class _Walk:
         event_time = None
         if None not in times and len(lowered) == 1:
             event_time = columns.field(min(lowered), where("from")).name
-        stage = _stage(step, columns, Upstream.of(reads, emitted, len(self._stages), event_time=event_time), where)
+        upstream = Upstream.of(reads, emitted, len(self._stages), event_time=event_time)
+        stage = _stage(step, columns, upstream.of_step(step), where)
         self._stages[index] = stage
         self._names["steps", index], self._upstream[stage.operator_id] = stage.operator_id, reads.upstream
         self._columns["steps", index] = _Columns([one for one in stage.emitted_fields if one.name != WEIGHT_COLUMN])
@@ -246,7 +247,7 @@ def _aggregate(
     step: KeyedAggregateStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
 ) -> KeyedStage:
     has_time = upstream.event_time is not None
-    if step.window is not None and upstream.is_changelog:
+    if step.window is not None and upstream.is_changelog and not has_time:
         raise rows_change(where("window"))
     if step.window is not None and not has_time:
         raise InvalidJobError(no_event_time(where("window"), is_first=upstream.keyed_before == 0))
