@@ -65,11 +65,13 @@ class OperatorTraits:
     """Facts about an operator that the plan needs, and that no user declares.
 
     emits: RETRACT if a change may replace a row that the operator has emitted. Then it has a field `emits_retractions`.
+    emits_windows: its rows have `window_start` and `window_end`.
     emits_final_windows: its rows have `window_start` and `window_end`, and are emitted once, when the watermark reaches
     `window_end`. So all rows of windows with one end are emitted in one epoch.
     can_emit_running_results: it has `emits_running_results`, so that it can emit a result for each record.
     can_emit_full_snapshot: it has `emits_full_snapshot`, because its state holds all rows that it has emitted.
     delay_us: how far the event times of emitted rows may be behind the watermark that fires them.
+    changes_for_us: how much further they may be behind it when a row is emitted again, for a late record.
     fires_by_watermark: the watermark decides which rows the operator emits, and when.
     state_uses_time: the state depends on event times; None: if the input has them.
     passes_event_time: each emitted row is a row of the input, and has its event time.
@@ -77,10 +79,12 @@ class OperatorTraits:
     """
 
     emits: Changelog = Changelog.APPEND
+    emits_windows: bool = False
     emits_final_windows: bool = False
     can_emit_running_results: bool = False
     can_emit_full_snapshot: bool = False
     delay_us: int = 0
+    changes_for_us: int = 0
     fires_by_watermark: bool = False
     state_uses_time: bool | None = None
     passes_event_time: bool = False

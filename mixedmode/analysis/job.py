@@ -318,7 +318,7 @@ class _Walk:
         is_changelog = bool(self._roots.reads(inputs).changelogs)
         inputs = [self._with_computed_keys(one, step, where, is_changelog=is_changelog) for one in inputs]
         upstream = self._roots.upstream_of(inputs, self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
-        given = StepInput(inputs[0].frame, upstream)
+        given = StepInput(inputs[0].frame, upstream.of_step(step))
         stage = keyed_stage(step, given, where)
         self._stage_of_step[index] = stage
         self._inputs.relations[stage.operator_id] = [one.frame for one in inputs]

@@ -136,7 +136,7 @@ class AggregateStage:
         )
         if columns.is_window_keyed and step.window is None:
             found += names_taken(step, self._where)
-        if step.window is not None and given.upstream.is_changelog:
+        if step.window is not None and given.upstream.is_changelog and not has_time:
             found.append(rows_change(self._where("window")))
             columns = replace(columns, has_event_time=True)
         elif step.window is not None and not has_time:

@@ -393,7 +393,7 @@ def _input_findings(path: Path, index: int, before: KeyedStep, *, needs_time: bo
         )
         if needs_time:
             yield path, text
-    elif isinstance(before, KeyedAggregateStep) and not before.has_final_windows:
+    elif isinstance(before, KeyedAggregateStep) and not before.has_final_windows and path[-1] != "window":
         key = "allowed-lateness" if before.allowed_lateness_ms else "early-results-every"
         text = (
             f" cannot read the rows of {place}, which change: with `{key}`, a window may be emitted more than once. "

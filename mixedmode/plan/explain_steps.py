@@ -118,7 +118,8 @@ def _inner(stage: KeyedStage) -> KeyedOperator:
 def emitted_text(emitted: EmittedRows) -> str:
     """Return a phrase on the rows that a stage emits to the next one."""
     if emitted.changelog is Changelog.RETRACT:
-        return "changes: a new row of a key retracts the one before"
+        time = "" if emitted.event_time is None else f", event time {emitted.event_time}"
+        return f"changes: a new row of a key retracts the one before{time}"
     time = "without event time" if emitted.event_time is None else f"event time {emitted.event_time}"
     return f"rows that never change, {time}"
 

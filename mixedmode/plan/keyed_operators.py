@@ -89,13 +89,29 @@ def operator_of(
     if step.window is not None:
         if not given.has_event_time:
             raise InvalidJobError(no_event_time(where("window"), is_first=True))
-        return _windowed(step, step.window, aggregator, schema)
+        if given.is_changelog:
+            check_retractable(step, aggregator, where)
+        return _windowed(step, step.window, aggregator, schema, is_changelog=given.is_changelog)
     assert schema is not None, "an aggregate over all rows has a key, too"
     if given.is_changelog and not aggregator.is_invertible:
         types = tuple(given.arguments.values())
         return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)
     operator = AggregateOperator(aggregator, schema, is_changelog=given.is_changelog, emits_retractions=False)
     return FinalOperator(operator) if given.is_window_keyed else operator
+
+
+def check_retractable(step: KeyedAggregateStep, aggregator: Aggregator, where: Where) -> None:
+    """Raise InvalidJobError if the windows of a step cannot retract a row. Only registers of a window are kept."""
+    fixed = step.window is not None and not isinstance(step.window.kind, GlobalSpec | SessionSpec)
+    if not fixed or not step.has_final_windows or not aggregator.is_invertible:
+        exact = "counts, sums and averages of integers and decimals, bool_and, bool_or, bit_xor, median and percentile"
+        msg = (
+            f"{where('window')}: the step before emits rows that change later, and this window cannot retract a row. A "
+            "window can that is tumbling, sliding or cumulating, without allowed-lateness and early-results-every, and "
+            f"with functions that retract a row exactly: {exact}. Make this one so, or remove allowed-lateness and "
+            "early-results-every in the step before."
+        )
+        raise InvalidJobError(msg)
 
 
 def time_windows(window: WindowSpec) -> TimeWindows:
@@ -111,7 +127,12 @@ def time_windows(window: WindowSpec) -> TimeWindows:
 
 
 def _windowed(
-    step: KeyedAggregateStep, window: WindowSpec, aggregator: Aggregator, schema: KeySchema | None
+    step: KeyedAggregateStep,
+    window: WindowSpec,
+    aggregator: Aggregator,
+    schema: KeySchema | None,
+    *,
+    is_changelog: bool,
 ) -> KeyedOperator:
     kind = window.kind
     if isinstance(kind, GlobalSpec):
@@ -122,7 +143,13 @@ def _windowed(
             aggregator, schema, 1000 * kind.gap_ms, lateness_us, early_ms, emits_retractions=False
         )
     return TimeWindowAggregateOperator(
-        aggregator, schema, time_windows(window), lateness_us, early_ms, emits_retractions=False
+        aggregator,
+        schema,
+        time_windows(window),
+        lateness_us,
+        early_ms,
+        emits_retractions=False,
+        is_changelog=is_changelog,
     )
 
 

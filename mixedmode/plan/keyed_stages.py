@@ -9,7 +9,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, ProcessStep, TopStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.config.steps import operator_id
@@ -76,6 +76,11 @@ class Upstream:
             max((one.delay_us for one in emitted), default=0),
             bounds if has_bounds else (),
         )
+
+    def of_step(self, step: KeyedStep) -> Self:
+        """Return the position for a step. Of rows that change, only windows use the event time."""
+        has_window = isinstance(step, KeyedAggregateStep) and step.window is not None
+        return self if has_window or not self.is_changelog else replace(self, event_time=None)
 
     @property
     def is_changelog(self) -> bool:

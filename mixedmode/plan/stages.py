@@ -67,8 +67,8 @@ WINDOW_TIME = pa.field("window_time", pa.timestamp("us", "UTC"))
 class EmittedRows:
     """The rows that a keyed stage emits to the next one.
 
-    `event_time`: their event-time column, if any; only rows that are never retracted have one. `delay_us`: how far
-    their event times may be behind the watermark of the epoch. `has_final_windows`: see OperatorTraits.
+    `event_time`: their event-time column, if any. `delay_us`: how far their event times may be behind the watermark of
+    the epoch; no row with an earlier time is added or retracted. `has_final_windows`: see OperatorTraits.
     """
 
     changelog: Changelog
@@ -119,9 +119,9 @@ class KeyedStage:
     def emitted(self) -> EmittedRows:
         """Return what the rows of the stage are for the next one."""
         traits = self.operator.traits
-        delay_us = self.delay_us + traits.delay_us
-        if traits.emits_final_windows:
-            return EmittedRows(traits.emits, WINDOW_TIME.name, delay_us, has_final_windows=True)
+        delay_us = self.delay_us + traits.delay_us + traits.changes_for_us
+        if traits.emits_windows:
+            return EmittedRows(traits.emits, WINDOW_TIME.name, delay_us, traits.emits_final_windows)
         event_time = self.event_time if traits.passes_event_time else traits.event_time
         return EmittedRows(traits.emits, event_time, delay_us)
 
@@ -129,15 +129,16 @@ class KeyedStage:
     def emitted_fields(self) -> tuple[pa.Field, ...]:
         """Return the columns of the rows that the next stage gets, or sql after the last stage."""
         fields = tuple(field for field in self.operator.output_fields if field.name != ALL_ROWS.name)
-        if self.operator.traits.emits is Changelog.RETRACT:
-            return (*fields, pa.field(WEIGHT_COLUMN, pa.int64()))
-        return (*fields, WINDOW_TIME) if self.adds_window_time else fields
+        if self.adds_window_time:
+            fields = (*fields, WINDOW_TIME)
+        is_changelog = self.operator.traits.emits is Changelog.RETRACT
+        return (*fields, pa.field(WEIGHT_COLUMN, pa.int64())) if is_changelog else fields
 
     @property
     def adds_window_time(self) -> bool:
         """Return whether the rows for the next stage get the event time of their window. Rows of a top have it."""
         names = [field.name.lower() for field in self.operator.output_fields]
-        return self.emitted.has_final_windows and WINDOW_TIME.name not in names
+        return self.operator.traits.emits_windows and WINDOW_TIME.name not in names
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:

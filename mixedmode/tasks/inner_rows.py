@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import RetryableError
-from mixedmode.operators.interface import OP_COLUMN, Changelog, Changes
-from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
+from mixedmode.operators.interface import Changelog, Changes
+from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
 
 ATTEMPT_FIELD = pa.field("_attempt", pa.int64())
 #: the text by which the driver recognizes this error
@@ -36,18 +36,13 @@ def subtask_number(partition: int, parallelism: int) -> int:
 
 def rows_emitted(changes: Changes, stage: KeyedStage) -> pa.Table:
     """Return the rows of a stage for the next one, with the columns `stage.emitted_fields`."""
-    if stage.emitted.changelog is Changelog.RETRACT:
-        return _of_steps(changes.changelog())
-    rows = changes.upserts().drop_columns([OP_COLUMN])
-    if not stage.adds_window_time:
-        return rows
-    end = next(name for name in rows.column_names if name.lower() == "window_end")  # a key has the name of the job
-    ends_us = rows.column(end).cast(pa.int64())
-    return rows.append_column(WINDOW_TIME, pc.subtract(ends_us, 1).cast(WINDOW_TIME.type))
-
-
-def _of_steps(rows: pa.Table) -> pa.Table:
-    return rows.drop_columns([ALL_ROWS.name]) if ALL_ROWS.name in rows.column_names else rows
+    is_changelog = stage.emitted.changelog is Changelog.RETRACT
+    rows = changes.changelog() if is_changelog else changes.upserts()
+    if stage.adds_window_time:
+        end = next(name for name in rows.column_names if name.lower() == "window_end")  # a key has the name of the job
+        ends_us = rows.column(end).cast(pa.int64())
+        rows = rows.append_column(WINDOW_TIME, pc.subtract(ends_us, 1).cast(WINDOW_TIME.type))
+    return rows.select([field.name for field in stage.emitted_fields])
 
 
 def with_report_column(rows: pa.Table, schema: pa.Schema, attempt: int) -> pa.Table:

@@ -142,7 +142,7 @@ class _Walk:
             check_alike(
                 columns.types, self._columns[ref].types, (self._names[refs[0]], self._names[ref]), where("from")
             )
-        self._append(index, _stage(step, columns, self._upstream_of(refs, where), where))
+        self._append(index, _stage(step, columns, self._upstream_of(refs, where).of_step(step), where))
 
     def _upstream_of(self, refs: Sequence[Ref], where: Where) -> Upstream:
         reads = self._reads(refs)
@@ -297,7 +297,7 @@ def _aggregate(
     step: KeyedAggregateStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
 ) -> KeyedStage:
     has_time = upstream.event_time is not None
-    if step.window is not None and upstream.is_changelog:
+    if step.window is not None and upstream.is_changelog and not has_time:
         raise rows_change(where("window"))
     if step.window is not None and not has_time:
         raise InvalidJobError(no_event_time(where("window"), is_first=upstream.keyed_before == 0))

@@ -32,7 +32,6 @@ class FoldedWindows:
 def times_of(batch: Batch) -> Int64s:
     """Return the event times (n,) of a batch of a window step, in microseconds."""
     assert batch.times_us is not None, "a window step is planned only where there is an event time"
-    assert batch.weights is None, "a window reads no changelog"
     return batch.times_us
 
 
@@ -64,7 +63,7 @@ def fold_time_windows(
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
     pane_ends = windows.panes(times)
     panes = group_codes([pa.array(pane_ends), pa.array(keys.codes)])  # panes first: records come in time order
-    registers = aggregator.partials(Grouping(panes.codes, len(panes.first_row)), _rows(batch))
+    registers = aggregator.partials(Grouping(panes.codes, len(panes.first_row), batch.weights), _rows(batch))
     key_codes, pane_ends = keys.codes[panes.first_row], pane_ends[panes.first_row]
     row, ends = windows.windows_of_panes(pane_ends)
     is_open = ends > over_us  # a record may be late for some of its windows only

@@ -76,8 +76,10 @@ class SessionAggregateOperator:
         is_final = self.allowed_lateness_us == 0 and self.early_every_ms is None
         return OperatorTraits(
             emits=Changelog.APPEND if is_final else Changelog.RETRACT,
+            emits_windows=True,
             emits_final_windows=is_final,
             delay_us=_BEYOND_END_US,
+            changes_for_us=self.allowed_lateness_us,
             fires_by_watermark=True,
         )
 

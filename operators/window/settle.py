@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.reduce import Grouping
@@ -24,7 +25,8 @@ from mixedmode.time import TimeWindows
 class Settlement:
     """Settle tables of windows against the state in one epoch. A table has one row per window.
 
-    `names` are the names of the output columns. The output has the columns of the user's key only if `is_keyed`.
+    `names` are the names of the output columns. The output has the columns of the user's key only if `is_keyed`. With
+    `is_changelog`, rows may be retracted; then each window is emitted once.
     """
 
     layout: Layout
@@ -35,6 +37,7 @@ class Settlement:
     emits_retractions: bool
     firing: Firing
     state: StateTable
+    is_changelog: bool
 
     def settle(self, table: pa.Table) -> Iterator[KeyedChanges]:
         """Emit the windows of `table` that fire or have an early result, and write the windows that may still change.
@@ -47,10 +50,11 @@ class Settlement:
         arrived = self.layout.from_table(table)
         before = self._read(batch, arrived)
         now = self._merged(arrived, before)
-        gives = self._gives(batch, now)
+        is_empty = self._is_empty(now)
+        gives = self._gives(batch, now) & ~is_empty
         if gives.any():
             yield self._changes(batch, before, now, np.flatnonzero(gives))
-        self._write(batch, now, gives)
+        self._write(batch, now, gives, is_empty)
 
     def _read(self, batch: "_Batch", arrived: Partials) -> "_Before":
         """Read the stored windows that may exist and are not yet merged into `arrived`.
@@ -115,8 +119,19 @@ class Settlement:
         both = [pa.concat_arrays(pair) for pair in zip(before.windows.registers, now.given, strict=True)]
         return take_all(both, np.where(batch.is_late[rows], stored_row[rows], len(before.rows) + rows))
 
-    def _write(self, batch: "_Batch", now: Partials, gives: Bools) -> None:
-        is_over = batch.ends <= self.firing.forgetting_us
+    def _is_empty(self, now: Partials) -> Bools:
+        """Return which windows have no row left, because all of them were retracted. Such a window has no result."""
+        if not self.is_changelog:
+            return np.zeros(len(now.marks), np.bool_)
+        counts = self.layout.aggregator.row_counts(now.registers)
+        if (counts < 0).any():
+            msg = f"more rows were retracted than a window ever had. This is a defect; report it. {counts.min()=}"
+            raise InternalError(msg)
+        is_empty: Bools = counts == 0
+        return is_empty
+
+    def _write(self, batch: "_Batch", now: Partials, gives: Bools, is_empty: Bools) -> None:
+        is_over = (batch.ends <= self.firing.forgetting_us) | is_empty
         deleted = is_over & now.has(STORED)
         kept = ~is_over & (now.has(NEW) | (gives & batch.is_open))
         rows = np.flatnonzero(deleted | kept)

@@ -56,7 +56,8 @@ _STATE_ID = 0
 class TimeWindowAggregateOperator:
     """Aggregate time windows. Output: window_start, window_end, key, results.
 
-    `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream.
+    `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream. `is_changelog`: rows
+    of the input may be retracted.
     """
 
     aggregator: Aggregator
@@ -65,6 +66,7 @@ class TimeWindowAggregateOperator:
     allowed_lateness_us: int
     early_every_ms: int | None
     emits_retractions: bool
+    is_changelog: bool = False
 
     @property
     def traits(self) -> OperatorTraits:
@@ -72,7 +74,9 @@ class TimeWindowAggregateOperator:
         is_final = self.allowed_lateness_us == 0 and self.early_every_ms is None
         return OperatorTraits(
             emits=Changelog.APPEND if is_final else Changelog.RETRACT,
+            emits_windows=True,
             emits_final_windows=is_final,
+            changes_for_us=self.allowed_lateness_us,
             fires_by_watermark=True,
         )
 
@@ -161,6 +165,7 @@ class TimeWindowAggregateOperator:
             emits_retractions=self.emits_retractions,
             firing=self._firing(context),
             state=StateTable(self.states[0], context.backend),
+            is_changelog=self.is_changelog,
         )
         for table in tables:
             if table.num_rows:

@@ -252,10 +252,6 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
                     "steps[5].window goes by event time, and the rows of the function before it have none. Add "
                     "`event-time` to steps[4], the column of its output that says when a row happened."
                 ),
-                (
-                    "steps[7].window cannot read the rows of steps[6], which change: with `early-results-every`, a "
-                    "window may be emitted more than once. Remove that setting, or use an aggregate here."
-                ),
             ],
         ),
         (

@@ -25,9 +25,9 @@ from mixedmode.driver.phases import Until
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.process import KeyedProcessFunction
-from tests.differential.stories import local_cases
+from tests.differential.stories import case_folder, local_cases
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases, microseconds
-from tests.harness import SPARK, manifests, output_rows, run, write_parquet
+from tests.harness import SPARK, ManualClock, manifests, output_rows, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
 
 Row = dict[str, Any]
@@ -258,7 +258,7 @@ def play(case: Case, mode: Mode, chain: Sequence[Step], base: Path, spark: Spark
             job = step.add(job)
         session = local_session(world) if spark is None else spark
         engine = LocalEngine if spark is None else Engine
-        run(job.write(Sink.parquet(base / "out")), session, feed=feed, until=until, engine=engine)
+        run(job.write(Sink.parquet(base / "out")), session, feed=feed, until=until, engine=engine, clock=Ticking())
 
     first = 1 if mode != "streaming" else 0
     for number in range(first):
@@ -297,6 +297,69 @@ def test_steps_after_windows_and_functions_have_event_time_too(case: Case, chain
     for mode in MODES:
         with tempfile.TemporaryDirectory() as base:
             assert told(play(case, mode, chain, Path(base), None)) == expected(case, chain), mode
+
+
+@st.composite
+def changing(draw: st.DrawFn) -> tuple[Case, list[Step]]:
+    """Windows that late records change, and one or two steps over them. No record is too late for a change."""
+    case = draw(cases())
+    size, gap = draw(st.sampled_from([5, 10])), draw(st.sampled_from([3, 10]))
+    first, kind = draw(
+        st.sampled_from(
+            [
+                (tumbling(size), {"tumbling": f"{size}ms"}),
+                (tumbling(size, is_keyed=False), {"tumbling": f"{size}ms"}),
+                (session(gap), {"session": f"{gap}ms"}),
+            ]
+        )
+    )
+    more = {"early_results_every": "2ms"} if draw(st.booleans()) else {}
+    settings: dict[str, Any] = {**kind, **more}
+    add = partial(windowed, is_keyed=first.has_key, allowed_lateness=f"{max(1, case.bound_ms)}ms", **settings)
+    second = tumbling(draw(st.sampled_from([5, 10, 20])), is_keyed=first.has_key and draw(st.booleans()))
+    after = [final(is_keyed=False)] if draw(st.booleans()) else []
+    return replace(case, bound_ms=0), [replace(first, add=add), second, *after]
+
+
+class Ticking(ManualClock):
+    """A clock that is a millisecond later at each look."""
+
+    def now_ms(self) -> int:
+        self.time_ms += 1
+        return self.time_ms
+
+
+@given(changing())
+@local_cases(0.1)
+def test_windows_read_windows_that_change(given: tuple[Case, list[Step]]) -> None:
+    case, chain = given
+    for mode in MODES[:2]:
+        with case_folder() as base:
+            assert told(play(case, mode, chain, base, None)) == expected(case, chain), mode
+
+
+#: the second record of the first window comes when the watermark is beyond all windows of its time
+LATE = Case(
+    events=tuple(Event("both", ms * MS, v) for ms, v in [(3, 1), (30, 2), (4, 4), (70, 8)]),
+    bound_ms=0,
+    flip=1,
+    cuts=(2, 3),
+    parallelism=1,
+    slices=1,
+    sort_memory="64MB",
+    restores={},
+)
+
+
+def test_a_window_waits_until_the_windows_before_it_change_no_more(tmp_path: Path) -> None:
+    chain = [changed_late(), tumbling(10)]
+    for mode in MODES[:2]:
+        assert told(play(LATE, mode, chain, tmp_path / mode, None)) == expected(LATE, chain), mode
+
+
+def changed_late() -> Step:
+    """Windows that late records change."""
+    return replace(tumbling(5), add=partial(windowed, is_keyed=True, tumbling="5ms", allowed_lateness="30ms"))
 
 
 class Old(KeyedProcessFunction):
@@ -387,6 +450,7 @@ ON_SPARK = Case(
         [by_word()],
         [tumbling(10), by_word()],
         [tumbling(10), without_key()],
+        [changed_late(), Between().step, tumbling(20)],
     ],
     ids=[
         "window, sql, windows together",
@@ -396,6 +460,7 @@ ON_SPARK = Case(
         "computed key, renamed",
         "window, computed key, renamed",
         "window, without its key",
+        "window with late changes, sql, window",
     ],
 )
 def test_spark_agrees_also_with_sql_between(chain: list[Step], spark: SparkSession, tmp_path: Path) -> None:
@@ -425,8 +490,8 @@ def refused() -> Iterator[tuple[str, Callable[[Job], Job], str]]:
         r"steps\[1\]\['window'\] cannot read the rows of the aggregate before it, which change and have no event time",
     )
     yield (
-        "a window with late changes",
-        lambda job: windowed(windowed(job, is_keyed=True, **late), is_keyed=True, **window),
+        "a function over windows with late changes",
+        lambda job: function().add(windowed(job, is_keyed=True, **late)),
         r"cannot read the rows of steps\[0\], which change: with `allowed-lateness`",
     )
     yield (
