@@ -42,6 +42,7 @@ Certificate = Annotated[
     Path | None, typer.Option("--cert", metavar="FILE", help="The server's certificate for TLS, as PEM.")
 ]
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate, as PEM.")]
+NoLease = Annotated[bool, typer.Option("--no-lease", help="Write nothing: the job may drop the checkpoint meanwhile.")]
 ABORTED = 130
 
 
@@ -238,9 +239,7 @@ def state(  # noqa: PLR0913, PLR0917  # one argument per option
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="Keys to show; 0 shows all.")] = None,
     form: Annotated[StateFormat, typer.Option("--format", help="How to print the rows.")] = StateFormat.TABLE,
     prefix: Annotated[bool, typer.Option("--prefix", help="KEY has the first key columns only.")] = False,
-    no_lease: Annotated[
-        bool, typer.Option("--no-lease", help="Write nothing: the job may drop the checkpoint meanwhile.")
-    ] = False,
+    no_lease: NoLease = False,
 ) -> None:
     """Show the state of a step at one epoch, also while the job runs; of a checkpoint folder or a savepoint."""
     with errors_as_messages():
@@ -302,12 +301,14 @@ def serve(
     listen: Annotated[str, typer.Option("--listen", metavar="[HOST:]PORT", help="Where to listen.")] = "8080",
     cert: Certificate = None,
     key: Key = None,
+    no_lease: NoLease = False,
 ) -> None:
     """Serve a page and an API over checkpoint folders by HTTP, until Ctrl-C. Their jobs need not run."""
     with errors_as_messages():
         from mixedmode.cli.serve import serve_folders
 
-        serve_folders(directories, listen, cert, key, _stop_on_signals("stopping"))
+        stop = _stop_on_signals("stopping")
+        serve_folders(directories, listen, cert, key, stop, has_leases=not no_lease)
 
 
 @app.command()

@@ -11,6 +11,8 @@ from mixedmode.config import JobSpec
 from mixedmode.driver.run import RunOptions
 from mixedmode.errors import InvalidJobError
 from mixedmode.installed import install_command
+from mixedmode.queryable import LEASE_SECONDS
+from mixedmode.queryable.kept import KeptState
 
 _PARTS = ("prometheus_client", "starlette", "uvicorn")
 
@@ -38,15 +40,23 @@ def beside_run(
 
 
 def serve_folders(
-    places: Sequence[str], address: str, cert: Path | None, key: Path | None, stop: threading.Event
+    places: Sequence[str],
+    address: str,
+    cert: Path | None,
+    key: Path | None,
+    stop: threading.Event,
+    *,
+    has_leases: bool = True,
 ) -> None:
-    """Serve checkpoint folders until `stop` is set."""
+    """Serve checkpoint folders until `stop` is set.  has_leases: the jobs keep the checkpoints that are read."""
     with _parts_needed():
         from mixedmode.serve.app import Site
         from mixedmode.serve.folders import open_folders
         from mixedmode.serve.server import Endpoint, Server
     endpoint, jobs = Endpoint.of(address, cert=cert, key=key), open_folders(places)
-    with Server(Site(jobs), endpoint) as server:
+    seconds = LEASE_SECONDS if has_leases else 0
+    states = {job.id: KeptState(job.manifests.log.store.url, lease_seconds=seconds) for job in jobs}
+    with Server(Site(jobs, states=states), endpoint) as server:
         _say(f"serving {', '.join(job.id for job in jobs)} at {server.url}")
         stop.wait()
 

@@ -7,6 +7,7 @@
     live.py       the observer: what the API knows of a running job
     folders.py    the same, read from checkpoint folders
     metrics.py    Prometheus metrics
+    state.py      queryable state as JSON or Arrow
     stream.py     Server-Sent Events
     control.py    savepoint, rescale, stop, drain
     app.py        routes;  guard.py  the checks before them

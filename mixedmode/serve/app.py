@@ -3,6 +3,7 @@
 GET   /  /assets/...                                     the page, from memory: no path of a request names a file
 GET   /healthz  /readyz  /metrics
 GET   /api/v1/{jobs,job,epochs,checkpoints,timeline}     ?job=ID  ?limit=N  ?before=EPOCH
+GET   /api/v1/state  /api/v1/state/STEP                  state.py
 GET   /api/v1/events                                     Server-Sent Events
 POST  /api/v1/{savepoint,rescale,stop,drain}             of a running job
 """
@@ -15,6 +16,8 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,12 +26,14 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.queryable.kept import KeptState
 from mixedmode.serve.access import Kind
 from mixedmode.serve.address import Tokens
 from mixedmode.serve.control import Busy, Control
 from mixedmode.serve.documents import Document
 from mixedmode.serve.guard import BODY_BYTES_MAX, Guard, error_response, json_response
 from mixedmode.serve.metrics import CONTENT_TYPE, JobMetrics
+from mixedmode.serve.state import ARROW, StateQuestion, arrow_stream, prefers_arrow, rows_document, steps_document
 from mixedmode.serve.stream import Hub, frame
 from mixedmode.serve.view import EPOCHS_KEPT, JobView
 
@@ -36,6 +41,8 @@ __all__ = ["OPERATIONS", "Site", "application"]
 
 OPERATIONS = ("savepoint", "rescale", "stop", "drain")
 BODY_SECONDS = 10.0
+_STATE_READS = 4  # at the same time; more would only wait for one another
+_STATE_READS_WAITING = 256
 POLL_SECONDS = 2.0  # how often a stream over checkpoint folders looks for new epochs
 _EPOCHS_DEFAULT = 500
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -49,6 +56,7 @@ class Site:
     hub: Hub = field(default_factory=Hub)
     metrics: JobMetrics | None = None
     control: Control | None = None
+    states: Mapping[str, KeptState] = field(default_factory=dict)  #: by the id of the job
 
     @property
     def is_live(self) -> bool:
@@ -70,7 +78,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
 
 def application(site: Site, tokens: Tokens) -> Guard:
     """Return the application with its checks."""
-    page = page_files()
+    page, limiter = page_files(), CapacityLimiter(_STATE_READS)
     routes = [Route(path, partial(_file, *found)) for path, found in page.items()]
     routes += [
         Route("/healthz", _healthz),
@@ -78,6 +86,8 @@ def application(site: Site, tokens: Tokens) -> Guard:
         Route("/metrics", partial(_metrics, site)),
         Route("/api/v1/jobs", partial(_jobs, site)),
         Route("/api/v1/events", partial(_events, site)),
+        Route("/api/v1/state", partial(_state, site, limiter)),
+        Route("/api/v1/state/{step}", partial(_state, site, limiter)),
     ]
     reads: dict[str, Callable[[JobView, Request], object]] = {
         "job": lambda job, _request: {**job.job(), "operations": list(OPERATIONS) if site.control else []},
@@ -156,6 +166,37 @@ def _job_of(site: Site, request: Request) -> JobView:
     if found is None:
         raise HTTPException(404, "there is no job of this name; /api/v1/jobs lists them")
     return found
+
+
+async def _state(site: Site, limiter: CapacityLimiter, request: Request) -> Response:
+    """Answer from the state of a step, or name the steps. Reads have threads of their own: other requests go on."""
+    state = site.states.get(_job_of(site, request).id)
+    if state is None:
+        raise HTTPException(409, "this job has no checkpoint folder, so its state cannot be read")
+    if limiter.statistics().tasks_waiting >= _STATE_READS_WAITING:
+        raise HTTPException(503, "too many requests wait for state; ask again")
+    step = request.path_params.get("step")
+    read = partial(_steps, state) if step is None else partial(_rows, state, step, request)
+    try:
+        return await run_sync(read, limiter=limiter)
+    except InvalidJobError as error:
+        return error_response(400, str(error), "InvalidJobError")
+
+
+def _steps(state: KeptState) -> Response:
+    with state.snapshot() as snapshot:
+        return json_response(steps_document(snapshot), headers={"x-mixedmode-epoch": str(snapshot.epoch)})
+
+
+def _rows(state: KeptState, step: str, request: Request) -> Response:
+    is_arrow = prefers_arrow(request.headers.get("accept", ""))
+    answer = StateQuestion.of(step, request.query_params.multi_items(), is_arrow=is_arrow).answer(state)
+    headers = {"x-mixedmode-epoch": str(answer.epoch), "vary": "accept"}
+    if answer.next is not None:
+        headers["x-mixedmode-next"] = answer.next
+    if is_arrow:
+        return Response(arrow_stream(answer), headers=headers, media_type=ARROW)
+    return json_response(rows_document(answer), headers=headers)
 
 
 async def _events(site: Site, request: Request) -> Response:
