@@ -191,6 +191,26 @@ def rescale(
 
 
 @app.command()
+def pause(job: JobFile, overrides: Overrides = None) -> None:
+    """Let a job begin no further epoch and keep its position, until it is resumed; also if it is started again."""
+    with errors_as_messages():
+        from mixedmode.config import load_job
+        from mixedmode.driver.pausing import ask_to_pause
+
+        screen_print(ask_to_pause(load_job(job, overrides or ()).spec))
+
+
+@app.command()
+def resume(job: JobFile, overrides: Overrides = None) -> None:
+    """Let a paused job go on from its position."""
+    with errors_as_messages():
+        from mixedmode.config import load_job
+        from mixedmode.driver.pausing import ask_to_resume
+
+        screen_print(ask_to_resume(load_job(job, overrides or ()).spec))
+
+
+@app.command()
 def doctor() -> None:
     """Name what is missing on this machine, and the command that fixes it."""
     raise typer.Exit(doctor_report([Path.cwd()]))

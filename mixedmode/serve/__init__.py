@@ -9,7 +9,7 @@
     metrics.py    Prometheus metrics
     state.py      queryable state as JSON or Arrow
     stream.py     Server-Sent Events
-    control.py    savepoint, rescale, stop, drain
+    control.py    savepoint, rescale, pause, resume, stop, drain
     app.py        routes;  guard.py  the checks before them
     protocol.py   limits of connections and of time;  server.py  the thread
     page/         the page: HTML, JavaScript and CSS without a build step

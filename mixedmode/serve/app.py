@@ -5,7 +5,7 @@ GET   /healthz  /readyz  /metrics
 GET   /api/v1/{jobs,job,epochs,checkpoints,timeline}     ?job=ID  ?limit=N  ?before=EPOCH
 GET   /api/v1/state  /api/v1/state/STEP                  state.py
 GET   /api/v1/events                                     Server-Sent Events
-POST  /api/v1/{savepoint,rescale,stop,drain}             of a running job
+POST  /api/v1/{savepoint,rescale,pause,resume,stop,drain}of a running job
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from mixedmode.serve.view import EPOCHS_KEPT, JobView
 
 __all__ = ["OPERATIONS", "Site", "application"]
 
-OPERATIONS = ("savepoint", "rescale", "stop", "drain")
+OPERATIONS = ("savepoint", "rescale", "pause", "resume", "stop", "drain")
 BODY_SECONDS = 10.0
 _STATE_READS = 4  # at the same time; more would only wait for one another
 _STATE_READS_WAITING = 256

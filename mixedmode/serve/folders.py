@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import OUTPUT_ENTRY, Epoch
 from mixedmode.clock import Clock, SystemClock
@@ -34,6 +35,7 @@ class Manifests:
         self._lock = threading.Lock()
         self._known: dict[Epoch, Document] = {}
         self._goings_back = -1
+        self.is_paused = False  # when the documents were read
         self._read_at: float | None = None
 
     def documents(self) -> list[Document]:
@@ -49,6 +51,7 @@ class Manifests:
             return list(self._known.values())
 
     def _read(self) -> None:
+        self.is_paused = PauseRecord(self.log.store).is_there()
         goings_back = len(self.log.goings_back())
         if goings_back != self._goings_back:
             self._known, self._goings_back = {}, goings_back
@@ -89,7 +92,7 @@ class FolderJob:
             "name": self.name,
             "is_running": None,  # nobody knows from the folder alone
             "mode": None,
-            "phase": "over" if is_over else "unknown",
+            "phase": "over" if is_over else "paused" if self.manifests.is_paused else "unknown",
             "folder": self.manifests.log.store.url,
             "now_ms": self.clock.now_ms(),
             "newest_epoch": newest,

@@ -8,6 +8,7 @@ import pytest
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import CommitPermit
+from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity
 from mixedmode.errors import InvalidJobError
 from mixedmode.serve.address import Tokens, parse_address
@@ -72,6 +73,16 @@ def test_a_damaged_manifest_is_shown_as_damaged_and_the_others_stay(tmp_path: Pa
     assert [one["epoch"] for one in found if "error" in one] == [2]
     assert [epoch["epoch"] for epoch in job.epochs(10)] == [0, 1, 3, 4, 5]
     assert job.job()["newest_epoch"]["epoch"] == 5
+
+
+def test_a_paused_job_is_shown_as_paused(tmp_path: Path) -> None:
+    folder = folder_of_story(tmp_path / "a")
+    (job,) = open_folders([str(folder)], ManualClock())
+    record = PauseRecord(checkpoint_log(folder).store)
+    record.create(0)
+    assert job.job()["phase"] == "paused"
+    record.delete()
+    assert job.job()["phase"] == "unknown"
 
 
 def test_what_is_no_checkpoint_folder_is_refused(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ function draw() {
   }
   byId("phase").className = `badge ${phase.replace(" ", "-")}`;
   byId("control").hidden = !job.operations?.length;
+  document.querySelector("[data-operation=pause]").hidden = phase === "paused";
+  document.querySelector("[data-operation=resume]").hidden = phase !== "paused";
   showProgress(job, now());
   showTiles(job, epochs, now());
   showFlow(job, epochs);
