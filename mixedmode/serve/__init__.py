@@ -7,7 +7,7 @@
     live.py       the observer: what the API knows of a running job
     folders.py    the same, read from checkpoint folders
     metrics.py    Prometheus metrics
-    state.py      queryable state as JSON or Arrow
+    state.py      queryable state as JSON or Arrow;  point_reads.py  many point reads at once
     stream.py     Server-Sent Events
     control.py    savepoint, rescale, pause, resume, stop, drain
     app.py        routes;  guard.py  the checks before them

@@ -33,6 +33,7 @@ from mixedmode.serve.control import Busy, Control
 from mixedmode.serve.documents import Document
 from mixedmode.serve.guard import BODY_BYTES_MAX, Guard, error_response, json_response
 from mixedmode.serve.metrics import CONTENT_TYPE, JobMetrics
+from mixedmode.serve.point_reads import PointReads
 from mixedmode.serve.state import ARROW, StateQuestion, arrow_stream, prefers_arrow, rows_document, steps_document
 from mixedmode.serve.stream import Hub, frame
 from mixedmode.serve.view import EPOCHS_KEPT, JobView
@@ -42,7 +43,8 @@ __all__ = ["OPERATIONS", "Site", "application"]
 OPERATIONS = ("savepoint", "rescale", "pause", "resume", "stop", "drain")
 BODY_SECONDS = 10.0
 _STATE_READS = 4  # at the same time; more would only wait for one another
-_STATE_READS_WAITING = 256
+_SCANS_WAITING = 256
+_POINTS_WAITING = 4096
 POLL_SECONDS = 2.0  # how often a stream over checkpoint folders looks for new epochs
 _EPOCHS_DEFAULT = 500
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -79,6 +81,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
 def application(site: Site, tokens: Tokens) -> Guard:
     """Return the application with its checks."""
     page, limiter = page_files(), CapacityLimiter(_STATE_READS)
+    reads_of_state = {name: _Reads(kept, limiter, PointReads(kept, limiter)) for name, kept in site.states.items()}
     routes = [Route(path, partial(_file, *found)) for path, found in page.items()]
     routes += [
         Route("/healthz", _healthz),
@@ -86,8 +89,8 @@ def application(site: Site, tokens: Tokens) -> Guard:
         Route("/metrics", partial(_metrics, site)),
         Route("/api/v1/jobs", partial(_jobs, site)),
         Route("/api/v1/events", partial(_events, site)),
-        Route("/api/v1/state", partial(_state, site, limiter)),
-        Route("/api/v1/state/{step}", partial(_state, site, limiter)),
+        Route("/api/v1/state", partial(_state, site, reads_of_state)),
+        Route("/api/v1/state/{step}", partial(_state, site, reads_of_state)),
     ]
     reads: dict[str, Callable[[JobView, Request], object]] = {
         "job": lambda job, _request: {**job.job(), "operations": list(OPERATIONS) if site.control else []},
@@ -168,19 +171,35 @@ def _job_of(site: Site, request: Request) -> JobView:
     return found
 
 
-async def _state(site: Site, limiter: CapacityLimiter, request: Request) -> Response:
-    """Answer from the state of a step, or name the steps. Reads have threads of their own: other requests go on."""
-    state = site.states.get(_job_of(site, request).id)
-    if state is None:
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """Reads of a job's state. They have threads of their own, so other requests go on."""
+
+    state: KeptState
+    limiter: CapacityLimiter
+    points: PointReads
+
+    async def answer(self, step: str | None, request: Request) -> Response:
+        """Answer from the state of a step, or name the steps."""
+        if self.limiter.statistics().tasks_waiting >= _SCANS_WAITING or self.points.waiting >= _POINTS_WAITING:
+            raise HTTPException(503, "too many requests wait for state; ask again")
+        try:
+            if step is None:
+                return await run_sync(_steps, self.state, limiter=self.limiter)
+            is_arrow = prefers_arrow(request.headers.get("accept", ""))
+            question = StateQuestion.of(step, request.query_params.multi_items(), is_arrow=is_arrow)
+            if question.is_point_read and not is_arrow:
+                return _rows_response(await self.points.ask(question))
+            return await run_sync(_rows, self.state, question, is_arrow, limiter=self.limiter)
+        except InvalidJobError as error:
+            return error_response(400, str(error), "InvalidJobError")
+
+
+async def _state(site: Site, reads: Mapping[str, _Reads], request: Request) -> Response:
+    found = reads.get(_job_of(site, request).id)
+    if found is None:
         raise HTTPException(409, "this job has no checkpoint folder, so its state cannot be read")
-    if limiter.statistics().tasks_waiting >= _STATE_READS_WAITING:
-        raise HTTPException(503, "too many requests wait for state; ask again")
-    step = request.path_params.get("step")
-    read = partial(_steps, state) if step is None else partial(_rows, state, step, request)
-    try:
-        return await run_sync(read, limiter=limiter)
-    except InvalidJobError as error:
-        return error_response(400, str(error), "InvalidJobError")
+    return await found.answer(request.path_params.get("step"), request)
 
 
 def _steps(state: KeptState) -> Response:
@@ -188,15 +207,20 @@ def _steps(state: KeptState) -> Response:
         return json_response(steps_document(snapshot), headers={"x-mixedmode-epoch": str(snapshot.epoch)})
 
 
-def _rows(state: KeptState, step: str, request: Request) -> Response:
-    is_arrow = prefers_arrow(request.headers.get("accept", ""))
-    answer = StateQuestion.of(step, request.query_params.multi_items(), is_arrow=is_arrow).answer(state)
-    headers = {"x-mixedmode-epoch": str(answer.epoch), "vary": "accept"}
-    if answer.next is not None:
-        headers["x-mixedmode-next"] = answer.next
-    if is_arrow:
-        return Response(arrow_stream(answer), headers=headers, media_type=ARROW)
-    return json_response(rows_document(answer), headers=headers)
+def _rows(state: KeptState, question: StateQuestion, is_arrow: bool) -> Response:  # noqa: FBT001  # run_sync calls it
+    answer = question.answer(state)
+    if not is_arrow:
+        return _rows_response(rows_document(answer))
+    return Response(arrow_stream(answer), headers=_state_headers(answer.epoch, answer.next), media_type=ARROW)
+
+
+def _rows_response(document: Document) -> Response:
+    return json_response(document, headers=_state_headers(document["epoch"], document["next"]))
+
+
+def _state_headers(epoch: int, following: str | None) -> dict[str, str]:
+    found = {"x-mixedmode-epoch": str(epoch), "vary": "accept"}
+    return found if following is None else {**found, "x-mixedmode-next": following}
 
 
 async def _events(site: Site, request: Request) -> Response:

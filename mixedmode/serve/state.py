@@ -11,7 +11,7 @@ A value of a secret is replaced by its reference in JSON. An Arrow stream with s
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any, Self
 
@@ -32,6 +32,8 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "StateQuestion",
     "arrow_stream",
+    "document_of",
+    "plain_rows",
     "prefers_arrow",
     "rows_document",
     "steps_document",
@@ -42,6 +44,7 @@ _KEYS_DEFAULT = 1000
 _KEYS_MAX: Mapping[bool, int] = {False: 10_000, True: 100_000}  #: {as Arrow: keys of a page}
 PAGE_BYTES_MAX = 64 * 1024 * 1024
 _NAMES = ("job", "key", "prefix", "name", "epoch", "limit", "after")
+_POINTS_MAX = 16  # keys of a request that is answered together with others
 _DIGITS_MAX = 18
 
 
@@ -76,6 +79,15 @@ class StateQuestion:
         if epoch is None and after is not None:
             epoch = epoch_of_page(after)
         return cls(step, keys, single.get("prefix"), single.get("name"), epoch, limit, after)
+
+    def is_like(self, other: Self) -> bool:
+        """Return whether the other question differs at most in its keys."""
+        return replace(self, keys=()) == replace(other, keys=())
+
+    @property
+    def is_point_read(self) -> bool:
+        """Return whether the question names a few keys, and nothing limits the rows of its answer."""
+        return 1 <= len(self.keys) <= _POINTS_MAX and self.prefix is None and self.limit is None
 
     def answer(self, state: KeptState) -> StateAnswer:
         """Return the rows.  Raises the errors of open_state and StateSnapshot.read."""
@@ -153,13 +165,17 @@ def steps_document(state: StateSnapshot) -> Document:
 
 def rows_document(answer: StateAnswer) -> Document:
     """Return an answer for JSON."""
-    return {
-        "epoch": answer.epoch,
-        "step": answer.step,
-        "name": answer.name,
-        "rows": [{name: _plain(value) for name, value in row.items()} for row in shown_rows(answer.table)],
-        "next": answer.next,
-    }
+    return document_of(answer, plain_rows(answer.table))
+
+
+def plain_rows(table: pa.Table) -> list[Document]:
+    """Return rows for JSON."""
+    return [{name: _plain(value) for name, value in row.items()} for row in shown_rows(table)]
+
+
+def document_of(answer: StateAnswer, rows: Sequence[Document]) -> Document:
+    """Return an answer for JSON that has these rows."""
+    return {"epoch": answer.epoch, "step": answer.step, "name": answer.name, "rows": rows, "next": answer.next}
 
 
 def arrow_stream(answer: StateAnswer) -> bytes:
