@@ -39,7 +39,7 @@ steps:
     aggregate: {{n: count(*), s: sum(v), top: max(v)}}
 sink: {{format: parquet, path: {folder}/out}}
 """
-_CLIENTS = 8
+_CLIENTS = 64  # connections; one that waits for an answer sends nothing, so there are more than enough
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from mixedmode.cli.background_commands import add_background_commands
 from mixedmode.cli.commands import add_commands
 from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import doctor_report, require_environment
@@ -31,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(savepoints)
+add_background_commands(app)
 add_commands(app)
 
 JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
