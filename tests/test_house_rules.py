@@ -57,8 +57,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("queryable", "tasks"),
     ("analysis", "executor"),
     ("driver",),
+    ("serve",),
     ("job",),
-    ("testing", "services", "demo", "serve"),
+    ("testing", "services", "demo"),
     ("cli",),
     ("__main__",),
 )

@@ -99,10 +99,10 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     with errors_as_messages(log_format, log_level):
         from mixedmode.cli.job_files import checked_job
 
-        if serve is None and (cert or key or savepoint_folder):
-            msg = "--cert, --key and --savepoints are options of the server: give --serve, too"
-            raise typer.BadParameter(msg)
         loaded = checked_job(job, overrides or ())
+        from mixedmode.cli.serve import beside_run, settings_of
+
+        server = settings_of(loaded.spec, serve, cert, key, savepoint_folder)
         folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
         require_environment(folders)
         from mixedmode.driver.run import RunOptions, Until, run_job
@@ -110,10 +110,8 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
         options = RunOptions(until=until, stop=_stop_on_signals(), drain=threading.Event())
         with ExitStack() as stack:
-            if serve is not None:
-                from mixedmode.cli.serve import beside_run
-
-                options = stack.enter_context(beside_run(loaded.spec, options, serve, cert, key, savepoint_folder))
+            if server is not None:
+                options = stack.enter_context(beside_run(loaded.spec, options, server))
             if log_format or log_level:
                 run_job(loaded.spec, loaded.where, options)
                 return

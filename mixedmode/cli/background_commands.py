@@ -98,7 +98,7 @@ def stop(
         spec = _spec(job, overrides)
         screen_print(stop_job(spec, timeout_seconds=timeout))
         if savepoint is not None:
-            from mixedmode.job.savepoints import take_savepoint
+            from mixedmode.driver.savepoints import take_savepoint
 
             screen_print(f"savepoint of epoch {take_savepoint(spec, savepoint).epoch}: {savepoint}")
 

@@ -15,8 +15,8 @@ from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, RuntimeMode
 from mixedmode.driver.pausing import ask_to_pause, ask_to_resume
 from mixedmode.driver.rescale_requests import ask_to_rescale
+from mixedmode.driver.savepoints import take_savepoint
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.savepoints import take_savepoint
 from mixedmode.serve.documents import Document
 
 __all__ = ["Busy", "Control"]

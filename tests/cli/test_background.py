@@ -123,7 +123,7 @@ def test_stop_takes_a_savepoint_of_the_last_epoch(job: Path, monkeypatch: pytest
         taken.append(to)
         return Taken
 
-    monkeypatch.setattr("mixedmode.job.savepoints.take_savepoint", take)
+    monkeypatch.setattr("mixedmode.driver.savepoints.take_savepoint", take)
     started(job)
     assert lines(command("stop", job, "--savepoint", "/kept"))[1] == "savepoint of epoch 7: /kept"
     assert taken == ["/kept"]
