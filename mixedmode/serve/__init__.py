@@ -3,6 +3,7 @@
     access.py     who may send which request: tokens, Host and Origin      pure
     address.py    where to listen, and what that address requires          pure
     documents.py  events and manifests as documents of the API             pure
+    graph.py      sources, steps and outputs, and what reads what                            pure
     timeline.py   the phases of a job over time                            pure
     live.py       the observer: what the API knows of a running job
     folders.py    the same, read from checkpoint folders

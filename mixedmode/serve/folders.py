@@ -7,19 +7,19 @@ manifest under the same epoch; then the folder has one more record of going back
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import OUTPUT_ENTRY, Epoch
+from mixedmode.checkpoint.types import Epoch
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.serve.documents import Document, manifest_document
+from mixedmode.serve.graph import graph_of_fingerprints
 from mixedmode.serve.timeline import timeline_of
 from mixedmode.serve.view import Readiness, page_of
 
-__all__ = ["FolderJob", "Manifests", "is_chain", "open_folders"]
+__all__ = ["FolderJob", "Manifests", "open_folders"]
 
 _FRESH_SECONDS = 1.0  # a listing is used again for so long, however many clients ask
 
@@ -78,7 +78,7 @@ class FolderJob:
     id: str
     name: str
     max_parallelism: int
-    is_chain: bool
+    fingerprints: Mapping[str, Mapping[str, object]]
     manifests: Manifests
     clock: Clock = field(default_factory=SystemClock)
 
@@ -100,7 +100,7 @@ class FolderJob:
             "max_parallelism": self.max_parallelism,
             "sources": sorted(newest["sources"]) if newest else [],
             "steps": list(newest["steps"]) if newest else [],
-            "is_chain": self.is_chain,
+            "graph": graph_of_fingerprints(self.fingerprints, sorted(newest["sources"]) if newest else []),
         }
 
     def epochs(self, limit: int, before: int | None = None) -> list[Document]:
@@ -147,20 +147,9 @@ def open_folders(places: Sequence[str], clock: Clock | None = None) -> list[Fold
             id=name,
             name=identity.name,
             max_parallelism=identity.max_parallelism,
-            is_chain=is_chain(identity.operators),
+            fingerprints=identity.operators,
             manifests=reader,
             clock=clock or SystemClock(),
         )
         found.append(job)
     return found
-
-
-def is_chain(fingerprints: Mapping[str, Mapping[str, object]]) -> bool:
-    """Return whether each step of a job reads the one before it, and the job has one output.
-
-    fingerprints: of the job's identity. Those of steps and outputs say which steps they read (`from`).
-    """
-    if any(name.startswith(OUTPUT_ENTRY) for name in fingerprints):
-        return False
-    steps = [(name, found.get("from", [])) for name, found in fingerprints.items() if found.get("step", "map") != "map"]
-    return all(reads == [before] for (before, _), (_, reads) in pairwise(steps))

@@ -13,7 +13,7 @@ from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity
 from mixedmode.errors import InvalidJobError
 from mixedmode.serve.address import Tokens, parse_address
 from mixedmode.serve.app import Site
-from mixedmode.serve.folders import Manifests, is_chain, open_folders
+from mixedmode.serve.folders import Manifests, open_folders
 from mixedmode.serve.server import Endpoint, Server
 from tests.checkpoint.committed import Checkpoints
 from tests.harness import ManualClock, checkpoint_log
@@ -132,13 +132,3 @@ def folder_of_next(folder: Path) -> None:
     """Commit one more epoch."""
     manifest = story.manifest(2, 5000)
     checkpoint_log(folder).commit(manifest, CommitPermit(manifest.epoch, manifest.generation))
-
-
-def test_a_job_is_a_chain_if_each_step_reads_the_one_before_it() -> None:
-    first, second = {"step": "aggregate"}, {"step": "top", "from": ["a"]}
-    sources = {"version": 1, "sources": ["x", "y"]}
-    assert is_chain({"sources": sources, "m": {"step": "map"}, "a": first, "b": second})
-    assert is_chain({})
-    assert not is_chain({"a": first, "b": first})
-    assert not is_chain({"a": first, "b": second, "c": second})
-    assert not is_chain({"a": first, "output:x": {"step": "output", "from": ["a"]}})

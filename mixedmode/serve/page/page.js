@@ -3,7 +3,8 @@
 import { Chart } from "./charts.js";
 import { byId, html } from "./dom.js";
 import * as format from "./format.js";
-import { showCheckpoints, showFlow, showMarks, showProgress, showSteps, showTiles } from "./parts.js";
+import { showGraph } from "./graph.js";
+import { showCheckpoints, showMarks, showProgress, showSteps, showTiles } from "./parts.js";
 import { Refused, control, keepControlToken, keepToken, listen, read } from "./server.js";
 import { Timeline } from "./timeline.js";
 
@@ -49,7 +50,7 @@ function draw() {
   document.querySelector("[data-operation=resume]").hidden = phase !== "paused";
   showProgress(job, now());
   showTiles(job, epochs, now());
-  showFlow(job, epochs);
+  showGraph(job, epochs);
   showSteps(epochs);
   showCheckpoints(state.checkpoints);
   showMarks(state.timeline.marks);
