@@ -1,9 +1,10 @@
-"""The commands for jobs in the background: start, status, stop, logs, list."""
+"""The commands for jobs in the background: start, status, stop, logs, list, deploy."""
 
 import json
 import os
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ def add_background_commands(app: typer.Typer) -> None:
     app.command()(stop)
     app.command()(logs)
     app.command(name="list")(list_jobs)
+    app.command(context_settings=_OTHER_OPTIONS)(deploy)
 
 
 def start(
@@ -138,6 +140,33 @@ def list_jobs() -> None:
         from mixedmode.cli.background import listed_jobs
 
         screen_print(listed_jobs())
+
+
+class Manager(StrEnum):
+    """A program that runs jobs as services."""
+
+    SYSTEMD = "systemd"
+    KUBERNETES = "kubernetes"
+
+
+def deploy(
+    context: typer.Context,
+    manager: Annotated[Manager, typer.Argument(help="What runs the job.", show_default=False)],
+    job: _JobFile,
+    image: Annotated[
+        str, typer.Option("--image", help="Kubernetes: the image, with mixedmode and Java in it.")
+    ] = "mixedmode:latest",
+) -> None:
+    """Print a unit of systemd, or a manifest of Kubernetes, that runs a job; further options are those of `run`."""
+    with errors_as_messages():
+        from mixedmode.cli.deploy import kubernetes_manifest, systemd_unit
+
+        _check_options(context, [str(job), *context.args])
+        spec = _spec(job, ())
+        if manager is Manager.SYSTEMD:
+            sys.stdout.write(systemd_unit(spec, job, sys.executable, context.args))
+        else:
+            sys.stdout.write(kubernetes_manifest(spec, job.read_text(encoding="utf-8"), image, context.args))
 
 
 def _spec(job: Path, overrides: Sequence[str] | None) -> Any:
