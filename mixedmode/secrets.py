@@ -59,6 +59,11 @@ def has_secrets(text: str) -> bool:
     return any(value in text for value in _known)
 
 
+def has_secrets_in(data: bytes) -> bool:
+    """Return whether binary data contain a value that was looked up in this process, as UTF-8."""
+    return any(value.encode() in data for value in _known)
+
+
 def hidden(text: str) -> str:
     """Return `text` with each value that was looked up in this process replaced by its reference.
 

@@ -17,12 +17,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from mixedmode.analysis.job import Analysis
 from mixedmode.config import JobSpec, SourceSpec
 from mixedmode.driver.engine import Engine
+from mixedmode.driver.epochs import StopRequested
 from mixedmode.driver.inputs import Inputs
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
@@ -264,4 +266,7 @@ class LocalWriter:
 
     def _hand_over(self, epoch: int, names: Sequence[str]) -> None:
         self._session.world.handed[epoch] = tuple(names)
-        self._handler(LocalFrame(self._session, names), epoch)
+        try:
+            self._handler(LocalFrame(self._session, names), epoch)
+        except StopRequested as error:
+            raise PySparkException(str(error)) from error  # as Spark wraps what foreachBatch raises

@@ -58,8 +58,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("queryable", "tasks"),
     ("analysis", "executor"),
     ("driver",),
+    ("serve",),
     ("job",),
-    ("testing", "demo", "serve"),
+    ("testing", "demo"),
     ("cli",),
     ("__main__",),
 )

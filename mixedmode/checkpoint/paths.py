@@ -8,6 +8,7 @@ Ids are zero-padded to 10 digits, so in any listing names sort in the order of t
     runs/<operator id>/<epoch>-<subtask>-<unique>.sst     state                     create-once, immutable
     went-back/<generation>-<epoch>.json                   that start went back to `epoch`   create-once
     parallelism/<number>.json                             a request to rescale      create-once, deleted when outdated
+    paused.json                                           the job is to pause       create-once, deleted to resume
     leases/<epoch>-<expires ms>-<reader>.json             keeps a checkpoint        create-once, deleted when it ends
     spark/                                                Spark's own checkpoint folder (its numbers are not padded)
     spark/offsets/<epoch>, spark/commits/<epoch>          the input range of an epoch; a mark that foreachBatch returned
@@ -53,6 +54,7 @@ __all__ = [
     "MANIFESTS",
     "OUTPUT_DESCRIPTION",
     "PARALLELISM",
+    "PAUSE",
     "RUNS",
     "SAVEPOINT",
     "SENT",
@@ -101,6 +103,7 @@ MANIFESTS = "manifests"
 RUNS = "runs"
 PARALLELISM = "parallelism"
 LEASES = "leases"
+PAUSE = "paused.json"
 SAVEPOINT = "savepoint.json"
 SPARK = "spark"
 SPARK_METADATA = f"{SPARK}/metadata"

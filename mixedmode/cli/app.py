@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from mixedmode.cli.background_commands import add_background_commands
 from mixedmode.cli.commands import add_commands
 from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import doctor_report, require_environment
@@ -31,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(savepoints)
+add_background_commands(app)
 add_commands(app)
 
 JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
@@ -42,6 +44,7 @@ Certificate = Annotated[
     Path | None, typer.Option("--cert", metavar="FILE", help="The server's certificate for TLS, as PEM.")
 ]
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate, as PEM.")]
+NoLease = Annotated[bool, typer.Option("--no-lease", help="Write nothing: the job may drop the checkpoint meanwhile.")]
 ABORTED = 130
 
 
@@ -96,10 +99,10 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     with errors_as_messages(log_format, log_level):
         from mixedmode.cli.job_files import checked_job
 
-        if serve is None and (cert or key or savepoint_folder):
-            msg = "--cert, --key and --savepoints are options of the server: give --serve, too"
-            raise typer.BadParameter(msg)
         loaded = checked_job(job, overrides or ())
+        from mixedmode.cli.serve import beside_run, settings_of
+
+        server = settings_of(loaded.spec, serve, cert, key, savepoint_folder)
         folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
         require_environment(folders)
         from mixedmode.driver.run import RunOptions, Until, run_job
@@ -107,10 +110,8 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
         options = RunOptions(until=until, stop=_stop_on_signals(), drain=threading.Event())
         with ExitStack() as stack:
-            if serve is not None:
-                from mixedmode.cli.serve import beside_run
-
-                options = stack.enter_context(beside_run(loaded.spec, options, serve, cert, key, savepoint_folder))
+            if server is not None:
+                options = stack.enter_context(beside_run(loaded.spec, options, server))
             if log_format or log_level:
                 run_job(loaded.spec, loaded.where, options)
                 return
@@ -190,6 +191,26 @@ def rescale(
 
 
 @app.command()
+def pause(job: JobFile, overrides: Overrides = None) -> None:
+    """Let a job begin no further epoch and keep its position, until it is resumed; also if it is started again."""
+    with errors_as_messages():
+        from mixedmode.config import load_job
+        from mixedmode.driver.pausing import ask_to_pause
+
+        screen_print(ask_to_pause(load_job(job, overrides or ()).spec))
+
+
+@app.command()
+def resume(job: JobFile, overrides: Overrides = None) -> None:
+    """Let a paused job go on from its position."""
+    with errors_as_messages():
+        from mixedmode.config import load_job
+        from mixedmode.driver.pausing import ask_to_resume
+
+        screen_print(ask_to_resume(load_job(job, overrides or ()).spec))
+
+
+@app.command()
 def doctor() -> None:
     """Name what is missing on this machine, and the command that fixes it."""
     raise typer.Exit(doctor_report([Path.cwd()]))
@@ -238,9 +259,7 @@ def state(  # noqa: PLR0913, PLR0917  # one argument per option
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="Keys to show; 0 shows all.")] = None,
     form: Annotated[StateFormat, typer.Option("--format", help="How to print the rows.")] = StateFormat.TABLE,
     prefix: Annotated[bool, typer.Option("--prefix", help="KEY has the first key columns only.")] = False,
-    no_lease: Annotated[
-        bool, typer.Option("--no-lease", help="Write nothing: the job may drop the checkpoint meanwhile.")
-    ] = False,
+    no_lease: NoLease = False,
 ) -> None:
     """Show the state of a step at one epoch, also while the job runs; of a checkpoint folder or a savepoint."""
     with errors_as_messages():
@@ -302,12 +321,14 @@ def serve(
     listen: Annotated[str, typer.Option("--listen", metavar="[HOST:]PORT", help="Where to listen.")] = "8080",
     cert: Certificate = None,
     key: Key = None,
+    no_lease: NoLease = False,
 ) -> None:
     """Serve a page and an API over checkpoint folders by HTTP, until Ctrl-C. Their jobs need not run."""
     with errors_as_messages():
         from mixedmode.cli.serve import serve_folders
 
-        serve_folders(directories, listen, cert, key, _stop_on_signals("stopping"))
+        stop = _stop_on_signals("stopping")
+        serve_folders(directories, listen, cert, key, stop, has_leases=not no_lease)
 
 
 @app.command()

@@ -161,6 +161,7 @@ class Display:
             "starting": "starting Spark",
             "catching up": "looking for what is there",
             "live": _WAITING,
+            "paused": "paused until `mixedmode resume`",
             "ended": "done",
             "over": "the input of this job has ended",
         }[phase]

@@ -17,6 +17,7 @@ from mixedmode.cli.table import rows_shown
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable import LEASE_SECONDS, StateAnswer, StateSnapshot, open_state
+from mixedmode.queryable.keys import key_of_text
 from mixedmode.sinks.shown import shown_rows
 
 _KEYS_ON_SCREEN = 20
@@ -45,7 +46,7 @@ def print_state(  # noqa: PLR0913  # one argument per option, by keyword
         if step is None:
             screen_print(_steps(state))
             return
-        wanted = [_key(text, state.key_fields(step, name), is_prefix=is_prefix) for text in keys]
+        wanted = [key_of_text(text, state.key_fields(step, name), is_prefix=is_prefix) for text in keys]
         if is_prefix and len(wanted) != 1:
             msg = f"--prefix takes one key: the values of the first key columns. keys={len(wanted)}"
             raise InvalidJobError(msg)
@@ -65,22 +66,6 @@ def _steps(state: StateSnapshot) -> Group:
         key = ", ".join(field.name for field in state.key_fields(step)) if names else ""
         table.add_row(step, key, ", ".join(names) or "keeps no state")
     return Group(f"epoch {state.epoch}", table)
-
-
-def _key(text: str, fields: Sequence[pa.Field], *, is_prefix: bool) -> Any:
-    """Return the value of a one-column key, or the values of a JSON array."""
-    if text.startswith("["):
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError:
-            values = None
-        if isinstance(values, list) and (is_prefix or len(values) == len(fields)):
-            return values
-    if len(fields) > 1 and not is_prefix:
-        columns = ", ".join(field.name for field in fields)
-        msg = f"the key has the columns {columns}. Give their values as a JSON array, such as '[\"DE\", 3]'. key={text}"
-        raise InvalidJobError(msg)
-    return text
 
 
 def _not_found(state: StateSnapshot, answer: StateAnswer, keys: Sequence[str]) -> str:

@@ -131,6 +131,9 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
             for name, one in job.functions.items()
         },
     }
+    if job.serve is not None:
+        serve = resolve_field(resolve_field(job.serve, "cert", folder), "key", folder)
+        update["serve"] = resolve_field(serve, "savepoints", folder)
     if isinstance(job, JobSpec):
         update["sink"] = None if job.sink is None else with_paths(job.sink, folder)
         update["outputs"] = {name: with_paths(sink, folder) for name, sink in job.outputs.items()}

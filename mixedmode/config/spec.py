@@ -32,6 +32,7 @@ from mixedmode.config.fields import Count, Section, SparkSettings, TableName, Ta
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.graph import MAIN, Graph, input_findings
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
+from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import (
     DeduplicateStep,
@@ -73,6 +74,7 @@ class JobSettings(Section):
     spark: SparkSettings = Field(
         default=SPARK_DEFAULTS, description="any configuration of Spark, with or without the leading spark."
     )
+    serve: ServeSpec | None = Field(default=None, description="an HTTP server beside the run; not given: none")
     functions: Mapping[TableName, FunctionSpec] = Field(
         default={}, description="functions of Python that SQL may call, by the name that SQL uses"
     )

@@ -11,8 +11,9 @@ from typing import Literal
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Manifest, PathTaken
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
+#: "paused": the job begins no epoch until it is resumed; then the phase before the pause begins again
 #: "over": an earlier run ended the input of the job for good, so there is nothing to run
-Phase = Literal["starting", "catching up", "live", "ended", "over"]
+Phase = Literal["starting", "catching up", "live", "paused", "ended", "over"]
 
 #: what tasks do: read and fold the input of a step; receive, sort and process it by key; store state and output
 TaskPhase = Literal["planning", "reading", "sorting", "processing", "storing", "done"]

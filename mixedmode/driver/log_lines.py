@@ -35,6 +35,7 @@ _PHASES = {
     "starting": "starting Spark",
     "catching up": "processing the input that exists",
     "live": "live",
+    "paused": "paused until it is resumed with `mixedmode resume`",
     "ended": "done",
     "over": "an earlier run ended the input of this job, so there is nothing to run",
 }

@@ -17,12 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mixedmode.checkpoint.decide import EpochPath
+from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import ModePolicy, SourceSpec
 from mixedmode.driver.autoscaler import Autoscaler, scale_targets
 from mixedmode.driver.epochs import EpochContext, EpochRunner, StopRequested
-from mixedmode.driver.events import Flipped, PhaseBegan
+from mixedmode.driver.events import Flipped
 from mixedmode.driver.inputs import Inputs
+from mixedmode.driver.pausing import Pauses
 from mixedmode.driver.rescaling import Rescaling
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.sources.source import Admission
@@ -60,6 +62,7 @@ class Phases:
         self._runner = runner
         self._context = context
         self._stop = context.stop
+        self._pauses = Pauses(PauseRecord(context.log.store), context.observer, context.stop)
         self._rescaling = Rescaling(context.spec, context.log, context.observer)
         targets = scale_targets(context.spec, cores(inputs.session))
         self._autoscaler = None
@@ -70,14 +73,14 @@ class Phases:
     def run(self, until: Until) -> None:
         """Catch up, flip, then run live until stopped; or catch up again until no input is new. See `Until`."""
         is_fresh = self._runner.latest is None
-        self._context.observer(PhaseBegan("catching up"))
+        self._pauses.begin("catching up")
         self._catch_up(is_first=True)
         is_stopped = self._stop.is_set()
         if is_fresh and self._runner.latest is None and self._policy.mode == "mixed" and not is_stopped:
             self._tell_flip(None)  # there was no backlog
         if is_stopped:
             return
-        self._context.observer(PhaseBegan("live"))
+        self._pauses.begin("live")
         if until is Until.STOPPED:
             self._go_live()
             if not self._drain.is_set():
@@ -85,6 +88,8 @@ class Phases:
             until = Until.DRAINED
         while self._catch_up(is_first=False) and not self._stop.is_set():
             pass  # each pass processes what arrived during the one before; a pass without input ends the loop
+        if until is Until.DRAINED:
+            self._pauses.hold(self._stop.is_set)
         if until is Until.DRAINED and not self._stop.is_set():
             self._runner.run_final(self._inputs.session, self._settings_of)
 
@@ -195,8 +200,9 @@ class Phases:
 
         def epoch(batch: DataFrame, batch_id: int) -> None:
             try:
-                self._check_goes_on(is_live=is_live)
-                run(batch, Epoch(batch_id))
+                with self._pauses.epoch(lambda: self._ends(is_live=is_live)):
+                    self._check_goes_on(is_live=is_live)
+                    run(batch, Epoch(batch_id))
             except BaseException as error:
                 failure.append(error)  # Spark would turn the error into text
                 raise
@@ -210,6 +216,7 @@ class Phases:
         )
         try:
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # a float is fine
+                self._pauses.look()
                 if self._ends(is_live=is_live) and not query.status["isTriggerActive"]:
                     is_stopped = True
                     query.stop()

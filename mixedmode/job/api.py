@@ -282,6 +282,7 @@ class Job(AllRows):
         until: Literal["stopped", "idle", "drained"] = "stopped",
         observers: "Sequence[Observer]" = (),
         stop: threading.Event | None = None,
+        serve: str | int | None = None,
     ) -> JobResult:
         """Run the job in this process, as `mixedmode run` does. Return when the job ends, or after `stop` is set.
 
@@ -291,15 +292,15 @@ class Job(AllRows):
             processed. `drained` does the same, and then ends the input for good.
         observers: functions of one event (mixedmode.driver.events): of each epoch, of the flip, and so on.
         stop: an event that stops the job.
+        serve: [HOST:]PORT of an HTTP server beside the run.
 
         Raises InvalidJobError before anything is committed, or another error of mixedmode.errors that says what to do.
         Call `run` again to resume the job.
         """
-        from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415 - Spark is loaded only to run
+        from mixedmode.serve.beside import run_served  # noqa: PLC0415 - Spark is loaded only to run
 
         totals, started = RunTotals(), time.perf_counter()
-        options = RunOptions(until=Until(until), observers=[*observers, totals], stop=stop)
-        run_job(self.spec, self.where, options)
+        run_served(self.spec, self.where, until, [*observers, totals], stop, serve)
         return totals.result(self.spec, time.perf_counter() - started)
 
     def validate(self, *, connect: bool = False) -> dict[str, pa.Schema]:
@@ -342,7 +343,7 @@ class Job(AllRows):
 
         Raises InvalidJobError if there is no checkpoint yet. See docs/savepoints.md.
         """
-        from mixedmode.job.savepoints import take_savepoint  # noqa: PLC0415 - the store is loaded only to use it
+        from mixedmode.driver.savepoints import take_savepoint  # noqa: PLC0415 - the store is loaded only to use it
 
         take_savepoint(self.spec, os.fspath(place))
 

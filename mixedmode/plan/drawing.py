@@ -15,14 +15,14 @@ from mixedmode.config import JobSpec, KeyedAggregateStep, MapStep, SqlStep
 from mixedmode.config.graph import Ref
 from mixedmode.config.steps import STEP_KINDS, KeyedStep, Step, operator_id
 
-__all__ = ["as_dot", "as_mermaid", "as_tree"]
+__all__ = ["as_dot", "as_mermaid", "as_tree", "step_names"]
 
 _Edge = tuple[str, str]
 
 
 def as_tree(spec: JobSpec) -> Iterator[str]:
     """Yield the lines of a tree of all sources, steps and outputs."""
-    names, graph = _names(spec), spec.graph
+    names, graph = step_names(spec), spec.graph
     for source in spec.sources:
         yield source
         yield from _below(spec, ("sources", source), names, "", _readers(spec, ("sources", source)))
@@ -53,7 +53,7 @@ def as_mermaid(spec: JobSpec) -> Iterator[str]:
 
 def _nodes_and_edges(spec: JobSpec) -> tuple[list[tuple[str, str, bool]], list[_Edge]]:
     """Return ((id, label, whether it is a step) of each node, (id, id) of each edge)."""
-    names, graph = _names(spec), spec.graph
+    names, graph = step_names(spec), spec.graph
     ids: dict[Ref, str] = {("sources", name): f"source{number}" for number, name in enumerate(spec.sources)}
     ids |= {("steps", index): f"step{index}" for index in range(len(spec.steps))}
     nodes = [(ids["sources", name], f"{name}: {source.place}", False) for name, source in spec.sources.items()]
@@ -95,7 +95,7 @@ def _name(ref: Ref, names: Sequence[str]) -> str:
     return str(ref[1]) if ref[0] == "sources" else names[int(ref[1])]
 
 
-def _names(spec: JobSpec) -> list[str]:
+def step_names(spec: JobSpec) -> list[str]:
     """Return the names of all steps; those of keyed steps and map steps are their operator ids."""
     found, keyed, maps = [], 0, 0
     for index, step in enumerate(spec.steps):

@@ -1,7 +1,6 @@
 """Reads the stored entries of a question from the committed runs, and decodes them page by page."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,15 +8,16 @@ from threading import Lock
 
 import pyarrow as pa
 
-from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import OperatorState, RunFile
-from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.parts import StateView
 from mixedmode.queryable.spans import Question, Span, UncutRange, after_position, spans_of, uncut_ranges
 from mixedmode.state import StateRange
 from mixedmode.state.rocksdb.reader import RunsReader
 
-__all__ = ["EntryReader", "Page"]
+__all__ = ["EntryReader", "Page", "ReaderPlace"]
+
+ReaderPlace = tuple[str, int, int]  #: (step, state id, first key group)
 
 _CHUNK = 4096  # entries that a limited read fetches at a time
 _ROWS = 2**16  # least entries that are decoded at a time, if there are so many
@@ -34,14 +34,15 @@ class Page:
 class EntryReader:
     """Opens the runs of a checkpoint as they are needed, and keeps them open. Thread-safe."""
 
-    def __init__(self, store: ObjectStore, max_parallelism: int, folder: Path, cache_bytes: int) -> None:
-        self._store = store
+    def __init__(self, fetched: FetchedRuns, max_parallelism: int, folder: Path, cache_bytes: int) -> None:
+        self._fetched = fetched
         self._max_parallelism = max_parallelism
         self._folder = folder
         self._cache_bytes = cache_bytes
         self._lock = Lock()
         self._ranges: dict[tuple[str, int], tuple[UncutRange, ...]] = {}
-        self._open: dict[tuple[str, int, int], RunsReader] = {}  #: {(step, state id, first key group): reader}
+        self._open: dict[ReaderPlace, RunsReader] = {}
+        self._used = set[ReaderPlace]()
 
     def close(self) -> None:
         """Close all runs."""
@@ -94,42 +95,30 @@ class EntryReader:
                 self._ranges[step, state_id] = uncut_ranges(operator.runs, state_id)
             for found in self._ranges[step, state_id]:
                 if found.groups.start <= group < found.groups.end:
-                    name = (step, state_id, found.groups.start)
-                    if name not in self._open:
-                        self._open[name] = self._opened(len(self._open), found.runs)
-                    return self._open[name]
+                    place = (step, state_id, found.groups.start)
+                    if place not in self._open:
+                        self._open[place] = self._opened(len(self._open), found.runs)
+                    self._used.add(place)
+                    return self._open[place]
         return None
 
+    def used(self) -> tuple[ReaderPlace, ...]:
+        """Return the places that reads have used."""
+        with self._lock:
+            return tuple(self._used)
+
+    def prepare(self, operators: Sequence[OperatorState], places: Collection[ReaderPlace]) -> None:
+        """Open the runs of these places, as far as the operators have them, so that reads there find them open."""
+        by_step = {operator.operator_id: operator for operator in operators}
+        for step, state_id, group in places:
+            if step in by_step:
+                self._reader(by_step[step], state_id, group)
+        with self._lock:
+            self._used.clear()
+
     def _opened(self, number: int, runs: Sequence[RunFile]) -> RunsReader:
-        fetches = [partial(self._fetch, run) for run in runs]
+        fetches = [partial(self._fetched.link, run) for run in runs]
         return RunsReader(self._folder / str(number), fetches, cache_bytes=self._cache_bytes)
-
-    def _fetch(self, run: RunFile, target: Path) -> None:
-        """Create a private link to a run, or a copy. A copy from an object store is made once."""
-        if self._store.local_root is not None:
-            self._fetch_from_store(run, target)
-            return
-        copy = self._folder / "copies" / run.path
-        if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            self._fetch_from_store(run, copy)
-        os.link(copy, target)
-
-    def _fetch_from_store(self, run: RunFile, target: Path) -> None:
-        where = f"{self._store.url}/{run.path}"
-        if not self._store.fetch_file(run.path, target):
-            msg = (
-                "a file of the state is gone: the job has dropped this checkpoint meanwhile, or it is damaged. Read "
-                f"the newest epoch. `mixedmode checkpoints DIR --verify` says if it is damaged. file={where}"
-            )
-            raise RetryableError(msg)
-        found = target.stat().st_size
-        if found != run.bytes:
-            msg = (
-                "a file of the state is damaged: it has another size than the manifest says. Read an older epoch. "
-                f"file={where}, bytes={found}, bytes_committed={run.bytes}"
-            )
-            raise CorruptStateError(msg)
 
 
 class _Taken:
@@ -182,7 +171,7 @@ def _first_entries(stored: Sequence[bytes], view: StateView) -> Sequence[int]:
 
 
 def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:
-    tables, held = [view.empty()], StateRange([], [])
+    tables, held = list[pa.Table](), StateRange([], [])
     for piece in pieces:
         held.keys.extend(piece.keys)
         held.values.extend(piece.values)
@@ -191,4 +180,6 @@ def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:
             held = StateRange([], [])
     if held.keys:
         tables.append(view.part.decode(held))
+    if len(tables) <= 1:
+        return tables[0] if tables else view.empty()
     return pa.concat_tables(tables, promote_options="permissive").combine_chunks()

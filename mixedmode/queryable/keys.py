@@ -1,5 +1,6 @@
 """The wanted keys of a read: values that a person or a program names, as encoded keys. Pure."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.queryable.spans import EVERYTHING, Question
 
-__all__ = ["question_of"]
+__all__ = ["encoded_keys", "key_of_text", "question_of"]
 
 
 def question_of(
@@ -32,12 +33,35 @@ def question_of(
         msg = "the step has no key, so its state cannot be asked by key. Leave keys and prefix out."
         raise InvalidJobError(msg)
     if keys is not None:
-        rows = [_values(key, fields, len(fields)) for key in keys]
-        encoded = _encoded(rows, fields)
+        encoded = encoded_keys(keys, fields)
         groups = key_groups(encoded, max_parallelism=max_parallelism).tolist()
         return Question(keys=tuple(zip(groups, encoded.to_pylist(), strict=True)))
     values = _values(prefix, fields, None)
     return Question(prefix=_encoded([values], fields[: len(values)])[0].as_py())
+
+
+def encoded_keys(keys: Sequence[Any], fields: Sequence[pa.Field]) -> pa.Array:
+    """Return the stored bytes of keys, in their order. The rest is as in `question_of`."""
+    return _encoded([_values(key, fields, len(fields)) for key in keys], fields)
+
+
+def key_of_text(text: str, fields: Sequence[pa.Field], *, is_prefix: bool) -> Any:
+    """Return the key in a text: the value of the only key column, or the values of a JSON array.
+
+    Raise InvalidJobError for a key of several columns that is no such array.
+    """
+    if text.startswith("["):
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError:
+            values = None
+        if isinstance(values, list) and (is_prefix or len(values) == len(fields)):
+            return values
+    if len(fields) > 1 and not is_prefix:
+        columns = ", ".join(field.name for field in fields)
+        msg = f"the key has the columns {columns}. Give their values as a JSON array, such as '[\"DE\", 3]'. key={text}"
+        raise InvalidJobError(msg)
+    return text
 
 
 def _values(key: Any, fields: Sequence[pa.Field], count: int | None) -> Sequence[Any]:

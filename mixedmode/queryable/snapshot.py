@@ -13,9 +13,10 @@ Invariants (tests/queryable/test_reads.py):
 
 import base64
 import binascii
+import re
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,8 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.queryable.entries import EntryReader
+from mixedmode.queryable.entries import EntryReader, ReaderPlace
+from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.keys import question_of
 from mixedmode.queryable.parts import Moment, StateView
@@ -50,6 +52,8 @@ _STATELESS = (
     "this step keeps no state: each of its rows is final when it is emitted, so read them from the job's output. "
     "step={step}"
 )
+_CURSOR = re.compile(r"([0-9]{1,18})-([A-Za-z0-9_=-]*)")
+_CACHE_BYTES = 8 * 1024 * 1024  # of each open range of key groups
 _ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the one that is being leased
 
 
@@ -77,16 +81,20 @@ class StateSnapshot:
     """The state of all steps after one epoch. Thread-safe. Close it, or use it as a context manager."""
 
     def __init__(
-        self, store: ObjectStore, manifest: Manifest, lease: Lease | None = None, *, cache_bytes: int = 8 * 1024 * 1024
+        self, store: ObjectStore, manifest: Manifest, lease: Lease | None = None, fetched: FetchedRuns | None = None
     ) -> None:
-        """lease: what keeps the checkpoint. The snapshot gives it up when it is closed."""
+        """lease: what keeps the checkpoint. The snapshot gives it up when it is closed.
+
+        fetched: local files of runs that snapshots share; None: this one has its own.
+        """
         self._leases, self._lease = Leases(store), lease
         self._store = store
         self._manifest = manifest
         self._moment = Moment(manifest.watermark_us, manifest.clock_ms)
         self._stack = ExitStack()
         folder = self._stack.enter_context(reader_folder())
-        self._entries = EntryReader(store, manifest.max_parallelism, folder, cache_bytes)
+        fetched = fetched or FetchedRuns(store, folder / "fetched")
+        self._entries = EntryReader(fetched, manifest.max_parallelism, folder, _CACHE_BYTES)
         self._stack.callback(self._give_up)
         self._stack.callback(self._entries.close)
         self._views: dict[str, dict[str, StateView]] = {}
@@ -117,6 +125,14 @@ class StateSnapshot:
     def keep_lease(self) -> None:
         """Let the lease last beyond `close`, until it ends by itself: for a reader that comes back for another page."""
         self._lease = None
+
+    def places(self) -> tuple[ReaderPlace, ...]:
+        """Return the places in the store that reads have used, for `prepare` of a later snapshot."""
+        return self._entries.used()
+
+    def prepare(self, places: Collection[ReaderPlace]) -> None:
+        """Open the files of these places before the first read."""
+        self._entries.prepare(self._manifest.operators, places)
 
     def _give_up(self) -> None:
         if self._lease is not None:
@@ -224,17 +240,23 @@ def open_state(directory: Place, *, epoch: int | None = None, lease_seconds: flo
 
     Raise InvalidJobError for a folder without checkpoints or an unknown epoch, RetryableError if there is none yet.
     """
-    log = _log(directory)
+    return opened_snapshot(state_log(directory), epoch, lease_seconds)
+
+
+def opened_snapshot(
+    log: CheckpointLog, epoch: int | None, lease_seconds: float, fetched: FetchedRuns | None = None
+) -> StateSnapshot:
+    """Open the state in a folder.  fetched: local files of runs that snapshots share. The rest is as in open_state."""
     if not 0 <= 1000 * lease_seconds <= LEASE_MS_MAX:
         msg = f"a lease lasts at most an hour; renew it for longer. lease_seconds={lease_seconds}"
         raise InvalidJobError(msg)
     if lease_seconds == 0 or log.store.exists(paths.SAVEPOINT):
-        return StateSnapshot(log.store, _manifest(log, epoch))
+        return StateSnapshot(log.store, manifest_at(log, epoch), fetched=fetched)
     for _ in range(_ATTEMPTS):
-        manifest = _manifest(log, epoch)
+        manifest = manifest_at(log, epoch)
         lease = _leased(Leases(log.store), manifest, lease_seconds)
         if lease is not None:
-            return StateSnapshot(log.store, manifest, lease)
+            return StateSnapshot(log.store, manifest, lease, fetched)
     msg = f"the job drops its checkpoints faster than a reader can keep one. Read again. folder={log.store.url}"
     raise RetryableError(msg)
 
@@ -270,7 +292,7 @@ def read_state(
     open_state and StateSnapshot.read.
     """
     if epoch is None and after is not None:
-        epoch = _parsed_cursor(after)[0]
+        epoch = epoch_of_page(after)
     with open_state(directory, epoch=epoch) as snapshot:
         answer = snapshot.read(step, keys=keys, prefix=prefix, name=name, limit=limit, after=after)
         if answer.next is not None:
@@ -278,7 +300,8 @@ def read_state(
     return answer.as_table()
 
 
-def _log(directory: Place) -> CheckpointLog:
+def state_log(directory: Place) -> CheckpointLog:
+    """Return the log of a checkpoint folder or savepoint.  Raises InvalidJobError for another folder."""
     log = CheckpointLog(ObjectStore(directory))
     root = log.store.local_root
     is_file = root is not None and root.is_file()
@@ -291,7 +314,11 @@ def _log(directory: Place) -> CheckpointLog:
     return log
 
 
-def _manifest(log: CheckpointLog, epoch: int | None) -> Manifest:
+def manifest_at(log: CheckpointLog, epoch: int | None) -> Manifest:
+    """Return the manifest of an epoch; None: of the newest one. An epoch that the job has gone back from has none.
+
+    Raise InvalidJobError for an unknown epoch, RetryableError if there is no checkpoint yet.
+    """
     epochs, backs = log.epochs(), log.goings_back()
     for number in reversed(epochs) if epoch is None else (Epoch(epoch),):
         manifest = log.get(number)
@@ -319,14 +346,21 @@ def _steps_of(store: ObjectStore) -> frozenset[str]:
     return frozenset(identity.operators) - {_SOURCES}
 
 
+def epoch_of_page(after: str) -> int:
+    """Return the epoch of the page whose `next` this is."""
+    return _parsed_cursor(after)[0]
+
+
 def _cursor(epoch: int, position: bytes) -> str:
     return f"{epoch}-{base64.urlsafe_b64encode(position).decode()}"
 
 
 def _parsed_cursor(text: str) -> tuple[int, bytes]:
-    epoch, _, position = text.partition("-")
+    found = _CURSOR.fullmatch(text)
     try:
-        return int(epoch), base64.b64decode(position, altchars=b"-_", validate=True)
-    except (ValueError, binascii.Error) as error:
-        msg = f"`after` is not the `next` of a page. Begin at the first page. after={text!r}"
-        raise InvalidJobError(msg) from error
+        if found is not None:
+            return int(found[1]), base64.b64decode(found[2], altchars=b"-_", validate=True)
+    except binascii.Error:
+        pass
+    msg = f"`after` is not the `next` of a page. Begin at the first page. after={text[:200]!r}"
+    raise InvalidJobError(msg)

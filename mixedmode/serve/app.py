@@ -3,8 +3,9 @@
 GET   /  /assets/...                                     the page, from memory: no path of a request names a file
 GET   /healthz  /readyz  /metrics
 GET   /api/v1/{jobs,job,epochs,checkpoints,timeline}     ?job=ID  ?limit=N  ?before=EPOCH
+GET   /api/v1/state  /api/v1/state/STEP                  state.py
 GET   /api/v1/events                                     Server-Sent Events
-POST  /api/v1/{savepoint,rescale,stop,drain}             of a running job
+POST  /api/v1/{savepoint,rescale,pause,resume,stop,drain}of a running job
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,19 +26,25 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.queryable.kept import KeptState
 from mixedmode.serve.access import Kind
 from mixedmode.serve.address import Tokens
 from mixedmode.serve.control import Busy, Control
 from mixedmode.serve.documents import Document
 from mixedmode.serve.guard import BODY_BYTES_MAX, Guard, error_response, json_response
 from mixedmode.serve.metrics import CONTENT_TYPE, JobMetrics
+from mixedmode.serve.point_reads import PointReads
+from mixedmode.serve.state import ARROW, StateQuestion, arrow_stream, prefers_arrow, rows_document, steps_document
 from mixedmode.serve.stream import Hub, frame
 from mixedmode.serve.view import EPOCHS_KEPT, JobView
 
 __all__ = ["OPERATIONS", "Site", "application"]
 
-OPERATIONS = ("savepoint", "rescale", "stop", "drain")
+OPERATIONS = ("savepoint", "rescale", "pause", "resume", "stop", "drain")
 BODY_SECONDS = 10.0
+_STATE_READS = 4  # at the same time; more would only wait for one another
+_SCANS_WAITING = 256
+_POINTS_WAITING = 4096
 POLL_SECONDS = 2.0  # how often a stream over checkpoint folders looks for new epochs
 _EPOCHS_DEFAULT = 500
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -49,6 +58,7 @@ class Site:
     hub: Hub = field(default_factory=Hub)
     metrics: JobMetrics | None = None
     control: Control | None = None
+    states: Mapping[str, KeptState] = field(default_factory=dict)  #: by the id of the job
 
     @property
     def is_live(self) -> bool:
@@ -70,7 +80,8 @@ def page_files() -> dict[str, tuple[bytes, str]]:
 
 def application(site: Site, tokens: Tokens) -> Guard:
     """Return the application with its checks."""
-    page = page_files()
+    page, limiter = page_files(), CapacityLimiter(_STATE_READS)
+    reads_of_state = {name: _Reads(kept, limiter, PointReads(kept, limiter)) for name, kept in site.states.items()}
     routes = [Route(path, partial(_file, *found)) for path, found in page.items()]
     routes += [
         Route("/healthz", _healthz),
@@ -78,6 +89,8 @@ def application(site: Site, tokens: Tokens) -> Guard:
         Route("/metrics", partial(_metrics, site)),
         Route("/api/v1/jobs", partial(_jobs, site)),
         Route("/api/v1/events", partial(_events, site)),
+        Route("/api/v1/state", partial(_state, site, reads_of_state)),
+        Route("/api/v1/state/{step}", partial(_state, site, reads_of_state)),
     ]
     reads: dict[str, Callable[[JobView, Request], object]] = {
         "job": lambda job, _request: {**job.job(), "operations": list(OPERATIONS) if site.control else []},
@@ -156,6 +169,58 @@ def _job_of(site: Site, request: Request) -> JobView:
     if found is None:
         raise HTTPException(404, "there is no job of this name; /api/v1/jobs lists them")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """Reads of a job's state. They have threads of their own, so other requests go on."""
+
+    state: KeptState
+    limiter: CapacityLimiter
+    points: PointReads
+
+    async def answer(self, step: str | None, request: Request) -> Response:
+        """Answer from the state of a step, or name the steps."""
+        if self.limiter.statistics().tasks_waiting >= _SCANS_WAITING or self.points.waiting >= _POINTS_WAITING:
+            raise HTTPException(503, "too many requests wait for state; ask again")
+        try:
+            if step is None:
+                return await run_sync(_steps, self.state, limiter=self.limiter)
+            is_arrow = prefers_arrow(request.headers.get("accept", ""))
+            question = StateQuestion.of(step, request.query_params.multi_items(), is_arrow=is_arrow)
+            if question.is_point_read and not is_arrow:
+                return _rows_response(await self.points.ask(question))
+            return await run_sync(_rows, self.state, question, is_arrow, limiter=self.limiter)
+        except InvalidJobError as error:
+            return error_response(400, str(error), "InvalidJobError")
+
+
+async def _state(site: Site, reads: Mapping[str, _Reads], request: Request) -> Response:
+    found = reads.get(_job_of(site, request).id)
+    if found is None:
+        raise HTTPException(409, "this job has no checkpoint folder, so its state cannot be read")
+    return await found.answer(request.path_params.get("step"), request)
+
+
+def _steps(state: KeptState) -> Response:
+    with state.snapshot() as snapshot:
+        return json_response(steps_document(snapshot), headers={"x-mixedmode-epoch": str(snapshot.epoch)})
+
+
+def _rows(state: KeptState, question: StateQuestion, is_arrow: bool) -> Response:  # noqa: FBT001  # run_sync calls it
+    answer = question.answer(state)
+    if not is_arrow:
+        return _rows_response(rows_document(answer))
+    return Response(arrow_stream(answer), headers=_state_headers(answer.epoch, answer.next), media_type=ARROW)
+
+
+def _rows_response(document: Document) -> Response:
+    return json_response(document, headers=_state_headers(document["epoch"], document["next"]))
+
+
+def _state_headers(epoch: int, following: str | None) -> dict[str, str]:
+    found = {"x-mixedmode-epoch": str(epoch), "vary": "accept"}
+    return found if following is None else {**found, "x-mixedmode-next": following}
 
 
 async def _events(site: Site, request: Request) -> Response:

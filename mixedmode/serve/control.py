@@ -1,4 +1,4 @@
-"""Operations on a running job: savepoint, rescale, stop, drain. Each one does what the command line does.
+"""Operations on a running job: savepoint, rescale, pause, stop, drain. Each does what the command line does.
 
 A request names a savepoint, and never a place: savepoints go to the folder that the server was started with. So a
 control token does not allow anybody to write elsewhere.
@@ -13,9 +13,10 @@ from typing import Any
 
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, RuntimeMode
+from mixedmode.driver.pausing import ask_to_pause, ask_to_resume
 from mixedmode.driver.rescale_requests import ask_to_rescale
+from mixedmode.driver.savepoints import take_savepoint
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.savepoints import take_savepoint
 from mixedmode.serve.documents import Document
 
 __all__ = ["Busy", "Control"]
@@ -59,6 +60,12 @@ class Control:
             case "stop":
                 _check_names(given, set())
                 return self._end(self.stop, "stop", "the job ends after the epoch under way; a new start resumes it")
+            case "pause":
+                _check_names(given, set())
+                return {"text": ask_to_pause(self.spec, clock=self.clock)}
+            case "resume":
+                _check_names(given, set())
+                return {"text": ask_to_resume(self.spec)}
             case "drain":
                 _check_names(given, set())
                 text = "the job processes the input that is present, and then its input ends for good"

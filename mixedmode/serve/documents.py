@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
 
+from mixedmode.checkpoint.paths import parse_run_path
 from mixedmode.checkpoint.runs import state_bytes
-from mixedmode.checkpoint.types import Manifest
+from mixedmode.checkpoint.types import Epoch, Manifest, OperatorState
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
@@ -90,6 +91,7 @@ def manifest_document(manifest: Manifest) -> Document:
             name: {"records": progress.records, "watermark_ms": watermark_ms(progress.watermark_us)}
             for name, progress in manifest.sources.items()
         },
+        "outputs": _output_rows(manifest),
         "backlog_sources": list(manifest.backlog_sources),
         "start": manifest.generation,
         "is_final": manifest.is_final,
@@ -113,9 +115,24 @@ def _steps(manifest: Manifest) -> Document:
             "runs": len(operator.runs),
             "entries": sum(run.entries for run in operator.runs),
             "bytes": state_bytes(operator.runs),
+            "updated": _updated(operator, manifest.epoch),
         }
         for operator in manifest.operators
     }
+
+
+def _updated(operator: OperatorState, epoch: Epoch) -> int:
+    """Return how many entries of state an epoch wrote. Runs that only merge older ones do not count."""
+    own = (run for run in operator.runs if not run.merged_from and run.clipped_from is None)
+    return sum(run.entries for run in own if (file := parse_run_path(run.path)) is not None and file.epoch == epoch)
+
+
+def _output_rows(manifest: Manifest) -> dict[str, int]:
+    """Return {output: rows of the epoch}; the main output is ""."""
+    found = dict.fromkeys(manifest.output_names, 0)
+    for file in manifest.outputs:
+        found[file.sink] = found.get(file.sink, 0) + file.rows
+    return found
 
 
 def epoch_document(event: EpochCommitted) -> Document:

@@ -7,18 +7,19 @@ manifest under the same epoch; then the folder has one more record of going back
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from mixedmode.checkpoint.log import CheckpointLog
+from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import OUTPUT_ENTRY, Epoch
+from mixedmode.checkpoint.types import Epoch
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.serve.documents import Document, manifest_document
+from mixedmode.serve.graph import graph_of_fingerprints
 from mixedmode.serve.timeline import timeline_of
 from mixedmode.serve.view import Readiness, page_of
 
-__all__ = ["FolderJob", "Manifests", "is_chain", "open_folders"]
+__all__ = ["FolderJob", "Manifests", "open_folders"]
 
 _FRESH_SECONDS = 1.0  # a listing is used again for so long, however many clients ask
 
@@ -34,6 +35,7 @@ class Manifests:
         self._lock = threading.Lock()
         self._known: dict[Epoch, Document] = {}
         self._goings_back = -1
+        self.is_paused = False  # when the documents were read
         self._read_at: float | None = None
 
     def documents(self) -> list[Document]:
@@ -49,6 +51,7 @@ class Manifests:
             return list(self._known.values())
 
     def _read(self) -> None:
+        self.is_paused = PauseRecord(self.log.store).is_there()
         goings_back = len(self.log.goings_back())
         if goings_back != self._goings_back:
             self._known, self._goings_back = {}, goings_back
@@ -75,7 +78,7 @@ class FolderJob:
     id: str
     name: str
     max_parallelism: int
-    is_chain: bool
+    fingerprints: Mapping[str, Mapping[str, object]]
     manifests: Manifests
     clock: Clock = field(default_factory=SystemClock)
 
@@ -89,7 +92,7 @@ class FolderJob:
             "name": self.name,
             "is_running": None,  # nobody knows from the folder alone
             "mode": None,
-            "phase": "over" if is_over else "unknown",
+            "phase": "over" if is_over else "paused" if self.manifests.is_paused else "unknown",
             "folder": self.manifests.log.store.url,
             "now_ms": self.clock.now_ms(),
             "newest_epoch": newest,
@@ -97,7 +100,7 @@ class FolderJob:
             "max_parallelism": self.max_parallelism,
             "sources": sorted(newest["sources"]) if newest else [],
             "steps": list(newest["steps"]) if newest else [],
-            "is_chain": self.is_chain,
+            "graph": graph_of_fingerprints(self.fingerprints, sorted(newest["sources"]) if newest else []),
         }
 
     def epochs(self, limit: int, before: int | None = None) -> list[Document]:
@@ -144,20 +147,9 @@ def open_folders(places: Sequence[str], clock: Clock | None = None) -> list[Fold
             id=name,
             name=identity.name,
             max_parallelism=identity.max_parallelism,
-            is_chain=is_chain(identity.operators),
+            fingerprints=identity.operators,
             manifests=reader,
             clock=clock or SystemClock(),
         )
         found.append(job)
     return found
-
-
-def is_chain(fingerprints: Mapping[str, Mapping[str, object]]) -> bool:
-    """Return whether each step of a job reads the one before it, and the job has one output.
-
-    fingerprints: of the job's identity. Those of steps and outputs say which steps they read (`from`).
-    """
-    if any(name.startswith(OUTPUT_ENTRY) for name in fingerprints):
-        return False
-    steps = [(name, found.get("from", [])) for name, found in fingerprints.items() if found.get("step", "map") != "map"]
-    return all(reads == [before] for (before, _), (_, reads) in pairwise(steps))

@@ -22,6 +22,7 @@ from mixedmode.driver.events import (
     PhaseBegan,
 )
 from mixedmode.serve.documents import Document, event_document
+from mixedmode.serve.graph import graph_of_job
 from mixedmode.serve.timeline import Timeline, timeline_of
 from mixedmode.serve.view import EPOCHS_KEPT, Readiness, page_of
 
@@ -133,7 +134,7 @@ class LiveJob:
                 "totals": {kind: dict(total) for kind, total in self._totals.items()},
                 "sources": sorted(self.spec.sources),
                 "steps": list(self.spec.step_parallelism),
-                "is_chain": self.spec.graph.is_chain,
+                "graph": graph_of_job(self.spec),
             }
 
     def epochs(self, limit: int, before: int | None = None) -> list[Document]:

@@ -30,7 +30,7 @@ from mixedmode.serve.documents import epoch_document, kind_of
 __all__ = ["CONTENT_TYPE", "JobMetrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_PHASES = ("starting", "catching up", "live", "ended", "over")
+_PHASES = ("starting", "catching up", "live", "paused", "ended", "over")
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 
 

@@ -8,6 +8,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.config import JobSpec
 from mixedmode.driver.events import Observer
+from mixedmode.queryable.kept import KeptState
 from mixedmode.serve.app import Site
 from mixedmode.serve.control import Control
 from mixedmode.serve.documents import Document
@@ -39,7 +40,9 @@ def server_of_run(
     job = LiveJob(spec, stored=_stored(spec))
     metrics = JobMetrics(spec)
     control = Control(spec, stop, drain, savepoints, mark=job.mark)
-    site = Site([job], metrics=metrics, control=control)
+    folder = spec.execution.checkpointing.dir
+    states = {} if folder is None else {job.id: KeptState(folder)}
+    site = Site([job], metrics=metrics, control=control, states=states)
     job.listeners.append(site.hub.publish)
     return RunServer(Server(site, endpoint), [job, metrics])
 

@@ -93,12 +93,16 @@ class Server:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
         self._thread.start()
+        for state in self.site.states.values():
+            state.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.site.hub.close()
         self._server.should_exit = True
         self._thread.join(_JOIN_SECONDS)
+        for state in self.site.states.values():
+            state.close()
 
     def wait(self) -> None:
         """Wait until the server has ended."""
@@ -123,7 +127,8 @@ class Server:
 def _bound(address: Address) -> socket.socket:
     """Return a listening socket. Connections wait in it until the server runs."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    bound = socket.socket(family)
+    # asyncio sends small answers at once (TCP_NODELAY) only for sockets of this protocol, which accepted ones inherit
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((address.host, address.port))

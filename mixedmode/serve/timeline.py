@@ -27,8 +27,12 @@ from mixedmode.serve.documents import Document
 
 __all__ = ["KEPT", "Span", "Timeline", "timeline_of"]
 
-SpanKind = Literal["starting", "catching up", "backlog", "live", "stopped", "ended"]
+SpanKind = Literal["starting", "catching up", "backlog", "live", "paused", "stopped", "ended"]
 KEPT = 500
+_MARKS = {
+    "starting": ("start", "the job was started"),
+    "paused": ("pause", "paused: no epoch begins until the job is resumed"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,11 @@ class Timeline:
     def add(self, event: Event, at_ms: int) -> None:
         """Add what an event says."""
         match event:
-            case PhaseBegan("starting"):
-                self.begin("starting", at_ms)
-                self.mark("start", at_ms, "the job was started")
-            case PhaseBegan("catching up"):
-                self.begin("catching up", at_ms)
-            case PhaseBegan("live"):
-                self.begin("live", at_ms)
-            case PhaseBegan("ended" | "over"):
-                self.begin("ended", at_ms)
+            case PhaseBegan(phase):
+                self.begin("ended" if phase == "over" else phase, at_ms)
+                if phase in _MARKS:
+                    kind, text = _MARKS[phase]
+                    self.mark(kind, at_ms, text)
             case EpochStarted(_, is_backlog, _):
                 self.begin("backlog" if is_backlog else "live", at_ms)
             case Flipped(flipped_ms, after_epoch):

@@ -13,6 +13,8 @@ import pytest
 from mixedmode.config import JobSpec
 from mixedmode.driver.events import PhaseBegan
 from mixedmode.driver.run import RunOptions
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.serve.address import CONTROL_TOKEN, READ_TOKEN
 from tests.cli.shell import command, lines
@@ -121,3 +123,39 @@ def test_the_dashboard_and_the_alerts_are_written_to_a_folder(tmp_path: Path) ->
     written = lines(command("monitoring", tmp_path / "new"))
     assert [Path(line).name for line in written] == ["grafana-dashboard.json", "prometheus-alerts.yaml"]
     assert json.loads(Path(written[0]).read_text())["title"] == "mixedmode"
+
+
+def test_the_server_of_the_job_file_is_started_and_the_command_line_replaces_its_address(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.write_text(job.read_text() + "serve: {listen: 0, savepoints: ./kept}\n")
+    said: list[str] = []
+
+    def run(_spec: JobSpec, _where: Where, options: RunOptions) -> None:
+        assert options.drain is not None
+        said.append(str(len(options.observers)))
+
+    monkeypatch.setattr("mixedmode.driver.run.run_job", run)
+    for options in ([], ["--serve", "127.0.0.1:0"], ["--set", "serve.listen=0"]):
+        result = command("run", job, "--log-level", "error", *options)
+        assert result.exit_code == 0, result.output
+        assert url_in(result.stderr).startswith("http://127.0.0.1:")
+    assert said == ["2", "2", "2"]
+    assert "needs a token" not in command("validate", job).stderr
+    refused = command("run", job, "--set", "serve.listen=0.0.0.0:0")
+    assert (refused.exit_code, "does not start without a token and TLS" in refused.stderr) == (2, True)
+
+
+def test_a_run_in_python_has_the_server_of_the_job_or_of_the_call(
+    job: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mixedmode.driver.run.run_job", lambda _spec, _where, _options: None)
+    caplog.set_level("INFO", logger="mixedmode.serve")
+    Job.from_yaml(job).run()
+    assert caplog.messages == []
+    Job.from_yaml(job).run(serve=0)
+    job.write_text(job.read_text() + "serve.listen: 0\n")
+    Job.from_yaml(job).run()
+    assert [url_in(message)[:17] for message in caplog.messages] == ["http://127.0.0.1:"] * 2
+    with pytest.raises(InvalidJobError, match=r"Job\.run: serve is not an address"):
+        Job.from_yaml(job).run(serve="eighty")

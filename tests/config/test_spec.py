@@ -11,6 +11,7 @@ from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.execution import MAX_PARALLELISM_LIMIT, ExecutionSpec, RuntimeMode
 from mixedmode.config.fields import Section
+from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sources import WatermarkSpec
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.steps import KeyedAggregateStep, SqlStep
@@ -91,6 +92,22 @@ def test_a_spec_is_the_same_when_it_is_read_from_its_own_document() -> None:
     assert document["spark"] == {"master": "local[2]", "ui.enabled": "false", "spark.spark.odd": "1"}
     assert document["steps"] == [{"name": "per_a", "key-by": ["a", "b"], "aggregate": {"n": "count(*)", "m": "avg(x)"}}]
     assert JobSpec.model_validate(document) == spec
+
+
+def test_the_server_has_an_address_and_both_parts_of_tls_or_none() -> None:
+    for listen, expected in ((8080, "8080"), ("0.0.0.0:443", "0.0.0.0:443"), ("[::1]:0", "[::1]:0")):
+        spec = job(serve={"listen": listen})
+        assert spec.serve is not None
+        assert spec.serve.listen == expected
+        assert JobSpec.model_validate(spec.as_document()) == spec
+    assert messages(ServeSpec, {"listen": "eighty"}) == [
+        "listen is not an address. Write a port, or a host and a port, such as 8080. found=eighty"
+    ]
+    assert messages(ServeSpec, {"listen": "65536"})[0].startswith("listen is not an address")
+    assert messages(ServeSpec, {"listen": "1", "cert": "c"}) == [
+        "key is missing: TLS needs a certificate and its key. Add it, or remove the other one."
+    ]
+    assert "listen" in messages(ServeSpec, {"listen": True})[0]
 
 
 def test_no_limit_ahead_of_the_clock_is_written_in_a_word() -> None:

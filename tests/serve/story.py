@@ -46,7 +46,7 @@ def manifest(epoch: int, at_ms: int, *, records: int = 100, subtasks: int = 4, s
     def state(number: int, name: str) -> OperatorState:
         size = (number + 1) * 40_000_000 + epoch * 600_000 * (3 - number)
         runs = tuple(
-            RunFile(f"runs/{name}/{epoch}-{one}.sst", 0, size // 2, size // 100, 64 * one, 64 * one + 64, "0")
+            RunFile(f"runs/{name}/{epoch:010}-{one:010}-x.sst", 0, size // 2, size // 100, 64 * one, 64 * one + 64, "0")
             for one in range(2)
         )
         return OperatorState(name, {}, runs, subtasks)

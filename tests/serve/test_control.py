@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.rescale import NOTHING, Subtasks
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import JobIdentity
+from mixedmode.driver.events import PhaseBegan
 from tests.checkpoint.committed import Checkpoints
 from tests.harness import checkpoint_log
 from tests.serve.site import NO_TOKEN_CONTROL, Answer, Served, job_spec, served
@@ -120,6 +122,32 @@ def test_stop_and_drain_set_the_events_of_the_run(site: Served) -> None:
     assert (site.control.drain.is_set(), site.control.stop.is_set()) == (True, False)
     assert asked(site, "stop").status == 202
     assert site.control.stop.is_set()
+
+
+def test_pause_and_resume_are_those_of_the_command_line_and_the_page_and_readyz_say_it(site: Served) -> None:
+    record = PauseRecord(checkpoint_log(Path(site.control.spec.execution.checkpointing.dir or "")).store)
+    site.tell(PhaseBegan("live"))
+    assert asked(site, "pause").status == 202
+    assert record.is_there()
+    site.tell(PhaseBegan("paused"))
+    ready = site.client("/readyz")
+    assert (ready.status, ready.body) == (503, b"not ready: the job is not live: paused\n")
+    assert site.client("/api/v1/job").json["phase"] == "paused"
+    timeline = site.client("/api/v1/timeline").json
+    assert (timeline["spans"][-1]["kind"], timeline["marks"][-1]["kind"]) == ("paused", "pause")
+    assert b'mixedmode_phase{phase="paused"} 1.0' in site.client("/metrics").body
+    assert asked(site, "resume").json == {"text": "the job goes on from its position"}
+    assert not record.is_there()
+    site.tell(PhaseBegan("live"))
+    assert site.client("/readyz").status == 200
+
+
+@pytest.mark.parametrize("operation", ["pause", "resume"])
+def test_a_batch_job_cannot_pause(operation: str, tmp_path: Path) -> None:
+    with served(tmp_path, spec=job_spec(tmp_path, mode="batch")) as site:
+        site.client.headers = NO_TOKEN_CONTROL
+        refused = asked(site, operation)
+        assert (refused.status, "a batch job cannot pause" in refused.error) == (409, True)
 
 
 @pytest.mark.parametrize("operation", ["stop", "drain"])

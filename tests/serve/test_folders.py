@@ -8,11 +8,12 @@ import pytest
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import CommitPermit
+from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity
 from mixedmode.errors import InvalidJobError
 from mixedmode.serve.address import Tokens, parse_address
 from mixedmode.serve.app import Site
-from mixedmode.serve.folders import Manifests, is_chain, open_folders
+from mixedmode.serve.folders import Manifests, open_folders
 from mixedmode.serve.server import Endpoint, Server
 from tests.checkpoint.committed import Checkpoints
 from tests.harness import ManualClock, checkpoint_log
@@ -74,6 +75,16 @@ def test_a_damaged_manifest_is_shown_as_damaged_and_the_others_stay(tmp_path: Pa
     assert job.job()["newest_epoch"]["epoch"] == 5
 
 
+def test_a_paused_job_is_shown_as_paused(tmp_path: Path) -> None:
+    folder = folder_of_story(tmp_path / "a")
+    (job,) = open_folders([str(folder)], ManualClock())
+    record = PauseRecord(checkpoint_log(folder).store)
+    record.create(0)
+    assert job.job()["phase"] == "paused"
+    record.delete()
+    assert job.job()["phase"] == "unknown"
+
+
 def test_what_is_no_checkpoint_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidJobError, match=f"folder={tmp_path}"):
         open_folders([str(folder_of_story(tmp_path / "a")), str(tmp_path)])
@@ -121,13 +132,3 @@ def folder_of_next(folder: Path) -> None:
     """Commit one more epoch."""
     manifest = story.manifest(2, 5000)
     checkpoint_log(folder).commit(manifest, CommitPermit(manifest.epoch, manifest.generation))
-
-
-def test_a_job_is_a_chain_if_each_step_reads_the_one_before_it() -> None:
-    first, second = {"step": "aggregate"}, {"step": "top", "from": ["a"]}
-    sources = {"version": 1, "sources": ["x", "y"]}
-    assert is_chain({"sources": sources, "m": {"step": "map"}, "a": first, "b": second})
-    assert is_chain({})
-    assert not is_chain({"a": first, "b": first})
-    assert not is_chain({"a": first, "b": second, "c": second})
-    assert not is_chain({"a": first, "output:x": {"step": "output", "from": ["a"]}})

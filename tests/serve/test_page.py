@@ -3,19 +3,23 @@
 import os
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mixedmode.checkpoint.types import Manifest
+from mixedmode.checkpoint.types import Epoch, Manifest, RunFile, SourceProgress, StagedFile
 from mixedmode.driver.events import EpochCommitted, Event
 from mixedmode.serve.app import Site
 from mixedmode.serve.folders import open_folders
+from mixedmode.serve.graph import graph_of_job
 from mixedmode.serve.server import Server
 from tests.serve import story
 from tests.serve.chromium import BROWSER, Page, chromium_page
-from tests.serve.site import Served, served
+from tests.serve.site import Served, committed, served
 from tests.serve.test_folders import ENDPOINT, folder_of_story
+from tests.serve.test_graph import branched
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed: apt-get install chromium")
 KINDS = "[...document.querySelectorAll('#timeline .legend li')].map((one) => one.textContent).join()"
@@ -127,3 +131,35 @@ def test_a_reader_types_the_token_and_the_page_keeps_it_from_the_url(page: Page,
         )
         page.wait("document.getElementById('name').textContent === 'totals'")
         assert not [url for url in page.requested if token in url]
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+def test_the_page_draws_an_arrow_for_each_input_of_a_graph(page: Page, width: int, tmp_path: Path) -> None:
+    with served(tmp_path, spec=branched(tmp_path)) as site:
+        page.open(site.server.url, width=width, height=1000, is_dark=False)
+        page.wait("document.querySelectorAll('#flow .node').length === 7")
+        edges = page.value(
+            "[...document.querySelectorAll('#flow .edge')].map((one) => one.dataset.from + ' ' + one.dataset.to).join()"
+        )
+        assert edges.split(",") == [" ".join(edge) for edge in graph_of_job(branched(tmp_path))["edges"]]
+        before = story.manifest(0, 1000)
+        totals = replace(before.operators[0], operator_id="totals", runs=(run_of(1, 500),))
+        files = (StagedFile("s", "f", 1, 300, "", "alerts"),)
+        changes: dict[str, Any] = {"operators": (totals,), "outputs": files, "output_names": ("totals", "alerts")}
+        for epoch in (0, 1):
+            progress = {name: SourceProgress(4000 + 1000 * epoch, None, None) for name in ("orders", "refunds")}
+            manifest = replace(before, epoch=Epoch(epoch), sources=progress, **changes)
+            site.tell(committed(epoch, manifest=manifest))
+        page.wait("document.body.dataset.epoch === '1'")
+        notes = page.value("[...document.querySelectorAll('#flow .node title')].map((one) => one.textContent).join()")
+        assert "orders: 500 records/s" in notes, "1000 records in the 2 s of the epoch"
+        assert "totals: 250 updates/s, 4 subtasks" in notes
+        assert "alerts: 150 rows/s" in notes
+        assert "totals: 0 rows/s" in notes
+        assert page.value("document.documentElement.scrollWidth") == width, "a wide graph scrolls in its own box"
+        keep_picture(page, f"graph-{width}.png")
+        assert page.complaints == []
+
+
+def run_of(epoch: int, entries: int) -> RunFile:
+    return RunFile(f"runs/totals/{epoch:010}-0000000000-x.sst", 0, 10, entries, 0, 64, "0")

@@ -3,7 +3,8 @@
 import { Chart } from "./charts.js";
 import { byId, html } from "./dom.js";
 import * as format from "./format.js";
-import { showCheckpoints, showFlow, showMarks, showProgress, showSteps, showTiles } from "./parts.js";
+import { showGraph } from "./graph.js";
+import { showCheckpoints, showMarks, showProgress, showSteps, showTiles } from "./parts.js";
 import { Refused, control, keepControlToken, keepToken, listen, read } from "./server.js";
 import { Timeline } from "./timeline.js";
 
@@ -45,9 +46,11 @@ function draw() {
   }
   byId("phase").className = `badge ${phase.replace(" ", "-")}`;
   byId("control").hidden = !job.operations?.length;
+  document.querySelector("[data-operation=pause]").hidden = phase === "paused";
+  document.querySelector("[data-operation=resume]").hidden = phase !== "paused";
   showProgress(job, now());
   showTiles(job, epochs, now());
-  showFlow(job, epochs);
+  showGraph(job, epochs);
   showSteps(epochs);
   showCheckpoints(state.checkpoints);
   showMarks(state.timeline.marks);

@@ -49,25 +49,6 @@ export function showTiles(job, epochs, now) {
     html("div", { class: "card" }, html("dt", {}, name), html("dd", {}, value), html("dd", { class: "quiet" }, note))));
 }
 
-export function showFlow(job, epochs) {
-  const newest = epochs[epochs.length - 1];
-  const rate = (field) => (newest?.seconds ? `${short(newest[field] / newest.seconds)}/s` : newest ? `${short(newest[field])} in epoch ${newest.epoch}` : "");
-  const box = (name, note, kind) => html("div", { class: `box ${kind}` }, html("b", {}, name), html("span", { class: "quiet" }, note));
-  const sources = job.sources.map((name) => {
-    const known = newest?.sources?.[name];
-    return box(name, known ? `${short(known.records)} records` : "source", "source");
-  });
-  const names = [...new Set([...job.steps, ...Object.keys(newest?.steps ?? {})])];
-  const steps = names.map((name) => {
-    const step = newest?.steps?.[name];
-    return box(name, step ? `${step.subtasks} subtasks` : "step", "step");
-  });
-  const arrow = (text) => html("div", { class: "arrow" }, html("span", { class: "quiet" }, text), "→");
-  const chain = steps.flatMap((step, index) => (index ? [arrow(""), step] : [step]));
-  const middle = job.is_chain ? chain : [html("div", { class: "column" }, ...steps)];
-  byId("flow").replaceChildren(html("div", { class: "column" }, ...sources), arrow(rate("records")), ...(steps.length ? middle : []), ...(steps.length ? [arrow(rate("rows_out"))] : []), box("output", newest ? `${short(newest.rows_out)} rows` : "", "sink"));
-}
-
 function table(id, headings, rows) {
   const head = html("thead", {}, html("tr", {}, ...headings.map(([name, isNumber]) => html("th", isNumber ? { class: "number" } : {}, name))));
   const cells = (row) => row.map((value, index) => html("td", headings[index][1] ? { class: "number" } : {}, value));

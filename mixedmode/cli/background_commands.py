@@ -1,0 +1,175 @@
+"""The commands for jobs in the background: start, status, stop, logs, list, deploy."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mixedmode.cli.messages import errors_as_messages, screen_print
+from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE
+
+__all__ = ["NOT_RUNNING", "add_background_commands"]
+
+NOT_RUNNING = 3  # the exit code of `status` for a job that does not run, as that of systemctl
+_JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
+_Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
+]
+_OTHER_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def add_background_commands(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(context_settings=_OTHER_OPTIONS)(start)
+    app.command()(status)
+    app.command()(stop)
+    app.command()(logs)
+    app.command(name="list")(list_jobs)
+    app.command(context_settings=_OTHER_OPTIONS)(deploy)
+
+
+def start(
+    context: typer.Context,
+    job: _JobFile,
+    overrides: _Overrides = None,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds in which an early end is reported.")] = 3.0,
+) -> None:
+    """Run a job in the background; all options of `run` are possible. Its log is in the checkpoint folder."""
+    environment = dict(os.environ)  # before this command sets the log of its own tasks in it
+    with errors_as_messages():
+        from mixedmode.cli.background import start_job
+        from mixedmode.cli.doctor import require_environment
+        from mixedmode.cli.job_files import checked_job
+
+        is_logged = any(environment.get(name) for name in (FORMAT_VARIABLE, LEVEL_VARIABLE))
+        given = [str(job), *(part for text in overrides or () for part in ("--set", text)), *context.args]
+        _check_options(context, given)
+        spec = checked_job(job, overrides or ()).spec
+        require_environment([])
+        given += () if is_logged or _has_log_options(given) else ("--log-format", "text")
+        screen_print(start_job(spec, given, environment, wait_seconds=wait))
+
+
+def _check_options(context: typer.Context, arguments: Sequence[str]) -> None:
+    """Raise a usage error for an option that `run` does not have, before anything is started."""
+    assert context.parent is not None
+    group: Any = context.parent.command
+    group.get_command(context.parent, "run").make_context("run", list(arguments), parent=context.parent).close()
+
+
+def _has_log_options(given: Sequence[str]) -> bool:
+    return any(text.partition("=")[0] in {"--log-format", "--log-level"} for text in given)
+
+
+def status(
+    job: _JobFile,
+    overrides: _Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an object of JSON.")] = False,
+) -> None:
+    """Tell whether a job runs in the background, since when, and its newest checkpoint; exit code 3 if it does not."""
+    with errors_as_messages():
+        from mixedmode.cli.background import status_of
+        from mixedmode.clock import SystemClock
+
+        found = status_of(_spec(job, overrides))
+        if as_json:
+            sys.stdout.write(json.dumps(found.document()) + "\n")
+        else:
+            screen_print("\n".join(found.lines(SystemClock().now_ms())))
+        if not found.is_running:
+            raise typer.Exit(NOT_RUNNING)
+
+
+def stop(
+    job: _JobFile,
+    overrides: _Overrides = None,
+    savepoint: Annotated[
+        str | None, typer.Option("--savepoint", metavar="FOLDER", help="Then keep the checkpoint as a savepoint here.")
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the end.")] = 300.0,
+) -> None:
+    """Stop a job in the background after its epoch under way, and wait until it has ended."""
+    with errors_as_messages():
+        from mixedmode.cli.background import stop_job
+
+        spec = _spec(job, overrides)
+        screen_print(stop_job(spec, timeout_seconds=timeout))
+        if savepoint is not None:
+            from mixedmode.driver.savepoints import take_savepoint
+
+            screen_print(f"savepoint of epoch {take_savepoint(spec, savepoint).epoch}: {savepoint}")
+
+
+def logs(
+    job: _JobFile,
+    overrides: _Overrides = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
+    count: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 20,
+) -> None:
+    """Print the end of the log of a job in the background."""
+    with errors_as_messages():
+        from mixedmode.cli.background import follow_log, last_lines, size_of
+        from mixedmode.cli.processes import ProcessPlace
+
+        log = ProcessPlace.of(_spec(job, overrides)).log
+        if not log.exists() and not follow:
+            from mixedmode.errors import InvalidJobError
+
+            msg = f"there is no log: the job was never started with `mixedmode start`. log={log}"
+            raise InvalidJobError(msg)
+        place = size_of(log)
+        for line in last_lines(log, count, ends=place):
+            _write(line + "\n")
+        if follow:
+            follow_log(log, place, _write, goes_on=lambda: True)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def list_jobs() -> None:
+    """List the jobs that were started in the background on this machine."""
+    with errors_as_messages():
+        from mixedmode.cli.background import listed_jobs
+
+        screen_print(listed_jobs())
+
+
+class Manager(StrEnum):
+    """A program that runs jobs as services."""
+
+    SYSTEMD = "systemd"
+    KUBERNETES = "kubernetes"
+
+
+def deploy(
+    context: typer.Context,
+    manager: Annotated[Manager, typer.Argument(help="What runs the job.", show_default=False)],
+    job: _JobFile,
+    image: Annotated[
+        str, typer.Option("--image", help="Kubernetes: the image, with mixedmode and Java in it.")
+    ] = "mixedmode:latest",
+) -> None:
+    """Print a unit of systemd, or a manifest of Kubernetes, that runs a job; further options are those of `run`."""
+    with errors_as_messages():
+        from mixedmode.cli.deploy import kubernetes_manifest, systemd_unit
+
+        _check_options(context, [str(job), *context.args])
+        spec = _spec(job, ())
+        if manager is Manager.SYSTEMD:
+            sys.stdout.write(systemd_unit(spec, job, sys.executable, context.args))
+        else:
+            sys.stdout.write(kubernetes_manifest(spec, job.read_text(encoding="utf-8"), image, context.args))
+
+
+def _spec(job: Path, overrides: Sequence[str] | None) -> Any:
+    from mixedmode.config import load_job
+
+    return load_job(job, overrides or ()).spec

@@ -1,0 +1,187 @@
+"""Processes of jobs that were started in the background, and their records in checkpoint folders.
+
+    <checkpoint folder>/process.json     the process of the newest `mixedmode start`
+    <checkpoint folder>/logs/run.log     what it printed
+
+If the checkpoint folder is a URL, both are in a folder of the same content below `state_folder()`. There, each job also
+has an entry for `mixedmode list`.
+
+The system gives the number of a process that has ended to another one. So a record also has the time at which its
+process began, which the system tells: a process with another time is another process (I1).
+
+Invariants (tests/cli/test_background.py):
+  I1  a process that is not the recorded one is never taken for it, and gets no signal
+  I2  of two starts at the same time, one starts the job, and the other one is refused
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mixedmode.checkpoint.private_folder import private_subfolder
+from mixedmode.config import JobSpec
+from mixedmode.errors import InvalidJobError, RetryableError
+
+__all__ = ["JobProcess", "ProcessPlace", "places_known", "state_folder"]
+
+_RECORD, _LOCK, _LOG = "process.json", "process.lock", "run.log"
+
+
+@dataclass(frozen=True, slots=True)
+class JobProcess:
+    """A process. `began`: when it began, in the words of the system; `started_ms`: for people."""
+
+    job: str
+    pid: int
+    began: str
+    host: str
+    started_ms: int
+
+    @property
+    def is_of_this_host(self) -> bool:
+        """Return whether the process belongs to this machine."""
+        return self.host == socket.gethostname()
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the process still runs, on this machine."""
+        return self.is_of_this_host and began_of(self.pid) == self.began
+
+    def send(self, number: signal.Signals) -> bool:
+        """Send a signal; return False if the process has ended."""
+        if not self.is_of_this_host:
+            return False
+        try:
+            if not hasattr(os, "pidfd_open"):
+                if self.is_running:
+                    os.kill(self.pid, number)
+                    return True
+                return False
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            if not self.is_running:  # asked after the handle was opened, so the handle is of the process that answers
+                return False
+            signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+
+def began_of(pid: int) -> str | None:
+    """Return when a process began, as the system tells it; None if there is none, or if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None if Path("/proc/self/stat").exists() else _began_by_ps(pid)
+    except ProcessLookupError:
+        return None
+    state, *fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    return None if state in "ZX" else f"{boot}/{fields[18]}"
+
+
+def _began_by_ps(pid: int) -> str | None:
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # a number
+    return found.stdout.strip() or None
+
+
+def state_folder() -> Path:
+    """Return the folder of this user for what outlives a command: XDG_STATE_HOME/mixedmode."""
+    root = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    root.mkdir(parents=True, exist_ok=True)
+    return private_subfolder(root, "mixedmode")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlace:
+    """The folders of a job's process: of the record, and of the log."""
+
+    folder: Path
+    logs: Path
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> "ProcessPlace":
+        """Return the place of a job.  Raises InvalidJobError for a job without a checkpoint folder."""
+        folder = spec.execution.checkpointing.dir
+        if folder is None:
+            msg = (
+                "only a job with a checkpoint folder can run in the background, which keeps its process and its log "
+                f"there. A batch job ends by itself: use `mixedmode run`. name={spec.name}"
+            )
+            raise InvalidJobError(msg)
+        if "://" in folder:
+            local = private_subfolder(state_folder(), f"job-{_short(folder)}")
+            return cls(local, local / "logs")
+        return cls(Path(folder), Path(folder) / "logs")
+
+    @property
+    def log(self) -> Path:
+        """The log of the newest process."""
+        return self.logs / _LOG
+
+    def read(self) -> JobProcess | None:
+        """Return the process of the newest start; None if there was none, or if its record is damaged."""
+        try:
+            return JobProcess(**json.loads((self.folder / _RECORD).read_text(encoding="utf-8")))
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+            return None
+
+    def write(self, process: JobProcess) -> None:
+        """Store the process of a start, and an entry for `places_known`."""
+        staged = self.folder / f"{_RECORD}.{os.getpid()}"
+        staged.write_text(json.dumps(asdict(process)), encoding="utf-8")
+        staged.replace(self.folder / _RECORD)
+        entry = private_subfolder(state_folder(), "jobs") / f"{_short(str(self.folder.absolute()))}.json"
+        entry.write_text(json.dumps([str(self.folder.absolute()), str(self.logs.absolute())]), encoding="utf-8")
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Start a process in the block.  Raises RetryableError if another start is under way, or the job runs."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with (self.folder / _LOCK).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                msg = f"another `mixedmode start` of this job is under way. folder={self.folder}"
+                raise RetryableError(msg) from error
+            running = self.read()
+            if running is not None and running.is_running:
+                msg = (
+                    "the job already runs in the background. Stop it first with `mixedmode stop`, or look at it with "
+                    f"`mixedmode status`. job={running.job}, process={running.pid}"
+                )
+                raise InvalidJobError(msg)
+            yield
+
+
+def places_known() -> list[ProcessPlace]:
+    """Return the places of the jobs that this user has started here; a place without a record is forgotten."""
+    found = []
+    for entry in sorted(private_subfolder(state_folder(), "jobs").glob("*.json")):
+        try:
+            folder, logs = json.loads(entry.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            continue
+        place = ProcessPlace(Path(folder), Path(logs))
+        if place.read() is None:
+            entry.unlink(missing_ok=True)
+        else:
+            found.append(place)
+    return found
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,67 @@
+"""Local files of runs: a link to each one, or a copy if the store is on another file system.
+
+Snapshots of successive epochs share most of their runs. So a program that opens one snapshot after another keeps the
+local files, and fetches each run once.
+"""
+
+import os
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import RunFile
+from mixedmode.errors import CorruptStateError, RetryableError
+
+__all__ = ["FetchedRuns"]
+
+
+class FetchedRuns:
+    """The local files of the runs of a store, in a folder that the caller deletes. Thread-safe."""
+
+    def __init__(self, store: ObjectStore, folder: Path) -> None:
+        self._store = store
+        self._folder = folder
+
+    def link(self, run: RunFile, target: Path) -> None:
+        """Create a private link to a run. Fetch the run first, unless it is here."""
+        local = self._folder / run.path
+        while not _is_linked(local, target):
+            local.parent.mkdir(parents=True, exist_ok=True)
+            arriving = local.with_name(f"{local.name}.{uuid.uuid4().hex}")  # another thread may fetch the same run
+            try:
+                self._fetch(run, arriving)
+                arriving.replace(local)
+            finally:
+                arriving.unlink(missing_ok=True)
+
+    def keep_only(self, paths: Collection[str]) -> None:
+        """Delete the local files of all other runs. Links to them stay usable."""
+        for local in self._folder.rglob("*.sst"):
+            if local.relative_to(self._folder).as_posix() not in paths:
+                local.unlink(missing_ok=True)
+
+    def _fetch(self, run: RunFile, target: Path) -> None:
+        where = f"{self._store.url}/{run.path}"
+        if not self._store.fetch_file(run.path, target):
+            msg = (
+                "a file of the state is gone: the job has dropped this checkpoint meanwhile, or it is damaged. Read "
+                f"the newest epoch. `mixedmode checkpoints DIR --verify` says if it is damaged. file={where}"
+            )
+            raise RetryableError(msg)
+        found = target.stat().st_size
+        if found != run.bytes:
+            msg = (
+                "a file of the state is damaged: it has another size than the manifest says. Read an older epoch. "
+                f"file={where}, bytes={found}, bytes_committed={run.bytes}"
+            )
+            raise CorruptStateError(msg)
+
+
+def _is_linked(local: Path, target: Path) -> bool:
+    """Create a link to a local file; return False if the file does not exist."""
+    try:
+        os.link(local, target)
+    except FileNotFoundError:
+        return False
+    return True

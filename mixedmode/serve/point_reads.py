@@ -1,0 +1,118 @@
+"""Point reads, answered together: requests that arrive while a batch is read form the next batch.
+
+A read of one key costs nearly as much as a read of a hundred, since all of it works on columns. So the more requests
+arrive, the less each one costs, and a request waits at most for the batch before its own.
+
+All methods run in the server's event loop; the batches are read in its threads.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema, encode_keys
+from mixedmode.queryable.kept import KeptState
+from mixedmode.queryable.keys import encoded_keys, key_of_text
+from mixedmode.queryable.snapshot import StateSnapshot
+from mixedmode.serve.documents import Document
+from mixedmode.serve.state import PAGE_BYTES_MAX, StateQuestion, document_of, plain_rows, rows_document
+
+__all__ = ["BATCH_MAX", "PointReads"]
+
+BATCH_MAX = 256  # requests
+
+_Answer = Document | Exception
+
+
+@dataclass
+class PointReads:
+    """The point reads of a job. `limiter`: of the threads of reads."""
+
+    state: KeptState
+    limiter: CapacityLimiter
+
+    def __post_init__(self) -> None:
+        self._waiting: list[tuple[StateQuestion, asyncio.Future[Document]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a batch."""
+        return len(self._waiting)
+
+    async def ask(self, question: StateQuestion) -> Document:
+        """Return the answer to a question that names its keys.  Raises as StateQuestion.answer."""
+        future: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            first = self._waiting[0][0]
+            batch = [pair for pair in self._waiting if pair[0].is_like(first)][:BATCH_MAX]
+            taken = {id(future) for _, future in batch}
+            self._waiting = [pair for pair in self._waiting if id(pair[1]) not in taken]
+            read = partial(answers, self.state, [question for question, _ in batch])
+            found = await run_sync(read, limiter=self.limiter)
+            for (_, future), answer in zip(batch, found, strict=True):
+                if future.done():
+                    continue  # the client has gone
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
+
+
+def answers(state: KeptState, questions: Sequence[StateQuestion]) -> list[_Answer]:
+    """Return the answer to each of some questions that differ in their keys only."""
+    if len(questions) > 1:
+        try:
+            with state.snapshot(questions[0].epoch) as snapshot:
+                found = _together(snapshot, questions)
+            if found is not None:
+                return list(found)
+        except InvalidJobError:
+            pass  # of one question, perhaps: each one gets an answer of its own
+        except Exception as error:  # noqa: BLE001  # each request raises it
+            return [error] * len(questions)
+    return [_alone(state, question) for question in questions]
+
+
+def _alone(state: KeptState, question: StateQuestion) -> _Answer:
+    try:
+        return rows_document(question.answer(state))
+    except Exception as error:  # noqa: BLE001  # the request raises it
+        return error
+
+
+def _together(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> list[Document] | None:
+    """Return the answers of one read of all keys; None if it is too large for one.
+
+    The rows of a question are found by their encoded keys.
+    """
+    step, name = questions[0].step, questions[0].name
+    fields = snapshot.key_fields(step, name)
+    keys = [[key_of_text(key, fields, is_prefix=False) for key in question.keys] for question in questions]
+    answer = snapshot.read(step, keys=[key for own in keys for key in own], name=name)
+    table = answer.table
+    if table.nbytes > PAGE_BYTES_MAX or any(table.column_names.count(field.name) != 1 for field in fields):
+        return None
+    columns = [table.column(field.name).combine_chunks() for field in fields]
+    numbers: dict[bytes, list[int]] = {}
+    for number, key in enumerate(encode_keys(columns, KeySchema(fields)).to_pylist()):
+        numbers.setdefault(key, []).append(number)
+    rows, wanted = plain_rows(table), iter(encoded_keys([key for own in keys for key in own], fields).to_pylist())
+    found = []
+    for own in keys:
+        distinct = {next(wanted) for _ in own}
+        found.append(
+            document_of(answer, [rows[at] for at in sorted(at for key in distinct for at in numbers.get(key, ()))])
+        )
+    return found
