@@ -67,8 +67,7 @@ def test_an_entry_of_select_is_a_column_or_an_expression() -> None:
 @pytest.mark.parametrize(
     ("given", "begin"),
     [
-        ({"as_of": None}, "join needs one of as-of and within"),
-        ({"within": ["0s", "1s"]}, "join needs one of as-of and within"),
+        ({"within": ["0s", "1s"]}, "join has as-of and within, which say in two ways"),
         ({"type": "full"}, "join.type is inner or left with as-of"),
         ({"event_time": "at"}, "join.event-time is for the pairs of a join with within"),
         ({"as_of": None, "within": ["1h", "-1h"]}, "join.within begins after its end"),
