@@ -16,7 +16,6 @@ Source: the interval join of Flink.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +37,7 @@ from mixedmode.operators.interface import (
     OperatorTraits,
     SubtaskContext,
 )
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, null_keys
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, JoinType, null_keys
 from mixedmode.operators.join.ranges import Ranges, moved_us, ranges_within
 from mixedmode.operators.join.stored import SideRows, StoredSide, rows_state
 from mixedmode.operators.join.waiting import passed
@@ -51,9 +50,7 @@ from mixedmode.sort import Combine, sort_table
 from mixedmode.state import StateDescriptor
 from mixedmode.state.keys import PREFIX_BYTES
 
-__all__ = ["IntervalJoinOperator", "JoinType"]
-
-JoinType = Literal["inner", "left", "right", "full", "semi", "anti"]
+__all__ = ["IntervalJoinOperator"]
 
 _EXPIRIES = 2  #: state id; those of rows are the numbers of the sides
 _MARKER = 2  #: in place of a side: a row that only says that rows of its key are due

@@ -8,6 +8,7 @@ in those of the other one:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from mixedmode.operators.tables import column_of
 from mixedmode.state.fixed_bytes import FixedBytes
 
 LEFT, RIGHT = 0, 1
+JoinType = Literal["inner", "left", "right", "full", "semi", "anti"]
 _PREFIXES = ("left", "right")
 UInt8s = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.intp]

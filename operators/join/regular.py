@@ -17,7 +17,6 @@ State: the rows of both sides, see bags.py.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -42,17 +41,16 @@ from mixedmode.operators.interface import (
     SubtaskContext,
 )
 from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys, bag_state
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, UInt8s, null_keys
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, JoinType, UInt8s, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
 from mixedmode.operators.tables import column_of
 from mixedmode.sort import Combine
 from mixedmode.state import KeyedStateBackend, StateDescriptor
 
-__all__ = ["JoinKind", "RegularJoinOperator"]
+__all__ = ["RegularJoinOperator"]
 
-JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 #: the sides of which a row without a match is in the result
-_KEPT: Mapping[JoinKind, tuple[bool, bool]] = {
+_KEPT: Mapping[JoinType, tuple[bool, bool]] = {
     "inner": (False, False),
     "left": (True, False),
     "right": (False, True),
@@ -93,7 +91,7 @@ class RegularJoinOperator:
     """
 
     layout: JoinLayout
-    type: JoinKind
+    type: JoinType
     is_changelog: bool
     block_rows: int = BLOCK_ROWS
     emits_retractions: bool = False

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mixedmode.job import Stream
-from mixedmode.operators.join.regular import JoinKind
+from mixedmode.operators.join.layout import JoinType
 from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_graphs import Graph, Join, Node, Play, expected, struck
 from tests.differential.test_joins import by_value, some_mode
@@ -23,10 +23,10 @@ from tests.differential.test_time_in_chains import ON_SPARK, Row, Step, by_key
 from tests.differential.timelines import MODES, Case, Mode, cases
 from tests.walk.faults import Fault, Faults
 
-KINDS: tuple[JoinKind, ...] = ("inner", "left", "right", "full", "semi", "anti")
+KINDS: tuple[JoinType, ...] = ("inner", "left", "right", "full", "semi", "anti")
 
 
-def regular(kind: JoinKind) -> Join:
+def regular(kind: JoinType) -> Join:
     """The values of rows of both sides with one key."""
 
     def partners(row: Row, others: Sequence[Row]) -> list[Row]:

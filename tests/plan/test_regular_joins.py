@@ -11,7 +11,7 @@ from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source, Stream
 from mixedmode.operators.interface import Changelog
-from mixedmode.operators.join.regular import JoinKind
+from mixedmode.operators.join.layout import JoinType
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.explain_steps import growing_states
 from mixedmode.plan.stages import JobPlan
@@ -39,7 +39,7 @@ def plan_of(build: Build) -> tuple[JobPlan, str]:
     return plan, explain_plan(complete.spec, plan, cores=1)
 
 
-def joined(kind: JoinKind = "inner", **more: Any) -> Build:
+def joined(kind: JoinType = "inner", **more: Any) -> Build:
     select = ["left.*"] if kind in ("semi", "anti") else ["left.*", "right.age"]
     return lambda left, right: left.join(right, on="k", type=kind, **{"select": select, **more})
 
@@ -71,7 +71,7 @@ def test_a_step_behind_the_join_has_no_state_that_grows_with_every_row() -> None
 
 
 @pytest.mark.parametrize("kind", ["left", "right", "full", "semi", "anti"])
-def test_other_joins_change_and_an_output_needs_a_step_with_a_key(kind: JoinKind) -> None:
+def test_other_joins_change_and_an_output_needs_a_step_with_a_key(kind: JoinType) -> None:
     plan, text = plan_of(counted(joined(kind)))
     assert plan.stages[0].emitted.changelog is Changelog.RETRACT
     assert "  emits       changes: a row is retracted when its match comes or goes" in text
@@ -103,7 +103,7 @@ def test_the_identity_is_the_type_the_key_and_the_columns_and_no_event_time() ->
 )
 @pytest.mark.parametrize("kind", ["inner", "left"])
 def test_steps_that_go_by_time_refuse_its_rows(
-    kind: JoinKind, behind: Callable[[Stream], Stream], expected: str
+    kind: JoinType, behind: Callable[[Stream], Stream], expected: str
 ) -> None:
     told = refused(lambda left, right: behind(joined(kind)(left, right)))
     why = {"inner": "have no event time", "left": "change"}[kind]

@@ -10,7 +10,7 @@ import pytest
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout, OutputColumn
-from mixedmode.operators.join.interval import JoinType
+from mixedmode.operators.join.layout import JoinType
 from mixedmode.operators.join.ranges import ranges_within
 from mixedmode.testing import OperatorHarness
 

@@ -19,8 +19,8 @@ from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import AppendedRows, Batch, Changelog, Changes
 from mixedmode.operators.join import LEFT, RIGHT, JoinLayout, OutputColumn, RegularJoinOperator
+from mixedmode.operators.join.layout import JoinType
 from mixedmode.operators.join.products import blocks_of_pairs, blocks_of_repeats
-from mixedmode.operators.join.regular import JoinKind
 from mixedmode.sort import sort_table
 from mixedmode.sort.tables import whole_keys
 from mixedmode.state import PrefixRows, SingleKeyBackend
@@ -28,7 +28,7 @@ from mixedmode.state.memory import MemoryBackend
 from mixedmode.time import MIN_TIME_US
 from tests.operators.epochs import MAX_PARALLELISM, MemoryState, RunState, State, context_of
 
-KINDS: tuple[JoinKind, ...] = ("inner", "left", "right", "full", "semi", "anti")
+KINDS: tuple[JoinType, ...] = ("inner", "left", "right", "full", "semi", "anti")
 Row = tuple[int, str | None, int | None]  # side, key, value
 Weighted = Sequence[tuple[Row, int]]
 
@@ -38,7 +38,7 @@ ROWS = st.tuples(st.integers(0, 1), KEYS, st.none() | st.integers(0, 2))
 EPOCHS = st.lists(st.tuples(st.lists(ROWS, max_size=8), st.lists(st.integers(0, 50), max_size=4)), max_size=5)
 
 
-def operator_of(kind: JoinKind, *, is_changelog: bool, block_rows: int = 3) -> RegularJoinOperator:
+def operator_of(kind: JoinType, *, is_changelog: bool, block_rows: int = 3) -> RegularJoinOperator:
     columns = tuple(pa.field(name, data_type) for name, data_type in (("k", pa.string()), ("v", pa.int64())))
     left = tuple(OutputColumn(f"l{i}", LEFT, i) for i in range(2))
     right = () if kind in ("semi", "anti") else tuple(OutputColumn(f"r{i}", RIGHT, i) for i in range(2))
@@ -74,7 +74,7 @@ def run(operator: RegularJoinOperator, state: State, rows: Weighted) -> list[Cha
         return list(operator.process(whole_keys(pieces), context_of(backend)))
 
 
-def joined(kind: JoinKind, rows: Counter[Row]) -> Counter[tuple[Any, ...]]:
+def joined(kind: JoinType, rows: Counter[Row]) -> Counter[tuple[Any, ...]]:
     """The join of the rows, by two nested loops."""
     left, right = ([row[1:] for row in rows.elements() if row[0] == side] for side in (LEFT, RIGHT))
     alone = (None, None)
@@ -120,7 +120,7 @@ def epochs_of(drawn: Sequence[tuple[list[Row], list[int]]], *, retracts: bool) -
 @given(drawn=EPOCHS)
 @settings(max_examples=50)
 def test_the_changes_of_a_join_add_up_to_the_join_of_the_rows(
-    kind: JoinKind, retracts: bool, drawn: list[tuple[list[Row], list[int]]]
+    kind: JoinType, retracts: bool, drawn: list[tuple[list[Row], list[int]]]
 ) -> None:
     operator, state = operator_of(kind, is_changelog=retracts), MemoryState()
     rows, result = Counter[Row](), Counter[tuple[Any, ...]]()
@@ -142,7 +142,7 @@ def test_the_changes_of_a_join_add_up_to_the_join_of_the_rows(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_join_goes_on_from_the_rows_of_a_backlog(kind: JoinKind, tmp_path: Path) -> None:
+def test_a_join_goes_on_from_the_rows_of_a_backlog(kind: JoinType, tmp_path: Path) -> None:
     operator, state = operator_of(kind, is_changelog=True), RunState(tmp_path)
     rows, result = Counter[Row](), Counter[tuple[Any, ...]]()
     backlog: Weighted = [((side, key, v), 1) for side in (0, 1) for key in ("a", "b", "c") for v in (1, 1, 2)]
@@ -162,7 +162,7 @@ def test_a_join_goes_on_from_the_rows_of_a_backlog(kind: JoinKind, tmp_path: Pat
 @pytest.mark.parametrize("kind", KINDS)
 @given(added=st.lists(ROWS, max_size=12))
 @settings(max_examples=30)
-def test_input_that_comes_whole_has_the_same_join_without_a_state(kind: JoinKind, added: list[Row]) -> None:
+def test_input_that_comes_whole_has_the_same_join_without_a_state(kind: JoinType, added: list[Row]) -> None:
     operator, result = operator_of(kind, is_changelog=False), Counter[tuple[Any, ...]]()
     table = folded(operator, [(row, 1) for row in added])
     pieces = [table.slice(start, 3) for start in range(0, table.num_rows, 3)]
@@ -199,7 +199,7 @@ class Counting(MemoryBackend):
     ],
 )
 def test_an_epoch_reads_only_the_stored_rows_that_the_change_meets(
-    kind: JoinKind, changed: Row, read: dict[int, int]
+    kind: JoinType, changed: Row, read: dict[int, int]
 ) -> None:
     operator, state = operator_of(kind, is_changelog=True), MemoryState()
     if kind in ("semi", "anti"):  # so that the rows of the right are told apart
