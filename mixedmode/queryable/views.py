@@ -35,7 +35,8 @@ from mixedmode.operators.join import (
     RegularJoinOperator,
 )
 from mixedmode.operators.join.as_of import CURRENT_FIELDS
-from mixedmode.operators.join.bags import bag_rows, counts_of
+from mixedmode.operators.join.bags import bag_rows
+from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.stored import stored_rows
 from mixedmode.operators.join.waiting import waiting_rows
 from mixedmode.operators.top import TopOperator

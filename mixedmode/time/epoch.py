@@ -12,6 +12,9 @@ decides what fires at its end. So no additional empty epoch is needed to close a
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 MIN_TIME_US = -(2**63)
 MAX_TIME_US = 2**63 - 1
 
@@ -38,6 +41,15 @@ class EpochTime:
     def fires_everything(self) -> bool:
         """Return whether everything fires: in the final epoch, and in a backlog with `end-of-key-watermark: max`."""
         return self.firing_us == MAX_TIME_US
+
+    @property
+    def passed_us(self) -> tuple[int, int]:
+        """Return (after, up to] of the times that the watermark passes in this epoch: the times below it."""
+        return shifted_us(self.late_us, -1), shifted_us(self.firing_us, -1)
+
+    def has_passed(self, times_us: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return (n,) True for times that the watermark has passed at the end of the epoch: no such row can come."""
+        return times_us < self.firing_us if not self.fires_everything else np.ones(len(times_us), np.bool_)
 
 
 def shifted_us(time_us: int, by_us: int) -> int:

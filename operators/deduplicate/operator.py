@@ -139,10 +139,10 @@ class DeduplicateOperator:
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Yield the waiting rows that the watermark passes in this epoch, and the keys that are forgotten in it."""
         if self.waits:
-            for found in stored_in(context, _WAITING, _ranges(_passed(context.time))):
+            for found in stored_in(context, _WAITING, [context.time.passed_us]):
                 yield _table(found, without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES))
         if self.within_us is not None:
-            for found in stored_in(context, _EXPIRIES, _ranges(_forgotten(context.time, self.within_us))):
+            for found in stored_in(context, _EXPIRIES, [_forgotten(context.time, self.within_us)]):
                 # the packed row has a key and a time, and no columns: it is a duplicate of the row that was emitted
                 stored = without_prefix(found.keys, PREFIX_BYTES)
                 keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
@@ -178,7 +178,7 @@ class _Run:
         self._time = context.time
         self._within_us = operator.within_us
         self._emitted = StateTable(operator.states[0], context.backend)
-        self._waiting = TimesWriter(context.backend, _WAITING, _passed(context.time))
+        self._waiting = TimesWriter(context.backend, _WAITING, context.time.passed_us)
         expiring = _forgotten(context.time, operator.within_us or 0)
         self._expiries = TimesWriter(context.backend, _EXPIRIES, expiring)
 
@@ -214,9 +214,7 @@ class _Run:
 
     def _is_due(self, times: Int64s) -> Bools:
         """Return (n,) True for rows that no earlier row can precede any more."""
-        if not self._operator.waits or self._time.fires_everything:
-            return np.ones(len(times), np.bool_)
-        return times < self._time.firing_us
+        return self._time.has_passed(times) if self._operator.waits else np.ones(len(times), np.bool_)
 
     def _rows(self, packed: pa.LargeBinaryArray) -> AppendedRows:
         layout = self._operator.layout
@@ -267,18 +265,9 @@ class _Last:
         return has_row if within_us is None else has_row & (times_us < later_us(self.times_us[codes], within_us))
 
 
-def _passed(time: EpochTime) -> tuple[int, int]:
-    """Return (after, up to] of the times that the watermark passes in this epoch: the times below it."""
-    return shifted_us(time.late_us, -1), shifted_us(time.firing_us, -1)
-
-
 def _forgotten(time: EpochTime, within_us: int) -> tuple[int, int]:
     """Return (after, up to] of the times of emitted rows whose keys are forgotten in this epoch."""
     return shifted_us(time.late_us, -within_us), shifted_us(time.firing_us, -within_us)
-
-
-def _ranges(bounds: tuple[int, int]) -> list[tuple[int, int]]:
-    return [bounds] if bounds[0] < bounds[1] else []
 
 
 def _table(found: StoredRows, packed: pa.LargeBinaryArray) -> pa.Table:

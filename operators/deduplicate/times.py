@@ -6,8 +6,6 @@ is before the watermark and a new one is not, so the deleted keys sort before th
     stored key = key group | state id | time | rest, value = version u8
 """
 
-from itertools import groupby
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -17,7 +15,6 @@ from mixedmode.state import KeyedStateBackend
 from mixedmode.state.keys import stored_keys
 
 _STORED = b"\x01"
-_GROUP_BYTES = 2
 
 
 class TimesWriter:
@@ -31,17 +28,18 @@ class TimesWriter:
         self._new = list[bytes]()  #: stored keys of the current key group, in no order
 
     def write(self, seen: npt.NDArray[np.uint16], groups: npt.NDArray[np.uint16], entries: pa.Array) -> None:
-        """Add new entries (m,), with the key group of each. `seen` (n,) has all key groups of a table, ascending.
+        """Add new entries (m,), with the key group of each, ascending.
 
-        The key groups of later calls are not less than those of this one.
+        seen: (n,) all key groups of a table, ascending. The key groups of later calls are not less than those of this
+        one.
         """
-        new = stored_keys(groups, entries, self._state_id)
-        by_group = {group: list(own) for group, own in groupby(new, key=lambda key: key[:_GROUP_BYTES])}
+        new = list(stored_keys(groups, entries, self._state_id))
         for group in np.unique(seen).tolist():
             if group != self._group:
                 self.finish()
                 self._group = group
-            self._new += by_group.get(group.to_bytes(_GROUP_BYTES, "big"), [])
+            start, end = np.searchsorted(groups, [group, group + 1]).tolist()
+            self._new += new[start:end]
 
     def finish(self) -> None:
         """Write the entries of the current key group."""
@@ -51,8 +49,11 @@ class TimesWriter:
         due = []
         if after_us < up_to_us:
             due = self._backend.scan(self._state_id, *time_range(self._group, self._state_id, after_us, up_to_us)).keys
-        keys = [*due, *sorted(self._new)]
-        values: list[bytes | None] = [*([None] * len(due)), *([_STORED] * len(self._new))]
-        if keys:
-            self._backend.write(self._state_id, keys, values)
+        keys, values = self._entries(self._new)
+        if due or keys:
+            self._backend.write(self._state_id, [*due, *keys], [*([None] * len(due)), *values])
         self._group, self._new = None, []
+
+    def _entries(self, new: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Return the stored keys of new entries, strictly ascending, and their values."""
+        return sorted(new), [_STORED] * len(new)

@@ -14,7 +14,7 @@ State:
 Sources: kdb+ `aj`; the temporal table join of Flink, which exists there for streams only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,16 +34,16 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
-    OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
 )
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, Rows
+from mixedmode.operators.join.base import JoinBase
+from mixedmode.operators.join.counts import counted_state
+from mixedmode.operators.join.layout import LEFT, RIGHT, Rows
 from mixedmode.operators.join.versions import block_numbers, in_force, is_last, last_of_blocks
-from mixedmode.operators.join.waiting import WaitingWriter, passed, waiting_state, waiting_tables
+from mixedmode.operators.join.waiting import WaitingWriter, waiting_entries, waiting_tables
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.rows import decoded_rows, encoded_rows
-from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor, StateTable
 from mixedmode.time import MIN_TIME_US
 
@@ -54,7 +54,7 @@ CURRENT_FIELDS = (pa.field("time", pa.int64()), pa.field("row", pa.large_binary(
 
 
 @dataclass(frozen=True, slots=True)
-class AsOfJoinOperator:
+class AsOfJoinOperator(JoinBase):
     """Emits each row of the left once, with the columns of the version in force.
 
     `keeps_left`: rows of the left without a version are emitted with NULL, else dropped. `strictly`: a version is in
@@ -63,15 +63,12 @@ class AsOfJoinOperator:
     before it, and is none. `event_time`: the column of the output with the event time of the left.
     """
 
-    layout: JoinLayout
     keeps_left: bool
     strictly: bool
     tolerance_us: int | None
     tie_break: tuple[int, ...]
     deleted: int | None
     event_time: str | None
-
-    attributes = OperatorAttributes()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -82,35 +79,10 @@ class AsOfJoinOperator:
     def states(self) -> tuple[StateDescriptor, ...]:
         """The rows of each side that wait, and the version of each key."""
         return (
-            waiting_state(LEFT, "waiting left"),
-            waiting_state(RIGHT, "waiting right"),
+            counted_state(LEFT, "waiting left"),
+            counted_state(RIGHT, "waiting right"),
             StateDescriptor(_CURRENT, "current", CURRENT_FIELDS),
         )
-
-    @property
-    def input_fields(self) -> tuple[pa.Field, ...]:
-        """The side, and the columns of both sides."""
-        return self.layout.input_fields
-
-    @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: the output is append-only."""
-        return ()
-
-    @property
-    def output_fields(self) -> tuple[pa.Field, ...]:
-        """The selected columns."""
-        return self.layout.output_fields
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: `fold` reports late rows."""
-        return {}
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: every row is kept."""
-        return None
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return the rows of both sides. A row with a NULL in its key has no version, and is none."""
@@ -121,7 +93,7 @@ class AsOfJoinOperator:
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Yield the waiting rows of both sides that the watermark passes in this epoch."""
         for side in (LEFT, RIGHT):
-            yield from waiting_tables(self.layout, side, side, passed(context.time), context)
+            yield from waiting_tables(self.layout, side, side, context)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
         """Yield the rows that are emitted. Write the versions, and the rows that wait."""
@@ -156,8 +128,7 @@ class _Run:
         self._operator = operator
         self._layout = operator.layout
         self._time = context.time
-        due = passed(context.time)
-        self._waiting = [WaitingWriter(self._layout, side, side, context.backend, due) for side in (LEFT, RIGHT)]
+        self._waiting = [WaitingWriter(context.backend, side, context.time.passed_us) for side in (LEFT, RIGHT)]
         self._current = StateTable(operator.states[_CURRENT], context.backend)
 
     def process(self, table: pa.Table) -> Iterator[AppendedRows]:
@@ -168,11 +139,12 @@ class _Run:
         encoded = column_of(table, KEY_COLUMN)
         grouping, first_rows = segments(encoded)
         keys = _Keys(grouping.codes.astype(np.int64), groups[first_rows], encoded.take(pa.array(first_rows)))
-        is_due = self._is_due(times_us)
+        is_due = self._time.has_passed(times_us)
         for side in (LEFT, RIGHT):
             rows = np.flatnonzero(~is_due & (sides == side))
             columns = self._layout.columns_of(table, side, rows)
-            self._waiting[side].write(groups, groups[rows], times_us[rows], encoded.take(pa.array(rows)), columns)
+            waiting = waiting_entries(self._layout, side, times_us[rows], encoded.take(pa.array(rows)), columns)
+            self._waiting[side].write(groups, groups[rows], waiting)
         blocks = block_numbers(keys.codes, times_us)
         left, right = (np.flatnonzero(is_due & (sides == side)) for side in (LEFT, RIGHT))
         right = self._distinct(table, keys, blocks, right)
@@ -187,12 +159,6 @@ class _Run:
         """Write what is left, after the last table."""
         for waiting in self._waiting:
             waiting.finish()
-
-    def _is_due(self, times_us: Int64s) -> Bools:
-        """Return (n,) True for rows that the watermark has passed."""
-        if self._time.fires_everything:
-            return np.ones(len(times_us), np.bool_)
-        return times_us < self._time.firing_us
 
     def _distinct(self, table: pa.Table, keys: _Keys, blocks: Int64s, right: Rows) -> Rows:
         """Return the rows of the right without those that another one of their key and time overrides."""

@@ -17,34 +17,22 @@ from mixedmode.errors import InternalError
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
+from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.layout import JoinLayout
 from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows, joined_with_lengths, parts_of, without_prefix
 from mixedmode.sort import sort_order
-from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateTable
+from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 
-__all__ = ["Bag", "Changed", "StoredBag", "TouchedKeys", "bag_rows", "bag_state", "counts_of"]
+__all__ = ["Bag", "Changed", "StoredBag", "TouchedKeys", "bag_rows"]
 
 Groups = npt.NDArray[np.uint16]
-_COUNT = (pa.field("rows", pa.int64()),)
-_CODEC = RowCodec(_COUNT)
-
-
-def bag_state(side: int, name: str) -> StateDescriptor:
-    """Return the state of the rows of a side."""
-    return StateDescriptor(side, name, _COUNT)
 
 
 def bag_rows(layout: JoinLayout, side: int, packed: pa.LargeBinaryArray) -> list[pa.Array]:
     """Return the columns of a side of packed rows (n,)."""
     parts = parts_of(packed)
     return decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), layout.sides[side])
-
-
-def counts_of(values: Sequence[bytes]) -> Int64s:
-    """Return how often each stored row (n,) is there."""
-    counts: Int64s = _CODEC.unpack(values)[0].to_numpy()
-    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,7 @@ class Bag:
 
     @property
     def after(self) -> Int64s:
-        """How many such rows there are after the epoch."""
+        """The number of such rows after the epoch."""
         return self.before + self.change
 
     def has_change(self, keys: int) -> Bools:

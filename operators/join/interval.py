@@ -14,7 +14,7 @@ State:
 Source: the interval join of Flink.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,20 +33,20 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
-    OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
 )
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, JoinType, null_keys
+from mixedmode.operators.join.base import JoinBase
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, null_keys
+from mixedmode.operators.join.products import BLOCK_ROWS
 from mixedmode.operators.join.ranges import Ranges, moved_us, ranges_within
 from mixedmode.operators.join.stored import SideRows, StoredSide, rows_state
-from mixedmode.operators.join.waiting import passed
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.rows import without_prefix
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined
 from mixedmode.operators.window.output import instants
 from mixedmode.operators.window.stored import stored_in
-from mixedmode.sort import Combine, sort_table
+from mixedmode.sort import sort_table
 from mixedmode.state import StateDescriptor
 from mixedmode.state.keys import PREFIX_BYTES
 
@@ -54,12 +54,11 @@ __all__ = ["IntervalJoinOperator"]
 
 _EXPIRIES = 2  #: state id; those of rows are the numbers of the sides
 _MARKER = 2  #: in place of a side: a row that only says that rows of its key are due
-_BLOCK_PAIRS = 2**17
 _TIME_TYPE = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalJoinOperator:
+class IntervalJoinOperator(JoinBase):
     """Emits pairs, and rows without a partner; of `semi`, rows of the left with one; of `anti`, those without.
 
     `bounds_us`: (lower, upper) of the time of the right minus that of the left, both included. `event_time`: the column
@@ -67,13 +66,10 @@ class IntervalJoinOperator:
     the pair, and comes last.
     """
 
-    layout: JoinLayout
     type: JoinType
     bounds_us: tuple[int, int]
     event_time: str | None
     adds_time: bool
-
-    attributes = OperatorAttributes()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -97,30 +93,10 @@ class IntervalJoinOperator:
         return (rows_state(LEFT, "left"), rows_state(RIGHT, "right"), StateDescriptor(_EXPIRIES, "expiries", ()))
 
     @property
-    def input_fields(self) -> tuple[pa.Field, ...]:
-        """The side, and the columns of both sides."""
-        return self.layout.input_fields
-
-    @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: the output is append-only."""
-        return ()
-
-    @property
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The selected columns, and the time of a pair."""
         time = [pa.field(self.event_time, _TIME_TYPE)] if self.adds_time else []
         return (*self.layout.output_fields, *time)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: `fold` reports late rows."""
-        return {}
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: every row is kept."""
-        return None
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return the rows of both sides. A row with a NULL in its key has no partner."""
@@ -133,8 +109,7 @@ class IntervalJoinOperator:
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Yield a marker for each key that has rows to forget in this epoch."""
-        after_us, up_to_us = passed(context.time)
-        for found in stored_in(context, _EXPIRIES, [(after_us, up_to_us)] if after_us < up_to_us else []):
+        for found in stored_in(context, _EXPIRIES, [context.time.passed_us]):
             keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
             rows = len(keys)
             nulls = [pa.nulls(rows, field.type) for fields in self.layout.sides for field in fields]
@@ -159,7 +134,7 @@ class _Run:
         self._layout = operator.layout
         self._time = context.time
         self._stored = [StoredSide(self._layout, side, side, context.backend) for side in (LEFT, RIGHT)]
-        self._expiries = TimesWriter(context.backend, _EXPIRIES, passed(context.time))
+        self._expiries = TimesWriter(context.backend, _EXPIRIES, context.time.passed_us)
 
     def process(self, table: pa.Table) -> Iterator[AppendedRows]:
         """Process a sorted table of whole keys."""
@@ -204,7 +179,7 @@ class _Run:
                 yield self._output(left, rows, right, None)
             return
         for own_left, own_right, ranges in pairs.parts:
-            for of_left, of_right in ranges.pairs(_BLOCK_PAIRS):
+            for of_left, of_right in ranges.pairs(BLOCK_ROWS):
                 yield self._output(left, own_left[of_left], right, own_right[of_right])
 
     def _settle(
@@ -225,9 +200,7 @@ class _Run:
 
     def _is_over(self, side: int, times_us: Int64s) -> Bools:
         """Return (n,) True for rows of which the watermark has passed all partners."""
-        if self._time.fires_everything:
-            return np.ones(len(times_us), np.bool_)
-        return self._expiry_us(side, times_us) < self._time.firing_us
+        return self._time.has_passed(self._expiry_us(side, times_us))
 
     def _schedule(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixedmode.operators.aggregate.values import Int64s
 
-__all__ = ["BLOCK_ROWS", "blocks_of_pairs", "blocks_of_repeats"]
+__all__ = ["BLOCK_ROWS", "blocks_of_pairs", "blocks_of_repeats", "numbered_blocks"]
 
 BLOCK_ROWS = 1 << 16
 
@@ -26,17 +26,17 @@ def blocks_of_pairs(
         return
     of_key = np.bincount(right_codes, minlength=int(left_codes.max()) + 1)
     counts, starts = of_key[left_codes], (np.cumsum(of_key) - of_key)[left_codes]
-    for nth, offsets in _blocks(counts, block_rows):
+    for nth, offsets in numbered_blocks(counts, block_rows):
         yield left[nth], right[starts[nth] + offsets]
 
 
 def blocks_of_repeats(counts: Int64s, block_rows: int) -> Iterator[Int64s]:
     """Yield each number i in 0..n as often as `counts` (n,) says, at most `block_rows` numbers at a time."""
-    for nth, _ in _blocks(counts, block_rows):
+    for nth, _ in numbered_blocks(counts, block_rows):
         yield nth
 
 
-def _blocks(counts: Int64s, block_rows: int) -> Iterator[tuple[Int64s, Int64s]]:
+def numbered_blocks(counts: Int64s, block_rows: int) -> Iterator[tuple[Int64s, Int64s]]:
     """Yield (i, offset) for each i and each offset below counts[i], in order, at most `block_rows` at a time.
 
     Example: counts 2, 0, 1 and blocks of two rows: (0, 0), (0, 1); then (2, 0).

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.join.products import numbered_blocks
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 __all__ = ["Ranges", "moved_us", "ranges_within"]
@@ -38,13 +39,8 @@ class Ranges:
 
     def pairs(self, block_rows: int) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield all pairs as (rows of the left, rows of the right), at most `block_rows` pairs at a time."""
-        after = np.cumsum(self.ends - self.starts)
-        total = int(after[-1]) if len(after) else 0
-        for first in range(0, total, block_rows):
-            numbers = np.arange(first, min(first + block_rows, total))
-            left = np.searchsorted(after, numbers, side="right")
-            before = after[left] - (self.ends[left] - self.starts[left])
-            yield left, self.starts[left] + numbers - before
+        for left, offsets in numbered_blocks(self.ends - self.starts, block_rows):
+            yield left, self.starts[left] + offsets
 
 
 def ranges_within(

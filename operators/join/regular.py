@@ -36,15 +36,15 @@ from mixedmode.operators.interface import (
     Changelog,
     Changes,
     Folded,
-    OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
 )
-from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys, bag_state
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, JoinType, UInt8s, null_keys
+from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys
+from mixedmode.operators.join.base import JoinBase
+from mixedmode.operators.join.counts import counted_state
+from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, UInt8s, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
 from mixedmode.operators.tables import column_of
-from mixedmode.sort import Combine
 from mixedmode.state import KeyedStateBackend, StateDescriptor
 
 __all__ = ["RegularJoinOperator"]
@@ -83,20 +83,17 @@ class JoinedRows(Changes):
 
 
 @dataclass(frozen=True, slots=True)
-class RegularJoinOperator:
+class RegularJoinOperator(JoinBase):
     """Emits how the join of two bags changes.
 
     `is_changelog`: rows of the input may be retracted. `block_rows`: the most rows that are emitted at once.
     `emits_retractions`: another step reads the rows; retractions are emitted anyway.
     """
 
-    layout: JoinLayout
     type: JoinType
     is_changelog: bool
     block_rows: int = BLOCK_ROWS
     emits_retractions: bool = False
-
-    attributes = OperatorAttributes()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -107,32 +104,12 @@ class RegularJoinOperator:
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
         """The rows of each side."""
-        return (bag_state(LEFT, "left"), bag_state(RIGHT, "right"))
+        return (counted_state(LEFT, "left"), counted_state(RIGHT, "right"))
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
         """The side, the columns of both sides, and the weight if rows may be retracted."""
         return (*self.layout.input_fields, *([pa.field(WEIGHT_COLUMN, pa.int64())] if self.is_changelog else []))
-
-    @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: equal rows of a side make equal rows of the result."""
-        return ()
-
-    @property
-    def output_fields(self) -> tuple[pa.Field, ...]:
-        """The selected columns."""
-        return self.layout.output_fields
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: every row is kept."""
-        return None
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return the rows of both sides that may be in the result. No row is late."""

@@ -1,4 +1,4 @@
-"""Which row of the right is the version in force at the time of each row of the left: a forward fill by key.
+"""The version in force at the time of each row of the left, a row of the right: a forward fill by key.
 
 Example, of one key, right at times 10 and 20, left at 5, 10, 19 and 30: none, 10, 10, 20; strictly: none, none,
 10, 20.

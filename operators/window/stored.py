@@ -29,9 +29,9 @@ class StoredRows:
 def stored_in(context: SubtaskContext, state_id: int, ranges: Iterable[tuple[int, int]]) -> Iterator[StoredRows]:
     """Yield the stored rows whose leading time is in one of the ranges (after, up to], in microseconds.
 
-    The ranges ascend and do not overlap.
+    The ranges ascend and do not overlap; one without times is skipped.
     """
-    wanted = list(ranges)
+    wanted = [bounds for bounds in ranges if bounds[0] < bounds[1]]
     keys, values = list[bytes](), list[bytes]()
     for group in range(context.groups.start, context.groups.end) if wanted else ():
         for after_us, up_to_us in wanted:

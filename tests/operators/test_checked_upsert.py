@@ -18,7 +18,7 @@ KEYS = KeySchema((pa.field("k", pa.string()),))
 OPERATOR = CheckedUpsertOperator(KEYS, (pa.field("v", pa.int64()), pa.field("l", pa.list_(pa.int64()))))
 Change = tuple[str, int | None, int]  # key, value, weight
 
-#: what one epoch does to upstream keys: each has a row of an output key and a value, or none
+#: the changes of an epoch to upstream keys: each key has a row of an output key and a value, or no row
 epochs = st.lists(
     st.dictionaries(st.integers(0, 3), st.none() | st.tuples(st.sampled_from("ab"), st.integers(0, 1))), max_size=5
 )
