@@ -9,23 +9,18 @@ same holds for the output of a job without a keyed step.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
 from mixedmode.config import SourceSpec
-from mixedmode.config.calls import quoted
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.expressions import Query
-from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import TIME_COLUMN
-from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, ReadColumn, SourceRows
+from mixedmode.plan.stages import JobPlan, ReadColumn
 from mixedmode.spark.frames import arrow_fields
-from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
-from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
+from mixedmode.tasks.stage_columns import progress_rows, stage_columns, watched_columns, with_source_column
 
 __all__ = ["StageInputs", "with_direct_reads"]
 
@@ -45,9 +40,9 @@ def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: St
     """Return the plan with what its map tasks read and compute themselves, or with the reason why Spark does it."""
     try:
         _check_shape(plan, specs)
-        (name, spec), (frame,) = next(iter(specs.items())), inputs.sources.values()
+        (spec,), (frame,) = specs.values(), inputs.sources.values()
         assert isinstance(spec, FileSourceSpec), spec
-        queries = _queries(plan, name, frame, inputs.relations[plan.entries[0]])
+        queries = _queries(plan, frame, inputs.relations[plan.entries[0]])
     except OnlySparkError as error:
         return replace(plan, by_spark_because=str(error))
     drift = replace(spec.drift or Drift(), declared=tuple(frame.columns))
@@ -75,53 +70,16 @@ def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec]) -> None:
         raise OnlySparkError(found)
 
 
-def _queries(plan: JobPlan, name: str, source: DataFrame, relations: Sequence[DataFrame]) -> tuple[Query, ...]:
-    """Return the rows of each relation as a query, and then the rows that show the progress.
-
-    The columns are those of executor/input_frames.py.
-    """
+def _queries(plan: JobPlan, source: DataFrame, relations: Sequence[DataFrame]) -> tuple[Query, ...]:
+    """Return the rows of each relation as a query, and then the rows that show the progress."""
     frames = list(relations)
     if plan.stages:
-        frames = [frame.select(*_stage_columns(plan, plan.stages[0])) for frame in frames]
+        stage = plan.stages[0]
+        frames = [stage_columns(frame, stage, watched_columns(plan, stage)) for frame in frames]
     if plan.source_rows is None:
-        given = {
-            TIME_COLUMN: _micros(plan.event_times.get(name)),
-            SOURCE_COLUMN: F.lit(0),
-            PARTITION_COLUMN: _partition(plan.partitions.get(name)),
-        }
-        fields = frames[0].schema
-        frames.append(
-            source.select(
-                *(given.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in fields),
-            )
-        )
+        frames = [with_source_column(frame) for frame in frames]
+        frames.append(progress_rows(plan, 0, source, frames[0]))
     return tuple(read_query_of(frame, until=source) for frame in frames)
-
-
-def _stage_columns(plan: JobPlan, stage: KeyedStage) -> list[Column]:
-    columns = [_key(field.name).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
-    columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
-    if stage.event_time is not None or plan.strategies:
-        columns.append(_micros(stage.event_time))
-    columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
-    if plan.partitions:
-        columns.append(_partition((plan.source_rows or SourceRows()).partition))
-    if plan.source_rows is None:
-        columns.append(F.lit(None).cast("int").alias(SOURCE_COLUMN))
-    return columns
-
-
-def _key(name: str) -> Column:
-    return F.lit(True) if name == ALL_ROWS.name else F.col(quoted(name))
-
-
-def _micros(column: str | None) -> Column:
-    found = F.lit(None) if column is None else F.expr(f"unix_micros(CAST({quoted(column)} AS TIMESTAMP))")
-    return found.cast("long").alias(TIME_COLUMN)
-
-
-def _partition(column: str | None) -> Column:
-    return (F.lit(None) if column is None else F.col(quoted(column))).cast("string").alias(PARTITION_COLUMN)
 
 
 def _columns_read(queries: Sequence[Query], schema: StructType, drift: Drift) -> tuple[ReadColumn, ...]:

@@ -10,21 +10,28 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
 from mixedmode.config.calls import quoted
-from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
+from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
 from mixedmode.spark.frames import relations_of, spark_schema
-from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
+from mixedmode.tasks.exchange import ROW_PREFIX
+from mixedmode.tasks.stage_columns import (
+    event_time_column,
+    like,
+    partition_column,
+    progress_rows,
+    stage_columns,
+    watched_columns,
+    with_source_column,
+)
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["entry_rows", "input_frame", "rows_read", "stage_columns", "with_nothing_of"]
+__all__ = ["entry_rows", "input_frame", "rows_read", "with_nothing_of"]
 
 ENTRY_COLUMN = "_entry"  # number of the entry, in rows of a job with several
 _OF_PROGRESS = (TIME_COLUMN, PARTITION_COLUMN, SOURCE_COLUMN)
@@ -43,9 +50,8 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
     """
     rows = _only_entry(session, plan, sources) if plan.has_one_entry else _entries(session, plan, sources)
     if plan.source_rows is None:
-        rows = rows.withColumn(SOURCE_COLUMN, F.lit(None).cast("int"))
-        names = plan.sources_read
-        seen = [_seen(plan, name, number, sources[name], rows) for number, name in enumerate(names)]
+        rows = with_source_column(rows)
+        seen = [progress_rows(plan, number, sources[name], rows) for number, name in enumerate(plan.sources_read)]
         return reduce(DataFrame.union, seen, rows)
     for name in plan.sources_read:
         rows = with_nothing_of(session, rows, sources[name])
@@ -69,62 +75,23 @@ def entry_rows(frame: DataFrame, number: int) -> DataFrame:
 def with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame | None = None) -> DataFrame:
     """Return `rows` and a second reading of `source` that adds no row.  source: None for the frame itself."""
     session.conf.set(_PRUNES, "true")
-    return rows.union(_like(rows, (source or rows).where("false"), {}))
-
-
-def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column] = (), number: int = 0) -> DataFrame:
-    """Return the columns that the map side of a stage reads, under their internal names, and the columns `watched`.
-
-    number: of the relation, among those that the stage reads.
-    """
-    if stage.sides:
-        return _side_columns(frame, stage, number, watched)
-    columns = [_key(field.name).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
-    columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
-    if stage.event_time is not None:
-        columns.append(_micros(stage.event_time))
-    if stage.is_changelog:
-        columns.append(F.col(WEIGHT_COLUMN))
-    columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
-    return frame.select(*columns, *watched)
-
-
-def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Sequence[Column]) -> DataFrame:
-    """Return the same for one side: NULL in the arguments of the other sides."""
-    side = stage.sides[number]
-    columns = [F.expr(text).alias(f"{KEY_PREFIX}{i}") for i, text in enumerate(side.keys)]
-    types = spark_schema([pa.field("argument", data_type) for data_type in stage.argument_types])
-    columns += [
-        (F.expr(text) if i in side.arguments else F.lit(None)).cast(types[i].dataType).alias(argument_name(i))
-        for i, text in enumerate(stage.arguments)
-    ]
-    if stage.event_time is not None:
-        columns.append(_micros(side.event_time))
-    if stage.is_changelog:
-        columns.append(F.col(WEIGHT_COLUMN))
-    columns.append(F.lit(number).cast("tinyint").alias(SIDE_COLUMN))
-    return frame.select(*columns, *watched)
-
-
-def _key(name: str) -> Column:
-    return F.lit(True) if name == ALL_ROWS.name else F.col(quoted(name))
+    return rows.union(like(rows, (source or rows).where("false"), {}))
 
 
 def _only_entry(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
-    rows = plan.source_rows or SourceRows()
-    partition = [_partition(rows.partition)] if plan.partitions else []
     if plan.maps:
         (frame,) = relations_of(session, sources, plan.maps[0].reads)
         if not plan.strategies:
             return frame
+        rows = plan.source_rows or SourceRows()
         columns = [F.col(quoted(name)).alias(f"{ROW_PREFIX}{i}") for i, name in enumerate(frame.columns)]
-        return frame.select(*columns, _micros(rows.event_time), *partition)
+        partition = [partition_column(rows.partition)] if plan.partitions else []
+        return frame.select(*columns, event_time_column(rows.event_time), *partition)
     (entry,) = plan.entries
     reads, stage = plan.reader(entry)
     if stage is None:
         return rows_read(session, reads, sources, plan, None)
-    time = [_micros(None)] if plan.strategies and stage.event_time is None else []
-    return rows_read(session, reads, sources, plan, stage, [*time, *partition])
+    return rows_read(session, reads, sources, plan, stage, watched_columns(plan, stage))
 
 
 def _entries(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
@@ -142,7 +109,7 @@ def _entries(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFra
             )
             for n, field in every
         ]
-        progress = [_micros(None), *([_partition(None)] if plan.partitions else [])]
+        progress = [event_time_column(None), *([partition_column(None)] if plan.partitions else [])]
         numbered.append(frame.select(F.lit(number).alias(ENTRY_COLUMN), *columns, *progress))
     return reduce(DataFrame.union, numbered)
 
@@ -224,32 +191,3 @@ def _joined(stage: KeyedStage | None, frames: Mapping[int, DataFrame], watched: 
         return reduce(DataFrame.unionByName, frames.values())
     parts = [stage_columns(frame, stage, watched, number) for number, frame in frames.items()]
     return reduce(DataFrame.union, parts)
-
-
-def _seen(plan: JobPlan, name: str, number: int, source: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return the records of a source as rows that only show the progress of the source."""
-    return _like(
-        rows,
-        source,
-        {
-            TIME_COLUMN: _micros(plan.event_times.get(name)),
-            SOURCE_COLUMN: F.lit(number),
-            PARTITION_COLUMN: _partition(plan.partitions.get(name)),
-        },
-    )
-
-
-def _like(rows: DataFrame, other: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """Return the rows of `other` with the column names of `rows`: `columns` where given, else NULL."""
-    return other.select(
-        *(columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema)
-    )
-
-
-def _micros(column: str | None) -> Column:
-    expression = F.lit(None) if column is None else F.expr(f"unix_micros(CAST({quoted(column)} AS TIMESTAMP))")
-    return expression.cast("long").alias(TIME_COLUMN)
-
-
-def _partition(column: str | None) -> Column:
-    return (F.lit(None) if column is None else F.col(quoted(column))).cast("string").alias(PARTITION_COLUMN)

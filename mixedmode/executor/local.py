@@ -104,7 +104,7 @@ def _run_subtask(
 
 
 def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan, number: int) -> pa.Table:
-    """Return the columns that the map side of a stage reads (input_frames.stage_columns), from columns of `table`.
+    """Return the columns that the map side of a stage reads (tasks/stage_columns.py), from columns of `table`.
 
     number: of the relation, among those that the stage reads.
     """

@@ -131,3 +131,24 @@ def test_sql_and_settings_may_change_between_starts_although_sources_are_read_an
         counts += [row["n"] for row in output_rows(folder.out)]
     assert counts == [1, 2, 3, 4, 4, 5], "the record of epoch 4 does not pass"
     assert found[2] == int(at(2).timestamp() * 1e6), "the column is dropped, and the threshold goes by the source"
+
+
+@pytest.mark.parametrize("by", ["tasks", "Spark"])
+@pytest.mark.parametrize(
+    "columns",
+    ["at AS time", "date_trunc('HOUR', at) AS at, at AS time", "at AS time, at", "1 AS at, at AS time"],
+    ids=["renamed", "replaced, and renamed", "copied", "replaced by a number"],
+)
+def test_the_watermark_goes_by_the_column_of_the_source_whatever_sql_names_it(
+    spark: SparkSession, tmp_path: Path, columns: str, by: str
+) -> None:
+    folder = Folder(tmp_path)
+    source = Source.parquet(folder.inputs, schema=DDL, event_time="at")
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    rows = [{"k": "a", "v": 1, "at": at(1.25)}, {"k": "b", "v": 1, "at": at(2.75)}]
+    write_parquet(folder.inputs, "a.parquet", pa.Table.from_pylist(rows, schema))
+    key = "k" if by == "tasks" else "lower(k) AS k"
+    job = folder.job(sources={"t": source}, watermark_lag_threshold="1h").sql(f"SELECT {key}, {columns} FROM t")
+    folder.run(job.key_by("k").aggregate(n="count(*)"), spark)
+    assert folder.watermark == at(2.75)
+    assert [row["n"] for row in output_rows(folder.out)] == [1, 1]

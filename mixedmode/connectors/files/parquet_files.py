@@ -5,7 +5,7 @@ to Python. Each map task reads the columns that the stage needs, row group by ro
 
 These readers treat a file as Spark does: column names are matched without regard to case, a column that a file lacks
 is NULL, and a type that does not widen to the declared type is refused. The source's `schema-drift` may change this
-(config/drift.py). If the rows of such a source go to Spark, the same functions read it (sources/drift.py).
+(config/drift.py). If the rows of such a source go to Spark, the same functions read it (drift.py).
 """
 
 import heapq
