@@ -72,6 +72,8 @@ def map_side(stage: KeyedStage, *, parallelism: int, slice_bytes: int) -> MapSid
         strategies={},
         clock_ms=0,
         clock_before_ms=None,
+        backlog=frozenset({SOURCE}),
+        backlog_before=None,
         is_backlog=True,
         was_backlog=None,
         fires_all=False,

@@ -256,7 +256,7 @@ class EpochRunner:
             self._context.clock.now_ms(),
             started_ms=self._started_ms,
             partitioned=self._context.plan.partitions,
-            is_backlog=path.is_backlog,
+            backlog=path.sources,
             fires_all=path.is_backlog and spec.execution.backlog.end_of_key_watermark == "max",
         )
 

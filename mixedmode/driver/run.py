@@ -162,7 +162,7 @@ class _Run:
                 now_ms,
                 started_ms=now_ms,
                 partitioned=self._plan.partitions,
-                is_backlog=True,
+                backlog=frozenset(self._plan.sources_read),
                 fires_all=True,
             )
             task = EpochTask.after(None, self._plan, settings, Epoch(0), "sorted", timing.at_the_end())

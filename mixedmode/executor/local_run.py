@@ -4,6 +4,7 @@ A live epoch, the backlog, a batch and the end of the input have the timing that
 of the epochs are kept in memory: nobody resumes such a run.
 """
 
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,14 +32,14 @@ class LocalRun:
 
     `outputs`: {name of an output: its rows so far, a table per file}; that of a job with `sink` is "". Upserts have
     `_op`.
-    `records_late` and `records_skipped` count all epochs.
+    `records_late` and `records_skipped` count all epochs. `clock_ms`: the processing time of the next epoch.
     """
 
     def __init__(self, spec: JobSpec, plan: JobPlan, folder: Path, clock_ms: int) -> None:
-        """folder: for checkpoints. clock_ms: the processing time of all epochs."""
+        """folder: for checkpoints. clock_ms: the processing time."""
         self._spec = spec
         self._plan = plan
-        self._clock_ms = clock_ms
+        self.clock_ms = clock_ms
         self._checkpoints = str(folder / "checkpoints")
         self._places = {name: _folder_of(sink) for name, sink in {**spec.results, **plan.side_sinks}.items()}
         self._latest: Manifest | None = None
@@ -48,19 +49,19 @@ class LocalRun:
 
     def run_batch(self, tables: LocalInput) -> None:
         """Run the only epoch of batch mode, which keeps no state."""
-        self._run(tables, self._timing(is_backlog=True).at_the_end(), is_batch=True)
+        self._run(tables, self._timing(self._sources).at_the_end(), is_batch=True)
 
     def run_backlog(self, tables: LocalInput) -> None:
         """Run the first epoch of mixed mode, at the end of which the job flips."""
-        self._run(tables, self._timing(is_backlog=True))
+        self._run(tables, self._timing(self._sources))
 
-    def run_live(self, tables: LocalInput) -> None:
-        """Run a live epoch."""
-        self._run(tables, self._timing(is_backlog=False))
+    def run_live(self, tables: LocalInput, backlog: AbstractSet[str] = frozenset()) -> None:
+        """Run an epoch after the flip.  backlog: the sources that are in backlog again; none: the epoch is live."""
+        self._run(tables, self._timing(backlog))
 
     def end(self) -> None:
         """Run the epoch after the end of the input, in which everything fires."""
-        self._run(None, self._timing(is_backlog=False).at_the_end())
+        self._run(None, self._timing(frozenset()).at_the_end())
 
     def close(self) -> None:
         """Delete the replicas of the state, which are outside of the folder."""
@@ -79,15 +80,19 @@ class LocalRun:
         self.records_skipped += result.skipped
         self._latest = self._manifest(task, result)
 
-    def _timing(self, *, is_backlog: bool) -> Timing:
+    @property
+    def _sources(self) -> AbstractSet[str]:
+        return frozenset(self._plan.sources_read)
+
+    def _timing(self, backlog: AbstractSet[str]) -> Timing:
         return timing_at(
             self._plan.strategies,
             self._latest,
-            self._clock_ms,
-            started_ms=self._clock_ms,
+            self.clock_ms,
+            started_ms=self.clock_ms,
             partitioned=self._plan.partitions,
-            is_backlog=is_backlog,
-            fires_all=is_backlog and self._spec.execution.backlog.end_of_key_watermark == "max",
+            backlog=backlog,
+            fires_all=bool(backlog) and self._spec.execution.backlog.end_of_key_watermark == "max",
         )
 
     def _settings(self, timing: Timing, *, is_batch: bool) -> StageSettings:
@@ -113,8 +118,9 @@ class LocalRun:
             epoch=task.epoch,
             generation=_GENERATION,
             previous=None if self._latest is None else self._latest.epoch,
-            created_ms=self._clock_ms,
+            created_ms=self.clock_ms,
             is_backlog=timing.is_backlog,
+            backlog_sources=tuple(sorted(timing.backlog)),
             path=task.path,
             parallelism=task.settings.parallelism,
             max_parallelism=task.settings.max_parallelism,

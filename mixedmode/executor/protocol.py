@@ -63,7 +63,8 @@ class StageSettings:
 class EpochTask:
     """One epoch to run: the plan, its settings, number, path and timing, and the state after the previous epoch.
 
-    `with_full_snapshot`: steps that emit their whole stored table, because a downstream step or output is new.
+    `path`: 'sorted' if a source is in backlog. `with_full_snapshot`: steps that emit their whole stored table, because
+    a downstream step or output is new.
     `lists`: of map stages. `files`: URIs of all input files; None if unknown.
     `seen`: the progress of the sources that map stages have measured; the driver knows none. `notes`: where tasks note
     how far they are.
@@ -110,6 +111,10 @@ class EpochTask:
     def timing_of(self, stage: KeyedStage) -> Timing:
         """Return the timing of a stage, whose watermark only the sources upstream move."""
         return self.timing.of(stage.operator_id, stage.reads.upstream)
+
+    def path_of(self, stage: KeyedStage) -> PathTaken:
+        """Return the path of a stage: sorted if a source upstream is in backlog."""
+        return self.path if stage.reads.upstream & self.timing.backlog else "streaming"
 
     def description(self, action: str) -> str:
         """Return the description of a Spark job of this epoch, such as "orders, epoch 12, backlog: aggregate-1"."""

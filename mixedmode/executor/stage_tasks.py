@@ -10,6 +10,7 @@ from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import ListState, OperatorState
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import EpochResult, EpochTask
+from mixedmode.operators.aggregate import UpsertOperator
 from mixedmode.plan.stages import JobPlan, KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
@@ -47,7 +48,7 @@ def map_subtasks(task: EpochTask, stage: MapStage, *, tells_attempt: bool) -> Ma
     return MapTask(
         operator=stage.operator,
         epoch=task.epoch,
-        is_backlog=task.timing.is_backlog,
+        is_backlog=task.timing.backlog >= set(task.plan.sources_read),
         clock_ms=task.timing.clock_ms,
         watermark_us=task.timing.before.watermark_us,
         lists=redistribute(lists, stage.redistribution, parallelism),
@@ -76,7 +77,7 @@ def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False)
     tells_attempt: the rows for other stages carry the id of their attempt (tasks/inner_rows.py).
     """
     attributes, settings, state = stage.operator.attributes, task.settings, None
-    is_inner = task.plan.is_inner(stage.operator_id)
+    is_inner, path = task.plan.is_inner(stage.operator_id), path_for(attributes, task.path_of(stage))
     if settings.checkpoint_url is not None:
         state = StateTask(settings.checkpoint_url, task.runs_of(stage.operator_id), settings.fan_in)
     rows = stage.emitted_fields if is_inner else ()
@@ -86,11 +87,11 @@ def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False)
         stage=_in_this_epoch(task, stage),
         epoch=task.epoch,
         generation=settings.generation,
-        path=path_for(attributes, task.path),
+        path=path,
         timing=task.timing_of(stage),
         parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
-        memory=share_memory(settings.sort_memory_bytes, attributes, task.path),
+        memory=share_memory(settings.sort_memory_bytes, attributes, path),
         state=state,
         sinks={name: sink for name, sink in settings.sinks.items() if name in names},
         results=results,
@@ -202,4 +203,11 @@ def _watched(plan: JobPlan, stage: KeyedStage) -> Watched:
 def _in_this_epoch(task: EpochTask, stage: KeyedStage) -> KeyedStage:
     if stage.operator_id in task.with_full_snapshot:
         stage = stage.with_full_snapshot()
-    return stage.with_running_results() if task.settings.emits_running_results and task.timing.is_backlog else stage
+    wants_all = task.settings.emits_running_results and task.timing_of(stage).is_backlog
+    return stage.with_running_results() if wants_all and not _feeds_upserts(task.plan, stage) else stage
+
+
+def _feeds_upserts(plan: JobPlan, stage: KeyedStage) -> bool:
+    """Return whether upserts are made of the rows of a stage. That needs at most one change of a row in an epoch."""
+    readers = [reader for reader in plan.stages if stage.operator_id in reader.reads.stages]
+    return any(isinstance(reader.operator, UpsertOperator) for reader in readers)

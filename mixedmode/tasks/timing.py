@@ -26,10 +26,12 @@ from mixedmode.time import (
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The timing of an epoch at its start. See EpochTime for the clocks; `strategies` are by source.
+    """The timing of an epoch at its start, for all steps or for one (`of`). `strategies` are by source.
 
     `before`: of all sources together. `steps`: the watermarks of steps that read only some of the sources, by operator
     id; a step that is missing has none yet.
+    `clock_before_ms`: the clock of the previous epoch. `backlog`, `backlog_before`: the sources that are in backlog in
+    this epoch and in the previous one; None for the first epoch. `is_backlog`: the epoch, or the step, is in backlog.
     `fires_all`: all event-time timers and windows fire, whatever the watermark. It is set in batch, after the end of
     the input, and in a backlog with `end-of-key-watermark: max`. `is_final`: no epoch follows; set in the first two.
     """
@@ -38,6 +40,8 @@ class Timing:
     strategies: Mapping[str, Strategy]
     clock_ms: int
     clock_before_ms: int | None
+    backlog: AbstractSet[str]
+    backlog_before: AbstractSet[str] | None
     is_backlog: bool
     was_backlog: bool | None
     fires_all: bool
@@ -45,12 +49,25 @@ class Timing:
     steps: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, operator_id: str, sources: AbstractSet[str]) -> "Timing":
-        """Return the timing of a step: only `sources`, whose records can reach it, move or hold back its watermark."""
+        """Return the timing of a step.  sources: those whose records can reach it.
+
+        Only they move or hold back its watermark. It is in backlog while all of them are.
+
+            Example: trades are in backlog again, quotes are live. A step that reads trades is in backlog. A join of
+            trades and quotes is not, and a step that reads quotes is not.
+        """
+        is_backlog = sources <= self.backlog
+        timing = replace(
+            self,
+            is_backlog=is_backlog,
+            was_backlog=None if self.backlog_before is None else sources <= self.backlog_before,
+            fires_all=self.fires_all and (is_backlog or self.is_final),
+        )
         if sources >= self.strategies.keys():
-            return self
+            return timing
         splits = {split: progress for split, progress in self.before.splits.items() if split[0] in sources}
         return replace(
-            self,
+            timing,
             before=WatermarkState(splits, self.steps.get(operator_id, MIN_TIME_US)),
             strategies={name: strategy for name, strategy in self.strategies.items() if name in sources},
         )
@@ -84,7 +101,7 @@ class Timing:
             late_us=self.late_us(delay_us),
             firing_us=shifted_us(firing_us, -delay_us),
             clock_ms=self.clock_ms,
-            clock_before_ms=self.clock_before_ms,
+            clock_before_ms=None if self.was_backlog else self.clock_before_ms,
             is_backlog=self.is_backlog,
             was_backlog=self.was_backlog,
             is_final=self.is_final,
@@ -102,19 +119,22 @@ def timing_at(
     *,
     started_ms: int,
     partitioned: Collection[str],
-    is_backlog: bool,
+    backlog: AbstractSet[str],
     fires_all: bool,
 ) -> Timing:
-    """Return the timing of the epoch after `latest`.
+    """Return the timing of the epoch after `latest`. If a source is in backlog, the epoch is.
 
     started_ms: the clock at this start of the job. partitioned: the sources with a watermark per partition.
+    backlog: the sources that are in backlog.
     """
     return Timing(
         before=_watermarks(strategies, latest, started_ms, partitioned),
         strategies=strategies,
         clock_ms=clock_ms,
-        clock_before_ms=None if latest is None or latest.is_backlog else latest.clock_ms,
-        is_backlog=is_backlog,
+        clock_before_ms=None if latest is None else latest.clock_ms,
+        backlog=backlog,
+        backlog_before=None if latest is None else frozenset(latest.backlog_sources),
+        is_backlog=bool(backlog),
         was_backlog=None if latest is None else latest.is_backlog,
         fires_all=fires_all,
         steps={} if latest is None else latest.step_watermarks,

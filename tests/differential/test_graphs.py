@@ -40,11 +40,12 @@ from tests.differential.test_time_in_chains import (
     tumbling,
 )
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
-from tests.harness import SPARK, SPARK_CASES, Recording, manifests, output_rows, run, write_parquet
+from tests.harness import SPARK, SPARK_CASES, ManualClock, Recording, manifests, output_rows, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
 from tests.walk.faults import FailAtStep, Fault, Faults, KillAtPoint, KillAtStep, Killed
 
 SOURCES = ("t", "u")
+CLOCK_MS = 40
 EPOCH_POINTS: tuple[CrashPoint, ...] = (
     "sort",
     "runs-stored",
@@ -211,7 +212,8 @@ Outputs = dict[int, Counter[tuple[Any, ...]]]
 class Play:
     """One way of running a case, with a restart after the epochs that the case names, and after each fault.
 
-    strikes: faults of one start each. run_job: replaces `run`.
+    strikes: faults of one start each. run_job: replaces `run`. lag_ms: sources whose watermarks are further behind the
+    time CLOCK_MS are in backlog again; None: none are.
     """
 
     case: Case
@@ -222,6 +224,7 @@ class Play:
     faults: Faults = field(default_factory=Faults)
     strikes: Sequence[Fault] = ()
     run_job: Callable[..., object] = run
+    lag_ms: int | None = None
 
     def __post_init__(self) -> None:
         case, step = self.case, partial(self.faults.step, can_fail=False)
@@ -268,7 +271,8 @@ class Play:
             fault = next(self._left, None)
             try:
                 with self.faults.armed(fault):
-                    self.run_job(self._job(), session, observer=observer, until=until, engine=engine)
+                    clock = ManualClock(CLOCK_MS)
+                    self.run_job(self._job(), session, observer=observer, until=until, engine=engine, clock=clock)
             except (Killed, RetryableError):
                 assert fault is not None, "nothing struck"
                 observer = Recording(feed=observer.feed)
@@ -295,6 +299,7 @@ class Play:
             parallelism=self._parallelism,
             max_parallelism=8,
             spark=SPARK,
+            watermark_lag_threshold=None if is_batch or self.lag_ms is None else f"{self.lag_ms}ms",
         )
         made = streams(self.graph, job)
         for number in self.graph.outputs:
@@ -326,13 +331,19 @@ struck = st.lists(
 )
 
 
-@given(case=cases(), mode=st.sampled_from(["mixed", "mixed", "streaming", "batch"]), graph=graphs(), strikes=struck)
+@given(
+    case=cases(),
+    mode=st.sampled_from(["mixed", "mixed", "streaming", "batch"]),
+    graph=graphs(),
+    strikes=struck,
+    lag_ms=st.sampled_from([None, 1, 20, 50]),
+)
 @local_cases(0.2)
 def test_each_output_of_a_graph_is_the_answer_of_the_records(
-    case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
+    case: Case, mode: Mode, graph: Graph, strikes: list[Fault], lag_ms: int | None, faults: Faults
 ) -> None:
     with case_folder() as base:
-        played = Play(case, mode, graph, base, faults=faults, strikes=strikes)
+        played = Play(case, mode, graph, base, faults=faults, strikes=strikes, lag_ms=lag_ms)
         assert played.outputs() == expected(case, graph)
 
 

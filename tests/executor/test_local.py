@@ -24,7 +24,7 @@ from mixedmode.testing.local_plan import local_plan
 from mixedmode.time import WatermarkState
 
 ROWS = [pa.table({"k": ["a", "b", "a"], "v": [1, 2, 3]}), pa.table({"k": ["c", "b"], "v": [4, 5]})]
-TIMING = Timing(WatermarkState.initial({}, 0), {}, 0, None, is_backlog=True, was_backlog=None, fires_all=False)
+TIMING = Timing(WatermarkState.initial({}, 0), {}, 0, None, {"t"}, None, True, None, fires_all=False)
 
 
 def task(base: Path, **call: str) -> EpochTask:

@@ -29,6 +29,8 @@ def watch(kind: Watched, *names: str) -> Watch:
         strategies={"a": Strategy(0, None, AHEAD_MS)},
         clock_ms=NOW_MS,
         clock_before_ms=None,
+        backlog=frozenset(),
+        backlog_before=frozenset(),
         is_backlog=False,
         was_backlog=False,
         fires_all=False,
