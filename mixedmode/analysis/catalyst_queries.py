@@ -7,6 +7,7 @@ constant, Spark computes here.
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +68,7 @@ class _Reader:
         self._gateway = context._gateway
         jvm: _Java = context._jvm
         patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        #: what is no constant here, although Spark folds it: clocks, and what it replaces before
+        #: expressions that Spark folds and that are no constants here: clocks, and those that Spark replaces first
         self._not_folded = jvm.PythonUtils.toSeq([patterns.CURRENT_LIKE(), patterns.RUNTIME_REPLACEABLE()])
         self._plan = analysed(frame)
         self._until = until
@@ -184,21 +185,36 @@ class _Reader:
         return other
 
     def _call(self, kind: str, found: _Java, arguments: list[int]) -> int:
+        decided = self._decided(kind, found, arguments)
+        if decided is not None:
+            return self._nodes.add(Literal(decided, pa.bool_()))
         options = tuple(read(found) for read in _OPTIONS.get(kind, ()))
-        call = Call(kind, tuple(arguments), self._type(found), options)
-        if can_raise(call, [self._nodes[number] for number in arguments]):
-            call = Call(kind, call.arguments, call.data_type, options, str(found.sql()))
-        return self._add(call, found)
+        return self._add(Call(kind, tuple(arguments), self._type(found), options), found)
+
+    def _decided(self, kind: str, found: _Java, arguments: list[int]) -> bool | None:
+        """Return the result that Spark knows without the arguments, of which a value may raise; None if unknown."""
+        if kind in ("IsNull", "IsNotNull"):
+            return None if found.child().nullable() else kind == "IsNotNull"
+        decided = {"And": False, "Or": True}.get(kind)
+        is_decided = Literal(decided, pa.bool_()) in [self._nodes[number] for number in arguments]
+        return decided if is_decided else None
 
     def _add(self, call: Call, found: _Java) -> int:
-        if not is_exact(call, [self._nodes[number] for number in call.arguments]):
+        arguments = [self._nodes[number] for number in call.arguments]
+        if not is_exact(call, arguments):
             raise _only_spark(found)
-        return self._nodes.add(call)
+        return self._nodes.add(replace(call, text=str(found.sql())) if can_raise(call, arguments) else call)
 
     def _literal(self, found: _Java) -> Literal:
         data_type, value = self._type(found), found.eval(None)
-        is_object = pa.types.is_string(data_type) or pa.types.is_decimal(data_type)
-        return Literal(str(value.toString()) if is_object and value is not None else value, data_type)
+        if value is not None and pa.types.is_string(data_type):
+            try:
+                value = bytes(value.getBytes()).decode()
+            except UnicodeDecodeError as error:  # such as CAST(x'ff' AS string)
+                raise _only_spark(found) from error
+        if value is not None and pa.types.is_decimal(data_type):
+            value = str(value.toString())
+        return Literal(value, data_type)
 
     def _is_replaceable(self, kind: str, found: _Java) -> bool:
         if kind not in self._replaceable:

@@ -110,11 +110,13 @@ def _remainder(call: Call, given: Sequence[Value]) -> Value:
 
 def _positive_remainder(call: Call, given: Sequence[Value]) -> Value:
     _check_divisor(*given)
-    left, right = map(integers, given)
+    numbers = list(map(integers, given))
+    data_type = numbers[0].dtype
+    left, right = (one.astype(np.promote_types(data_type, np.int32)) for one in numbers)  # Java adds 32 bits or more
     found = remainder(left, right)
     with np.errstate(over="ignore"):  # as in Java, it wraps
         found = np.where(found < 0, remainder(found + right, right), found)
-    return like(_broadcast(found, given), call.data_type, *given)
+    return like(_broadcast(found.astype(data_type), given), call.data_type, *given)
 
 
 def _broadcast(found: Numbers, given: Sequence[Value]) -> Numbers:

@@ -25,7 +25,7 @@ def never(_call: Call, _arguments: Sequence[Node]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """How a kind of call is computed.
+    """The computation of one kind of call.
 
     `compute`: of a call and its arguments, at least one of which is an array. It raises pa.ArrowInvalid where Spark
     raises an error. `accepts`: whether the result is Spark's for these types, options and constants. `raises`: whether

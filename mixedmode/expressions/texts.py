@@ -28,13 +28,16 @@ def _substring(_call: Call, given: Sequence[Value]) -> Value:
 
 
 def _accepts_substring(_call: Call, arguments: Sequence[Node]) -> bool:
-    """Return whether position and length are constants, and the position is not a number from the end."""
+    """Return whether position and length are constants, and a position from the end has all that follows.
+
+    Spark adds the least position to the length of the text, which overflows.
+    """
     text, position, length = arguments
     if not (types.is_string(text.data_type) and isinstance(position, Literal) and isinstance(length, Literal)):
         return False
     if not (isinstance(position.value, int) and isinstance(length.value, int)):
         return False
-    return position.value >= 0 or length.value == _TO_THE_END
+    return position.value >= 0 or (length.value == _TO_THE_END and position.value >= -_TO_THE_END)
 
 
 def _concat(_call: Call, given: Sequence[Value]) -> Value:

@@ -19,7 +19,7 @@ _YEAR_DIGITS = 4
 _UNITS_US = {"MINUTE": 60 * SECOND_US, "HOUR": 3_600 * SECOND_US, "DAY": DAY_US, "SECOND": SECOND_US}
 #: letters of a pattern, from the smallest unit: (letters, microseconds)
 _PARTS = (("ss", SECOND_US), ("mm", _UNITS_US["MINUTE"]), ("HH", _UNITS_US["HOUR"]))
-_PATTERN = re.compile(r"(?:yyyy|MM|dd|HH|mm|ss|[-/: .])+")
+_PATTERN = re.compile(r"(?:yyyy(?!y)|([MdHms])\1(?!\1)|[-/: .])+")  # MMMM is the name of a month
 _LETTERS = re.compile(r"yyyy|MM|dd|HH|mm|ss|[-/: .]")
 
 

@@ -6,6 +6,7 @@ Where Spark raises an error on a value, its `try_` function gives NULL, which sa
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import product
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
@@ -164,7 +166,7 @@ EXPRESSIONS = [
     *(f"t1 LIKE '{pattern}'" for pattern in ("a%", "%b", "a_b", "%", "", "_", "%a%", "a.b", "a%b", "a", "%ä%", "__")),
     *(f"{name}(t1, '{text}')" for name in ("startswith", "endswith", "contains") for text in ("a", "", "😀", "ä")),
     *(f"substring(t1, {position}, {length})" for position in (0, 1, 2, 9) for length in (-1, 0, 1, 2, 99)),
-    *(f"substr(t1, {position})" for position in (-9, -2, -1, 0, 1, 2, 9)),
+    *(f"substr(t1, {position})" for position in (-2147483647, -9, -2, -1, 0, 1, 2, 9)),
     "left(t1, 2)",
     "right(t1, 2)",
     "length(t1)",
@@ -185,7 +187,7 @@ RAISING = [
     ("l1 / l2", "try_divide(l1, l2)"),
     ("-l1", "try_subtract(0, l1)"),
     ("abs(i1)", "if(i1 = -2147483648, null, abs(i1))"),
-    ("pmod(l1, l2)", "if(l2 = 0, null, pmod(l1, l2))"),
+    *((f"pmod({n}1, {n}2)", f"if({n}2 = 0, null, pmod({n}1, {n}2))") for n in "bsil"),
     *((f"CAST({name} AS {kind})", f"try_cast({name} AS {kind})") for name, kind in NARROWED),
     ("CAST(n1 AS decimal(5, 1))", "try_cast(n1 AS decimal(5, 1))"),
     ("CAST(m1 AS decimal(24, 1))", "try_cast(m1 AS decimal(24, 1))"),
@@ -206,6 +208,9 @@ GUARDED = [
     "NULL + l1 % l2",
     "l1 % l2 + NULL",
     "CASE WHEN l1 % l2 > 1 THEN 1 ELSE 1 END",
+    *(f"l1 % l2 = 1 {word}" for word in ("OR true", "AND false")),
+    *(f"{word} l1 % l2 = 1" for word in ("true OR", "false AND")),
+    *(f"coalesce(l1 % l2, 5) IS {word}" for word in ("NULL", "NOT NULL")),
 ]
 
 
@@ -376,6 +381,8 @@ def test_an_error_names_the_first_row_that_cannot_be_computed(frame: DataFrame) 
         ("t1 LIKE '!%a' ESCAPE '!'", "t1 LIKE '!%a' ESCAPE '!'"),
         ("t1 LIKE t2", "t1 LIKE t2"),
         ("substring(t1, -5, 2)", "substring(t1, -5, 2)"),
+        ("substr(t1, -2147483648)", "substr(t1, -2147483648, "),
+        ("concat(t1, CAST(x'ff' AS string))", "CAST(X'FF' AS STRING)"),
         ("date_format(ts1, 'EEEE')", "date_format(ts1, 'EEEE')"),
         ("CAST(t1 AS int)", "CAST(t1 AS INT)"),
         ("CAST(m1 AS double)", "CAST(m1 AS DOUBLE)"),
@@ -388,6 +395,33 @@ def test_what_may_differ_is_left_to_spark(frame: DataFrame, text: str, why: str)
     with pytest.raises(OnlySparkError) as caught:
         read_query_of(frame.selectExpr(f"{text} AS c"), until=frame)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_only_runs_of_letters_that_are_numbers_are_formatted_on_arrow(frame: DataFrame, count: int) -> None:
+    for letter in "yMdHms":
+        selected = frame.selectExpr(f"date_format(ts1, 'yyyy-{letter * count}/HH') AS c")
+        if count != (4 if letter == "y" else 2):
+            with pytest.raises(OnlySparkError):
+                read_query_of(selected, until=frame)
+        else:
+            assert read_query_of(selected, until=frame).columns
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_every_cast_is_read_or_left_to_spark(frame: DataFrame, name: str) -> None:
+    kinds = [*(kind for kind, _, _ in VALUES.values()), "decimal(38,0)", "decimal(3,3)"]
+    left: list[str] = []
+    read: list[tuple[str, int]] = []
+    for kind in kinds:
+        with suppress(AnalysisException):  # such as a date as a number
+            selected = frame.selectExpr(f"CAST({name}1 AS {kind}) AS c")
+            try:
+                read += read_query_of(selected, until=frame).columns
+            except OnlySparkError:
+                left.append(kind)
+    assert read
+    assert bool(left) == (name != "dt"), "Spark itself refuses the other casts of dates"
 
 
 def test_every_kind_on_the_list_is_compared_with_spark(frame: DataFrame) -> None:
