@@ -13,7 +13,7 @@ from mixedmode.analysis.plan import nodes_of
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import KeyedAggregateStep
-from mixedmode.config.calls import quoted
+from mixedmode.config.calls import named, quoted
 from mixedmode.config.steps import Step
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
@@ -56,7 +56,7 @@ def _made(given: Relation, sql: str, makes: str) -> Relation:
 
 def _check(given: Relation, condition: str, where: str) -> None:
     try:
-        projected = given.frame.selectExpr(f"{condition} AS _having")
+        projected = given.frame.selectExpr(named(condition, "_having"))
         plan = read_frame(projected, until=given.frame)
     except PySparkException as error:
         raise refused(where, error) from error

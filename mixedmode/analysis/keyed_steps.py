@@ -14,7 +14,7 @@ from mixedmode.analysis.event_times import check_event_time
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
-from mixedmode.config.calls import column_in, quoted
+from mixedmode.config.calls import column_in, named, quoted
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -33,7 +33,7 @@ from mixedmode.plan.keyed_operators import (
 )
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
-from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources.source import parse_ddl
 from mixedmode.spark.errors import refused
@@ -41,7 +41,7 @@ from mixedmode.spark.frames import IN_UTC, arrow_fields
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
 from mixedmode.tasks.reports import REPORT_COLUMN
 
-RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATTEMPT_FIELD.name})
+RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATTEMPT_FIELD.name, ALL_ROWS.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def with_computed_keys(
             msg = f"{where('key-by')}: the input has a column of this name. Choose another. found={name}"
             found.append(InvalidJobError(msg))
             continue
-        columns.append(f"{expression} AS {quoted(name)}")
+        columns.append(named(expression, name))
         with collecting(found):
             try:
                 projected = frame.selectExpr(columns[-1])
@@ -155,7 +155,7 @@ class AggregateStage:
         output = next(name for name, call in self._step.aggregate.items() if text in call.expressions)
         where = self._where("aggregate", output)
         try:
-            projected = self._given.frame.selectExpr(f"{text} AS _argument")
+            projected = self._given.frame.selectExpr(named(text, "_argument"))
             plan = read_frame(projected, until=self._given.frame)
         except PySparkException as error:
             raise refused(where, error) from error
@@ -247,7 +247,7 @@ class RankedStage:
             name = field.name
             if name.lower() in keys:
                 continue
-            found += rank_taken(step, name, self._where)
+            found += column_taken(step, name, self._where)
             with collecting(found):
                 row[quoted(name)] = pa.field(name, arrow_type(field.dataType, f"{self._where()}: {name}"))
         return row
@@ -263,7 +263,7 @@ class RankedStage:
         if name is not None and name.lower() in known:
             text = quoted(known[name.lower()])
         try:
-            projected = frame.selectExpr(f"{text} AS _argument")
+            projected = frame.selectExpr(named(text, "_argument"))
             plan = read_frame(projected, until=frame)
         except PySparkException as error:
             raise refused(where, error) from error
@@ -271,9 +271,12 @@ class RankedStage:
         return text, arrow_type(projected.schema[0].dataType, f"{where}: {text}")
 
 
-def rank_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> list[MixedmodeError]:
-    """Return the mistake that a column of the input has the name of the rank that a step emits; [] if it does not."""
-    if not isinstance(step, TopStep) or column.lower() != RANK_COLUMN:
+def column_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> list[MixedmodeError]:
+    """Return the mistake that a column which a step passes on has a name that is kept, or is the rank; [] if not."""
+    kind = "top" if isinstance(step, TopStep) else "deduplicate"
+    if column.lower() in RESERVED:
+        return [_kept(column, where(kind))]
+    if kind != "top" or column.lower() != RANK_COLUMN:
         return []
     msg = f"{where('top')}: the step emits a column of this name. Rename yours in a sql step before. column={column}"
     return [InvalidJobError(msg)]
@@ -331,14 +334,18 @@ def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
 def checked_key(field: pa.Field, where: str) -> pa.Field:
     """Return a column. Raise InvalidJobError, beginning with `where`, if it cannot be a key."""
     if field.name.lower() in RESERVED:
-        msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={field.name}"
-        raise InvalidJobError(msg)
+        raise _kept(field.name, where)
     try:
         KeySchema((field,))
     except InvalidJobError as error:
         msg = f"{where}: {error}"
         raise InvalidJobError(msg) from error
     return field
+
+
+def _kept(column: str, where: str) -> InvalidJobError:
+    msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={column}"
+    return InvalidJobError(msg)
 
 
 def declared_fields(ddl: str, where: str) -> tuple[pa.Field, ...]:

@@ -1,4 +1,4 @@
-"""Finds out from Spark's analysed plan if each row of some SQL over a source is exactly one record of the source.
+"""Reads in Spark's analysed plan if each row of some SQL over a source is exactly one record of the source.
 
 A plan that has only projections over the source's view drops no row and adds none. Spark gives each
 column an id, and the column keeps the id as long as it is unchanged.
@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from mixedmode.analysis.catalyst import analysed, items_of, kind_of
 from mixedmode.plan.stages import JobPlan, SourceRows
 
 __all__ = ["columns_of_source", "source_rows"]
@@ -27,27 +28,25 @@ def source_rows(
         return None
     if not plan.maps and len(plan.reader(plan.entries[0])[0].relations) > 1:
         return None  # a record may be several rows
-    columns = columns_of_source(first_input, source)
+    origins = columns_of_source(first_input, source)
+    stage = None if plan.maps else plan.reader(plan.entries[0])[1]
+    if origins is None or (stage and stage.event_time and origins.get(stage.event_time) != event_time):
+        return None  # the step goes by another column than the watermark
+    columns = {origin: name for name, origin in origins.items()}
     wanted = [event_time, *([] if partition is None else [partition])]
-    if columns is None or any(column not in columns for column in wanted):
-        return None
-    return SourceRows(*(columns[column] for column in wanted))
+    return SourceRows(*(columns[column] for column in wanted)) if columns.keys() >= set(wanted) else None
 
 
-def columns_of_source(frame: DataFrame, source: DataFrame) -> Mapping[str, str] | None:
-    """Return {column of the source: unchanged column of the frame}; None unless every row is one record."""
-    positions = _origins(_analysed(frame), _analysed(source))
+def columns_of_source(frame: DataFrame, source: DataFrame) -> Mapping[str, str | None] | None:
+    """Return {column of the frame: the column of the source that it is unchanged, else None}.
+
+    Return None unless every row is one record.
+    """
+    positions = _origins(analysed(frame), analysed(source))
     if positions is None:
         return None
-    found: dict[str, str] = {}
-    for name, position in zip(frame.columns, positions, strict=True):
-        if position is not None:
-            found.setdefault(source.columns[position], name)
-    return found
-
-
-def _analysed(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - the only way to a plan that is not text
+    names = [None if position is None else source.columns[position] for position in positions]
+    return dict(zip(frame.columns, names, strict=True))
 
 
 def _origins(node: Any, source: Any) -> list[int | None] | None:
@@ -58,21 +57,20 @@ def _origins(node: Any, source: Any) -> list[int | None] | None:
     """
     if node.equals(source):
         return list(range(node.output().size()))
-    kind = node.getClass().getSimpleName()
+    kind = kind_of(node)
     if kind not in (*_ALIASES, "Project"):
         return None
     child = node.children().apply(0)
     below = _origins(child, source)
     if below is None or kind != "Project":
         return below
-    ids = {child.output().apply(i).exprId().id(): below[i] for i in range(len(below))}
-    expressions = node.projectList()
-    return [_origin(expressions.apply(i), ids) for i in range(expressions.size())]
+    ids = {column.exprId().id(): origin for column, origin in zip(items_of(child.output()), below, strict=True)}
+    return [_origin(expression, ids) for expression in items_of(node.projectList())]
 
 
 def _origin(expression: Any, ids: Mapping[int, int | None]) -> int | None:
     """Return the position of the source column that an expression is, maybe under another name; else None."""
-    kind = expression.getClass().getSimpleName()
+    kind = kind_of(expression)
     if kind == "Alias":
         return _origin(expression.child(), ids)
     return ids.get(expression.exprId().id()) if kind == "AttributeReference" else None

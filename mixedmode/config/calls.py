@@ -226,6 +226,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def named(expression: str, name: str) -> str:
+    """Return an SQL expression with a name, for a SELECT. The line break ends a comment in the expression."""
+    return f"{expression}\nAS {quoted(name)}"
+
+
 def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None, bool, str | None, tuple[float, ...]]:
     """Return (argument, is_distinct, by, parameters)."""
     first, rest = texts[0], texts[1:]

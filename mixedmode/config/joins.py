@@ -140,7 +140,7 @@ class JoinSpec(Section):
 
     @property
     def is_regular(self) -> bool:
-        """Whether all rows with equal keys belong together, whatever their times are."""
+        """Return whether all rows with equal keys belong together, regardless of their times."""
         return self.as_of is None and self.within is None
 
     @property

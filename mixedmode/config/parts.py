@@ -4,7 +4,7 @@ A check runs on parts only if everything that it reads is valid. So no error is 
 another one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,11 +31,14 @@ _ROWS_DEPEND_ON = {"map", "process", "window", "deduplicate", "join"}
 _APART = (
     {"parallelism"},
     {"name"},
+    {"having"},
     {"late", "allowed-lateness", "early-results-every"},
     {"on-error", "dead-letter"},
 )
 #: settings that have no meaning without the window of the step
 _WINDOW = {"window", "late", "allowed-lateness", "early-results-every"}
+#: settings about the rows of a step
+_OF_ROWS = {"having"}
 _OF_STEPS = {key_of(name) for kind in STEP_KINDS.values() for name in kind.model_fields}
 
 
@@ -147,19 +150,21 @@ def without_wrong_settings(
                 step = reduced[index]
                 others = {one: call for one, call in step["aggregate"].items() if one != output}
                 if others:
-                    reduced[index] = {**step, "aggregate": others}
+                    reduced[index] = _without({**step, "aggregate": others}, _OF_ROWS)
                     partial.add(index)
             case ("steps", int(index), "window", *_):
-                kept = {one: value for one, value in reduced[index].items() if one not in _WINDOW}
-                reduced[index] = kept
+                reduced[index] = _without(reduced[index], {*_WINDOW, *_OF_ROWS})
                 partial.add(index)
             case ("steps", int(index), str(key), *_) if isinstance(reduced[index], Mapping):
                 name = key if key in _OF_STEPS else nearest(key, _OF_STEPS)
                 group = next((group for group in _APART if name in group), None)
                 if group is not None:
-                    kept = {one: value for one, value in reduced[index].items() if one not in {*group, key}}
-                    reduced[index] = kept
+                    reduced[index] = _without(reduced[index], {*group, key})
     return {**values, "steps": reduced}, frozenset(partial)
+
+
+def _without(step: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in step.items() if name not in names}
 
 
 def _step(value: Any) -> Any:

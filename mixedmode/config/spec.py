@@ -34,9 +34,8 @@ from mixedmode.config.graph import MAIN, Graph, input_findings
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.step_inputs import input_findings_of, reads_added_rows
+from mixedmode.config.step_inputs import needs_of, refusal_of
 from mixedmode.config.steps import (
-    DeduplicateStep,
     KeyedAggregateStep,
     KeyedStep,
     MapStep,
@@ -49,8 +48,6 @@ from mixedmode.config.steps import (
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
 
-#: {setting of a step that needs event time: the begin of the sentence that says so}
-_BY_TIME = {"window": "windows go", "join": "the join goes"}
 #: (the fields that a check reads, the check)
 Check = tuple[set[str], Callable[[], Iterator[tuple[Path, str]]]]
 
@@ -315,15 +312,20 @@ class JobSpec(JobSettings):
                 yield ("steps", index, "map"), text
             if isinstance(step, SqlStep | MapStep):
                 continue
-            key = reads_added_rows(step)
-            needs_time = key in _BY_TIME or (isinstance(step, DeduplicateStep) and step.goes_by_watermark)
-            for number in keyed if key is not None else ():
+            needs = needs_of(step)
+            if needs is None:
+                continue
+            for number in keyed:
                 before = self.steps[number]
                 assert isinstance(before, KeyedStep), before
-                yield from input_findings_of(("steps", index, str(key)), number, before, needs_time=needs_time)
-            if needs_time:
-                what = _BY_TIME.get(str(key), "deduplicate goes")
-                text = f" is missing: {what} by the time of a record. Name the column that says when it happened."
+                refusal = refusal_of(needs, before, path_text(("steps", number)))
+                if refusal is not None:
+                    yield ("steps", index, needs.setting), refusal
+            if needs.goes_by_time is not None:
+                text = (
+                    f" is missing: {needs.goes_by_time} by the time of a record. Name the column that says when it "
+                    "happened."
+                )
                 found = [name for name in sources if self.sources[name].event_time is None and name not in untimed]
                 yield from ((("sources", name, "event-time"), text) for name in found)
                 untimed.update(found)

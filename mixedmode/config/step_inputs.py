@@ -1,8 +1,7 @@
-"""What a keyed step may read: whether rows that change, or have no event time, are refused for it, and why."""
+"""The needs of keyed steps of the rows that they read, and which keyed steps upstream do not emit such rows. Pure."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
-from mixedmode.config.document import Path, path_text
 from mixedmode.config.steps import (
     DeduplicateStep,
     JoinStep,
@@ -12,79 +11,105 @@ from mixedmode.config.steps import (
     TopStep,
 )
 
-__all__ = ["input_findings_of", "reads_added_rows"]
-
-#: {setting of a step that cannot read rows that change: why}
-_CANNOT = {
-    "window": "a window has a time for each row",
-    "process": "a function cannot retract a row",
-    "deduplicate": "a row that was kept cannot be retracted",
-    "join": "a row that was joined cannot be retracted",
-}
+__all__ = ["Needs", "needs_of", "refusal_of"]
 
 
-def reads_added_rows(step: KeyedStep) -> str | None:
-    """Return the setting for which a step cannot read rows that change; None if it can read them."""
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a step needs of the rows that it reads: that they do not change, and perhaps that they have event time.
+
+    `setting`: the setting of the step because of which it needs this. `cannot`: why the step cannot read rows that
+    change. `goes_by_time`: the begin of the sentence that says that the step needs event time; None if it does not.
+    """
+
+    setting: str
+    cannot: str
+    goes_by_time: str | None = None
+
+
+def needs_of(step: KeyedStep) -> Needs | None:
+    """Return what a step needs of the rows that it reads; None if it can read all rows."""
     match step:
         case ProcessStep():
-            return "process"
-        case KeyedAggregateStep():
-            return None if step.window is None else "window"
-        case DeduplicateStep():
-            return "deduplicate" if step.is_append_only else None
-        case JoinStep():
-            return None if step.join.is_regular else "join"
-        case TopStep():
+            return Needs("process", "a function cannot retract a row")
+        case KeyedAggregateStep() if step.window is not None:
+            return Needs("window", "a window has a time for each row", "windows go")
+        case DeduplicateStep() if step.is_append_only:
+            goes = "deduplicate goes" if step.goes_by_watermark else None
+            return Needs("deduplicate", "a row that was kept cannot be retracted", goes)
+        case JoinStep() if not step.join.is_regular:
+            return Needs("join", "a row that was joined cannot be retracted", "the join goes")
+        case _:
             return None
 
 
-def input_findings_of(path: Path, index: int, before: KeyedStep, *, needs_time: bool) -> Iterator[tuple[Path, str]]:
-    """Yield why the step with the setting at `path` cannot read the rows of the keyed step `before` at `index`."""
-    place = path_text(("steps", index))
-    if isinstance(before, ProcessStep):
-        if needs_time and before.event_time is None:
-            text = (
-                f" goes by event time, and the rows of the function before it have none. Add `event-time` to {place}, "
-                "the column of its output that says when a row happened."
-            )
-            yield path, text
-        return
-    cannot = _CANNOT[str(path[-1])]
-    if isinstance(before, JoinStep) and before.join.is_regular:
-        why = "have no event time" if before.join.type == "inner" else f"change: {cannot}"
-        text = (
-            f" cannot read the rows of the join in {place}, which {why}. Give the join `within` or `as-of`, put this "
-            "step before it, or use an aggregate here."
-        )
-        if needs_time or before.join.type != "inner":
-            yield path, text
-        return
-    if isinstance(before, TopStep) or (isinstance(before, DeduplicateStep) and not before.is_append_only):
-        text = (
-            f" cannot read the rows of {place}, which change when a better row comes: {cannot}. Put this step before "
-            "it, or use an aggregate here."
-        )
-        if not (isinstance(before, TopStep) and before.has_window_key):
-            yield path, text
-    elif isinstance(before, KeyedAggregateStep) and before.window is None:
-        if before.has_window_key:
-            return  # its results may be final; the analysis knows
-        text = (
-            f" cannot read the rows of the aggregate before it, which change and have no event time: {cannot}. Give "
-            f"{place} a window, put this step before it, or use an aggregate here."
-        )
-        yield path, text
-    elif isinstance(before, KeyedAggregateStep) and before.window is not None and before.window.global_ is not None:
-        text = (
+def refusal_of(needs: Needs, before: KeyedStep, place: str) -> str | None:
+    """Return why a step with these needs cannot read the rows of the keyed step `before`; None if it may.
+
+    place: that of `before` in the job. The text follows the name of the setting. Of some rows, only the analysis knows
+    whether they change.
+    """
+    match before:
+        case ProcessStep():
+            return _of_function(needs, before, place)
+        case JoinStep():
+            return _of_join(needs, before, place)
+        case TopStep() | DeduplicateStep():
+            return _of_best_rows(needs, before, place)
+        case KeyedAggregateStep():
+            return _of_aggregate(needs, before, place) if before.window is None else _of_windows(needs, before, place)
+
+
+def _of_function(needs: Needs, before: ProcessStep, place: str) -> str | None:
+    if needs.goes_by_time is None or before.event_time is not None:
+        return None
+    return (
+        f" goes by event time, and the rows of the function before it have none. Add `event-time` to {place}, the "
+        "column of its output that says when a row happened."
+    )
+
+
+def _of_join(needs: Needs, before: JoinStep, place: str) -> str | None:
+    is_inner = before.join.type == "inner"
+    if not before.join.is_regular or (is_inner and needs.goes_by_time is None):
+        return None
+    why = "have no event time" if is_inner else f"change: {needs.cannot}"
+    return (
+        f" cannot read the rows of the join in {place}, which {why}. Give the join `within` or `as-of`, put this step "
+        "before it, or use an aggregate here."
+    )
+
+
+def _of_best_rows(needs: Needs, before: TopStep | DeduplicateStep, place: str) -> str | None:
+    may_be_final = before.has_window_key if isinstance(before, TopStep) else before.is_append_only
+    if may_be_final:
+        return None
+    return (
+        f" cannot read the rows of {place}, which change when a better row comes: {needs.cannot}. Put this step before "
+        "it, or use an aggregate here."
+    )
+
+
+def _of_aggregate(needs: Needs, before: KeyedAggregateStep, place: str) -> str | None:
+    if before.has_window_key:
+        return None
+    return (
+        f" cannot read the rows of the aggregate before it, which change and have no event time: {needs.cannot}. Give "
+        f"{place} a window, put this step before it, or use an aggregate here."
+    )
+
+
+def _of_windows(needs: Needs, before: KeyedAggregateStep, place: str) -> str | None:
+    assert before.window is not None, before
+    if before.window.global_ is not None and needs.goes_by_time is not None:
+        return (
             f" goes by event time, and the rows of the global window in {place} have none. Use a window there that "
             "ends with time, or an aggregate here."
         )
-        if needs_time:
-            yield path, text
-    elif isinstance(before, KeyedAggregateStep) and not before.has_final_windows and path[-1] != "window":
-        key = "allowed-lateness" if before.allowed_lateness_ms else "early-results-every"
-        text = (
-            f" cannot read the rows of {place}, which change: with `{key}`, a window may be emitted more than once. "
-            "Remove that setting, or use an aggregate here."
-        )
-        yield path, text
+    if before.has_final_windows or needs.setting == "window":
+        return None
+    key = "allowed-lateness" if before.allowed_lateness_ms else "early-results-every"
+    return (
+        f" cannot read the rows of {place}, which change: with `{key}`, a window may be emitted more than once. Remove "
+        "that setting, or use an aggregate here."
+    )

@@ -356,7 +356,7 @@ _TELLTALES = (
     (("deduplicate",), "deduplicate"),
     (("join",), "join"),
     (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
-    (("key-by", "window", "allowed-lateness", "early-results-every", "late"), "aggregate"),
+    (("key-by", "window", "allowed-lateness", "early-results-every", "late", "having"), "aggregate"),
 )
 
 

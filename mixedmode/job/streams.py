@@ -81,7 +81,7 @@ class Stream(AllRows):
         on: columns that both streams have, or one of each, such as `left.symbol = right.ticker`.
         See AsOfArguments for the other arguments. docs/joins.md is the guide.
         """
-        return Stream(None, as_of_step(on, arguments), (self, right))
+        return self._joined(right, as_of_step(on, arguments), "as_of_join")
 
     def interval_join(
         self,
@@ -97,7 +97,7 @@ class Stream(AllRows):
         within: the least and the greatest time of the right minus that of this stream, such as `("-1h", "4h")`.
         See IntervalArguments for the other arguments. docs/joins.md is the guide.
         """
-        return Stream(None, interval_step(on, within, arguments), (self, right))
+        return self._joined(right, interval_step(on, within, arguments), "interval_join")
 
     def join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[JoinArguments]) -> "Stream":
         """Return the rows of this stream with the rows of `right` with the same key, whatever their times are.
@@ -108,11 +108,22 @@ class Stream(AllRows):
         on: columns that both streams have, or one of each, such as `left.symbol = right.ticker`.
         See JoinArguments for the other arguments. docs/joins.md is the guide.
         """
-        return Stream(None, regular_step(on, arguments), (self, right))
+        return self._joined(right, regular_step(on, arguments), "join")
 
     def with_step(self, step: Step) -> "Stream":
         """Return the rows of a step over this stream."""
         return Stream(None, resolve_step(step, FilePath()), (self,))
+
+    def _joined(self, right: "Stream", step: JoinStep, method: str) -> "Stream":
+        """Return the rows of a join. Raise InvalidJobError if an input is the rows of several streams."""
+        for name, stream in (("left", self), ("right", right)):
+            if stream.step is None and stream.source is None:
+                msg = (
+                    f"Stream.{method}: a join reads the rows of one source or step on each side, and the {name} is a "
+                    "union. Make it one step, such as with sql and UNION ALL."
+                )
+                raise InvalidJobError(msg)
+        return Stream(None, step, (self, right))
 
 
 @dataclass(frozen=True, slots=True)

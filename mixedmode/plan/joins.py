@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.config import JoinStep
-from mixedmode.config.calls import quoted
+from mixedmode.config.calls import named, quoted
 from mixedmode.config.joins import Selected
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
@@ -57,7 +57,7 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
     found, texts = list[tuple[str, int, pa.Field]](), list[str]()
     for item in items:
         if item.expression is not None:
-            texts.append(f"{item.expression} AS {quoted(str(item.name))}")
+            texts.append(named(item.expression, str(item.name)))
             continue
         own = list(_columns(item, inputs, place))
         found += own

@@ -77,6 +77,9 @@ class JobOutputs:
         """Return the rows of an output other than the main one. Raise InvalidJobError for an unknown name."""
         ending = [one for one in self if one.endswith(f"-{name}")]
         if name not in self._names and len(ending) != 1:
+            if name in self._tables:
+                msg = f"{_WHERE}: {name} is an output of whole steps. Call table({name!r}), or changes({name!r})."
+                raise InvalidJobError(msg)
             known = ", ".join(self._names) or "no other output"
             msg = (
                 f"{_WHERE}: the job has no output {name!r}.{did_you_mean(name, self._names)} Beside the main output, "

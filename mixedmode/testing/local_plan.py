@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 
 from mixedmode.analysis.event_times import strategy_of
-from mixedmode.analysis.keyed_steps import check_alike, checked_key, names_taken, rank_taken, rows_change
+from mixedmode.analysis.keyed_steps import check_alike, checked_key, column_taken, names_taken, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.results import has_key, result_of_stage
@@ -278,7 +278,7 @@ def _stage(step: OneInputStep, columns: _Columns, upstream: Upstream, where: Whe
         field = columns.field(column_in(by.expression) or by.expression, place)
         order.append((quoted(field.name), field.type))
     row = columns.quoted(without=step.key_columns)
-    raise_all([error for field in row.values() for error in rank_taken(step, field.name, where)])
+    raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
     return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
 
 

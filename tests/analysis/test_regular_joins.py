@@ -1,4 +1,4 @@
-"""What Spark's types and expressions add to joins without a bound in time: refusals, and keys of different types."""
+"""Spark's types and expressions in joins without a bound in time: refusals, and keys of different types."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -70,7 +70,7 @@ def computed() -> Join:
 
 
 def counted() -> Step:
-    """How often each row is there."""
+    """Return a step that counts equal rows."""
 
     def apply(rows: Sequence[Row]) -> list[Row]:
         found = Counter((row["k"], row["v"], row["n"]) for row in rows)

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -46,6 +46,7 @@ def job(base: Path, mode: Mode) -> Job:
         mode=mode,
         checkpoint_dir=None if mode == "batch" else base / "checkpoints",
         parallelism=2,
+        backlog_emit="all" if mode == "batch" else None,
         spark=SPARK,
     )
     records = made.source("t")
@@ -146,3 +147,47 @@ def test_two_rows_of_one_key_at_the_end_of_an_epoch_stop_the_job() -> None:
     assert run_job(counted, first).table("sums") == [{"k": "a", "v": 1, "n": 1}]
     with pytest.raises(InvalidJobError, match=r"key=\(k='a'\).* rows=one that the output has and \(2, 1\)"):
         run_job(counted, first, live=[second])
+
+
+@pytest.mark.spark
+def test_a_comment_ends_with_the_text_that_a_job_gives_for_one_expression(spark: SparkSession, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "in", "0.parquet", pa.Table.from_pylist(rows(EPOCHS[0]), SCHEMA))
+    source = Source.parquet(tmp_path / "in", schema="k string, v bigint, t timestamp", event_time="t", bounded=True)
+    made = Job("comments", sources={"t": source}, mode="batch", parallelism=2, spark=SPARK)
+    known = made.source("t").sql("SELECT k, v, t FROM previous WHERE v > 0 -- none", name="known")
+    sums = known.key_by("upper(k) -- as shown AS large", "v > 1 -- not one AS many", name="sums").aggregate(
+        s="sum(v + 0 -- none\n)", n="count(v) filter (where v > 1 -- many\n)", having="s > 0 -- any"
+    )
+    best = known.key_by("lower(k) -- as it is AS small", name="best").top(1, order_by="v + 1 -- best desc")
+    select = ["left.k", "right.large", "left.v + 1 -- next AS next", "right.n * 2 -- twice AS twice"]
+    pairs = known.join(sums, on="v = s", name="pairs", select=select)
+    for name, stream in {"sums": sums, "best": best, "pairs": pairs}.items():
+        key = ["k", "large", "next"] if name == "pairs" else ()
+        made = made.output(name, stream, Sink.parquet(tmp_path / "out" / name), key=key)
+    run(made, spark)
+
+    def bag(output: str, *columns: str) -> Bag:
+        return Counter(tuple(row[name] for name in columns) for row in output_rows(tmp_path / "out" / output))
+
+    assert bag("sums", "large", "many", "s", "n") == Counter(
+        [("A", True, 9, 1), ("A", False, 1, 0), ("B", False, 1, 0), (None, True, 2, 1)]
+    )
+    assert bag("best", "small", "v") == Counter([("a", 9), ("b", 1), (None, 2)])
+    assert bag("pairs", "k", "large", "next", "twice") == Counter(
+        [("a", "A", 10, 2), (None, None, 3, 2), *((k, large, 2, 0) for k in "ab" for large in "AB")]
+    )
+
+
+@pytest.mark.parametrize("key", [("k", "n"), "n"])
+@pytest.mark.parametrize("mode", ["batch", "mixed"])
+def test_running_results_are_only_for_outputs_that_have_the_rows_of_the_step(
+    mode: Literal["batch", "mixed"], key: str | tuple[str, ...]
+) -> None:
+    source = Source.parquet("in", schema="k string, v bigint, t timestamp", event_time="t")
+    folder = None if mode == "batch" else "checkpoints"
+    made = Job("running", sources={"t": source}, mode=mode, checkpoint_dir=folder, backlog_emit="all")
+    counts = made.source("t").key_by("k", name="counts").aggregate(n="count(*)")
+    records = [(0, "a", 1), (1, "b", 1), (2, "a", 2), (3, None, None), (4, "a", 3), (5, "b", 2)]
+    found = run_job(made.output("counts", counts, Sink.parquet("out"), key=key), {"t": rows(records)})
+    assert [row["_op"] for row in found.changes("counts")] == ["insert"] * 3
+    assert {(row["k"], row["n"]) for row in found.table("counts")} == {("a", 3), ("b", 2), (None, 1)}

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,12 +193,19 @@ def refused() -> Iterator[tuple[str, Callable[[], object], str]]:
         lambda: run_job(orders(**ranks).key_by("customer").top(1, order_by="at"), {}),
         r"steps\[0\]\.top: the step emits a column of this name.*column=Rank",
     )
-    reserved = {"schema": "_op string, at timestamp"}
-    yield (
-        "reserved key",
-        lambda: run_job(orders(**reserved).key_by("_op").top(1, order_by="at"), {}),
-        r"steps\[0\]\.key-by: this name is kept for the output.*column=_op",
-    )
+    for name in ("_op", "_all", "_weight", "_epoch"):
+        keyed = orders(schema=f"{name} boolean, customer string, at timestamp")
+        yield (
+            f"key {name}",
+            partial(run_job, keyed.key_by(name).aggregate(n="count(*)"), {}),
+            rf"steps\[0\]\.key-by: this name is kept for the output.*column={name}",
+        )
+        for kind, passed_on in {
+            "top": keyed.key_by("customer").top(1, order_by="at"),
+            "deduplicate": keyed.key_by("customer").deduplicate(keep="any"),
+        }.items():
+            message = rf"steps\[0\]\.{kind}: this name is kept for the output.*column={name}"
+            yield f"{name} in {kind}", partial(run_job, passed_on, {}), message
     yield (
         "argument type",
         lambda: run_job(orders().key_by("amount").aggregate(n="sum(customer)"), good),
