@@ -23,12 +23,10 @@ from dataclasses import dataclass
 
 from mixedmode.changes import changes
 from mixedmode.checkpoint.decide import Refused
-from mixedmode.checkpoint.types import OUTPUT_ENTRY, JobIdentity
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, SOURCES_ENTRY, JobIdentity
 
 __all__ = ["Program", "Restorable", "RestoreDecision", "decide_restore"]
 
-#: the entry of JobIdentity.operators that is not a step (JobPlan.fingerprints)
-_SOURCES = "sources"
 _MAIN = ""
 
 
@@ -70,7 +68,7 @@ def decide_restore(wanted: Program, stored: JobIdentity, *, allow_dropped: bool)
 
     The job's name and its parallelism may differ from the stored ones. Callers ask before they write anything.
     """
-    before, now = _steps(stored), _steps(wanted.identity)
+    before, now = stored.steps, wanted.identity.steps
     kept = _kept(before, now)
     dropped = [step for step in before if step not in kept]
     added = [step for step in now if step not in kept]
@@ -85,14 +83,6 @@ def decide_restore(wanted: Program, stored: JobIdentity, *, allow_dropped: bool)
     if reasons:
         return Refused(f"the job cannot go on from the savepoint: {'; '.join(reasons)}. {_NOTHING_WRITTEN}")
     return Restorable(tuple(kept), tuple(added), tuple(lost), tuple(changed))
-
-
-def _steps(identity: JobIdentity) -> dict[str, Mapping[str, object]]:
-    return {
-        step: fingerprint
-        for step, fingerprint in identity.operators.items()
-        if step != _SOURCES and not step.startswith(OUTPUT_ENTRY)
-    }
 
 
 def _from(fingerprint: Mapping[str, object]) -> Sequence[str]:
@@ -133,11 +123,11 @@ def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
             f"pipeline.max-parallelism was {stored.max_parallelism} and is {now.max_parallelism} (state is stored by "
             "key group, and this is their number; parallelism may change)"
         )
-    sources, sources_now = stored.operators.get(_SOURCES), now.operators.get(_SOURCES)
+    sources, sources_now = stored.operators.get(SOURCES_ENTRY), now.operators.get(SOURCES_ENTRY)
     if sources != sources_now:
         yield f"the sources were changed ({changes(sources, sources_now)}), and Spark knows them by their order"
-    steps_now = _steps(now)
-    for step, fingerprint in _steps(stored).items():
+    steps_now = now.steps
+    for step, fingerprint in stored.steps.items():
         other = steps_now.get(step, fingerprint)
         if other == fingerprint or step in wanted.stateless:
             continue

@@ -42,6 +42,7 @@ __all__ = [
     "REQUESTS_AT_ONCE",
     "Savepoint",
     "SavepointFile",
+    "check_free",
     "create_savepoint",
     "damaged_files",
     "dispose_savepoint",
@@ -100,7 +101,7 @@ def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) ->
             f"the job file, or the folder that it gives in execution.checkpointing.dir. folder={log.store.url}"
         )
         raise InvalidJobError(msg)
-    _check_free(target)
+    check_free(target)
     source, root = log.store.local_root, target.local_root
     if root is not None and (source is None or is_private(source)):  # the savepoint is as private as the checkpoints
         keep_private(root)
@@ -293,7 +294,8 @@ def _runs(manifest: Manifest) -> Iterator[RunFile]:
         yield from operator.runs
 
 
-def _check_free(target: ObjectStore) -> None:
+def check_free(target: ObjectStore) -> None:
+    """Raise InvalidJobError if a folder holds anything other than the files of an interrupted savepoint."""
     listing = [path for path, _ in target.list()]
     if paths.SAVEPOINT in listing:
         raise _taken(target)

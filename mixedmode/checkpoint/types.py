@@ -47,6 +47,8 @@ Redistribution = Literal["split", "union"] | None
 
 #: entries of JobIdentity.operators that are named outputs begin with this; the rest is the name
 OUTPUT_ENTRY = "output:"
+#: the entry of JobIdentity.operators that is about the order of the sources
+SOURCES_ENTRY = "sources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,15 @@ class JobIdentity:
     name: str
     max_parallelism: int
     operators: Mapping[str, Mapping[str, object]]
+
+    @property
+    def steps(self) -> dict[str, Mapping[str, object]]:
+        """Return {step: fingerprint}, without the entries of outputs and of the sources."""
+        return {
+            name: fingerprint
+            for name, fingerprint in self.operators.items()
+            if name != SOURCES_ENTRY and not name.startswith(OUTPUT_ENTRY)
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 from rich.table import Table
 
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.pause import PauseRecord
+from mixedmode.checkpoint.pause import Pause, PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known
 from mixedmode.clock import Clock, SystemClock
@@ -81,8 +81,7 @@ class JobStatus:
     folder: str
     process: JobProcess | None
     is_running: bool
-    paused_ms: int | None
-    is_paused: bool
+    pause: Pause | None
     epoch: int | None
     committed_ms: int | None
     is_over: bool
@@ -96,7 +95,7 @@ class JobStatus:
             "job": self.name,
             "folder": self.folder,
             "is_running": self.is_running,
-            "is_paused": self.is_paused,
+            "is_paused": self.pause is not None,
             "process": None if process is None else process.pid,
             "host": None if process is None else process.host,
             "started_ms": None if process is None else process.started_ms,
@@ -107,13 +106,6 @@ class JobStatus:
             "log": str(self.log),
         }
 
-    @property
-    def word(self) -> str:
-        """Return the status in one or two words."""
-        if self.process is not None and not self.process.is_of_this_host:
-            return "on another machine"
-        return ("paused" if self.is_paused else "running") if self.is_running else "over" if self.is_over else "stopped"
-
     def lines(self, now_ms: int) -> Iterator[str]:
         """Yield the status for a person."""
         process = self.process
@@ -122,11 +114,12 @@ class JobStatus:
         elif not process.is_of_this_host:
             yield f"{self.name}: was started on another machine; ask there. host={process.host}, process={process.pid}"
         elif self.is_running:
-            yield f"{self.name}: {self.word}, process {process.pid} since {_time(process.started_ms)}"
+            word = "running" if self.pause is None else "paused"
+            yield f"{self.name}: {word}, process {process.pid} since {_time(process.started_ms)}"
         else:
             yield f"{self.name}: not running; process {process.pid} of {_time(process.started_ms)} has ended"
-        if self.is_paused:
-            since = "" if self.paused_ms is None else f" since {_time(self.paused_ms)}"
+        if self.pause is not None:
+            since = "" if self.pause.asked_ms is None else f" since {_time(self.pause.asked_ms)}"
             yield f"a pause was asked for{since}: no epoch begins until `mixedmode resume`"
         if self.trouble:
             yield self.trouble
@@ -154,8 +147,7 @@ def status_of(spec: JobSpec) -> JobStatus:
         folder=folder,
         process=process,
         is_running=process is not None and process.is_running,
-        paused_ms=None if pause is None else pause.asked_ms,
-        is_paused=pause is not None,
+        pause=pause,
         epoch=None if newest is None else newest.epoch,
         committed_ms=None if newest is None else newest.created_ms,
         is_over=newest is not None and newest.is_final,

@@ -98,6 +98,10 @@ def stop(
         from mixedmode.cli.background import stop_job
 
         spec = _spec(job, overrides)
+        if savepoint is not None:
+            from mixedmode.driver.savepoints import folder_for_savepoint
+
+            folder_for_savepoint(spec, savepoint)  # its error comes before the job is stopped
         screen_print(stop_job(spec, timeout_seconds=timeout))
         if savepoint is not None:
             from mixedmode.driver.savepoints import take_savepoint

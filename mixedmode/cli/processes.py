@@ -23,16 +23,19 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from mixedmode.checkpoint.document import DocumentKind
+from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.private_folder import private_subfolder
 from mixedmode.config import JobSpec
-from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 
 __all__ = ["JobProcess", "ProcessPlace", "places_known", "state_folder"]
 
 _RECORD, _LOCK, _LOG = "process.json", "process.lock", "run.log"
+_PROCESS = DocumentKind("mixedmode-process", 1, "the record of a process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +132,21 @@ class ProcessPlace:
 
     @property
     def log(self) -> Path:
-        """The log of the newest process."""
+        """Return the log of the newest process."""
         return self.logs / _LOG
 
     def read(self) -> JobProcess | None:
         """Return the process of the newest start; None if there was none, or if its record is damaged."""
+        record = self.folder / _RECORD
         try:
-            return JobProcess(**json.loads((self.folder / _RECORD).read_text(encoding="utf-8")))
-        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+            return decode_as(_PROCESS, JobProcess, record.read_bytes(), where=str(record))
+        except (FileNotFoundError, NotADirectoryError, CorruptStateError):
             return None
 
     def write(self, process: JobProcess) -> None:
         """Store the process of a start, and an entry for `places_known`."""
         staged = self.folder / f"{_RECORD}.{os.getpid()}"
-        staged.write_text(json.dumps(asdict(process)), encoding="utf-8")
+        staged.write_bytes(encode_as(_PROCESS, process))
         staged.replace(self.folder / _RECORD)
         entry = private_subfolder(state_folder(), "jobs") / f"{_short(str(self.folder.absolute()))}.json"
         entry.write_text(json.dumps([str(self.folder.absolute()), str(self.logs.absolute())]), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Creation of a savepoint, for `mixedmode savepoint create` and `Job.create_savepoint`. The job need not be running."""
 
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.savepoint import Savepoint, create_savepoint
+from mixedmode.checkpoint.savepoint import Savepoint, check_free, create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec
@@ -12,7 +12,16 @@ from mixedmode.errors import InvalidJobError
 def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> Savepoint:
     """Keep the newest checkpoint of a job in `place`, a folder or URL.
 
-    Raises InvalidJobError if the job has no checkpoint, or if `place` overlaps another place of the job.
+    Raises InvalidJobError if the job has no checkpoint, or if `place` cannot be its savepoint.
+    """
+    return savepoint_of(folder_for_savepoint(spec, place), place, clock=clock)
+
+
+def folder_for_savepoint(spec: JobSpec, place: str) -> str:
+    """Return the checkpoint folder of a job whose savepoint may be put in `place`.
+
+    Raises InvalidJobError if the job has no such folder, if `place` overlaps another place of the job, or if it holds
+    anything other than the files of an interrupted attempt.
     """
     folder = spec.execution.checkpointing.dir
     if folder is None:
@@ -22,7 +31,8 @@ def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> 
         )
         raise InvalidJobError(msg)
     check_savepoint_place(spec, place)
-    return savepoint_of(folder, place, clock=clock)
+    check_free(ObjectStore(place))
+    return folder
 
 
 def savepoint_of(folder: str, place: str, *, clock: Clock | None = None) -> Savepoint:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from mixedmode.checkpoint.types import OUTPUT_ENTRY, Redistribution
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, SOURCES_ENTRY, Redistribution
 from mixedmode.config import SinkSpec
 from mixedmode.config.drift import Drift
 from mixedmode.config.graph import MAIN
@@ -387,7 +387,7 @@ class JobPlan:
         """
         has_order = len(self.sources_read) + self.uses_clock > 1 or not self.has_one_entry
         entries = () if self.has_one_entry else self.entries
-        order = {"sources": of_sources(self.sources_read, entries, has_clock=self.uses_clock)} if has_order else {}
+        order = {SOURCES_ENTRY: of_sources(self.sources_read, entries, has_clock=self.uses_clock)} if has_order else {}
         maps = {stage.operator_id: stage.fingerprint for stage in self.maps if stage.keeps_list}
         outputs = {
             entry_of(name): {**step_fingerprint("output"), **inputs_fingerprint(result.reads)}

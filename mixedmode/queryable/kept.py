@@ -19,9 +19,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from mixedmode.checkpoint.lineage import is_abandoned
+from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.types import GoingBack
 from mixedmode.clock import Clock, SystemClock
-from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.snapshot import (
@@ -133,12 +134,22 @@ class KeptState:
         if self._ended.is_set():
             msg = "the server is ending, so it opens no state"
             raise RetryableError(msg)
-        log = state_log(self._place)
+        log = self._log()
         if self._fetched is None:
             folder = self._stack.enter_context(reader_folder())
             self._fetched = FetchedRuns(log.store, folder)
         now = self._clock.seconds()
         return _Kept(opened_snapshot(log, epoch, self._lease_seconds, self._fetched), used_at=now, leased_at=now)
+
+    def _log(self) -> CheckpointLog:
+        try:
+            return state_log(self._place)
+        except InvalidJobError as error:
+            msg = (
+                "the job has no state yet: its checkpoint folder has no job.json, which a start creates. Read again "
+                f"later; if the folder was deleted, start the job again. folder={self._place}"
+            )
+            raise RetryableError(msg) from error
 
     def _add(self, kept: _Kept, *, is_newest: bool) -> None:
         with self._lock:
@@ -185,7 +196,7 @@ class KeptState:
         if self._newest is not None:
             try:
                 self._go_to_newest()
-            except (RetryableError, InvalidJobError, CorruptStateError):
+            except Exception:  # noqa: BLE001  # an error of RocksDB or of the disk, too: the ticks must go on
                 self._drop(lambda kept: kept is self._newest)  # the next request opens it again, and gets the error
         with self._lock:
             kept_now = list(self._kept.values())
@@ -196,7 +207,7 @@ class KeptState:
             self._keep_local_files()
 
     def _go_to_newest(self) -> None:
-        log = state_log(self._place)
+        log = self._log()
         manifest, backs = manifest_at(log, None), log.goings_back()
         newest = (manifest.epoch, manifest.generation, manifest.created_ms)
         self._drop(lambda kept: kept.identity != newest and (kept.epoch >= newest[0] or kept.is_abandoned(backs)))

@@ -32,7 +32,7 @@ from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
+from mixedmode.checkpoint.types import Lease, Manifest, OperatorState
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.queryable.entries import EntryReader, ReaderPlace
@@ -45,7 +45,6 @@ from mixedmode.queryable.views import views_of
 __all__ = ["LEASE_SECONDS", "StateAnswer", "StateSnapshot", "open_state", "read_state"]
 
 Place = str | Path
-_SOURCES = "sources"  # the fingerprint of the sources, among those of steps
 #: how long a lease lasts by default
 LEASE_SECONDS = 300.0
 _STATELESS = (
@@ -320,8 +319,8 @@ def manifest_at(log: CheckpointLog, epoch: int | None) -> Manifest:
     Raise InvalidJobError for an unknown epoch, RetryableError if there is no checkpoint yet.
     """
     epochs, backs = log.epochs(), log.goings_back()
-    for number in reversed(epochs) if epoch is None else (Epoch(epoch),):
-        manifest = log.get(number)
+    for number in reversed(epochs):
+        manifest = log.get(number) if epoch in {None, number} else None
         if manifest is not None and not is_abandoned(manifest.epoch, manifest.generation, backs):
             return manifest
     if not epochs:
@@ -343,7 +342,7 @@ def _steps_of(store: ObjectStore) -> frozenset[str]:
         stored = CheckpointLog(store).read_identity()
         assert stored is not None, "a checkpoint folder"
         identity = stored
-    return frozenset(identity.operators) - {_SOURCES}
+    return frozenset(identity.steps)
 
 
 def epoch_of_page(after: str) -> int:

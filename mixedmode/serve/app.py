@@ -34,7 +34,16 @@ from mixedmode.serve.documents import Document
 from mixedmode.serve.guard import BODY_BYTES_MAX, Guard, error_response, json_response
 from mixedmode.serve.metrics import CONTENT_TYPE, JobMetrics
 from mixedmode.serve.point_reads import PointReads
-from mixedmode.serve.state import ARROW, StateQuestion, arrow_stream, prefers_arrow, rows_document, steps_document
+from mixedmode.serve.state import (
+    ARROW,
+    StateQuestion,
+    arrow_stream,
+    prefers_arrow,
+    rows_document,
+    steps_document,
+    steps_epoch,
+    whole_number,
+)
 from mixedmode.serve.stream import Hub, frame
 from mixedmode.serve.view import EPOCHS_KEPT, JobView
 
@@ -158,9 +167,10 @@ def _number(request: Request, name: str, default: int | None) -> int | None:
     text = request.query_params.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    number = whole_number(text)
+    if number is None:
         raise HTTPException(400, f"{name} is not a whole number from 0 on")
-    return int(text)
+    return number
 
 
 def _job_of(site: Site, request: Request) -> JobView:
@@ -185,7 +195,8 @@ class _Reads:
             raise HTTPException(503, "too many requests wait for state; ask again")
         try:
             if step is None:
-                return await run_sync(_steps, self.state, limiter=self.limiter)
+                epoch = steps_epoch(request.query_params.multi_items())
+                return await run_sync(_steps, self.state, epoch, limiter=self.limiter)
             is_arrow = prefers_arrow(request.headers.get("accept", ""))
             question = StateQuestion.of(step, request.query_params.multi_items(), is_arrow=is_arrow)
             if question.is_point_read and not is_arrow:
@@ -202,8 +213,8 @@ async def _state(site: Site, reads: Mapping[str, _Reads], request: Request) -> R
     return await found.answer(request.path_params.get("step"), request)
 
 
-def _steps(state: KeptState) -> Response:
-    with state.snapshot() as snapshot:
+def _steps(state: KeptState, epoch: int | None) -> Response:
+    with state.snapshot(epoch) as snapshot:
         return json_response(steps_document(snapshot), headers={"x-mixedmode-epoch": str(snapshot.epoch)})
 
 
@@ -246,6 +257,7 @@ async def _new_epochs(job: JobView) -> AsyncIterator[str]:
 async def _operation(site: Site, name: str, request: Request) -> Response:
     if site.control is None:
         return error_response(404, "only a running job has operations: start it with `mixedmode run --serve`")
+    _job_of(site, request)
     try:
         done = await run_in_threadpool(site.control.run, name, await _body(request))
     except Busy:

@@ -76,8 +76,8 @@ class Control:
     def _savepoint(self, name: str | None) -> Document:
         if self.savepoints is None:
             msg = (
-                "the server was started without a folder for savepoints. Start the job with --savepoints FOLDER, or "
-                "use `mixedmode savepoint create`."
+                "the server was started without a folder for savepoints. Start the job with --savepoints FOLDER, set "
+                "serve.savepoints in the job file, or use `mixedmode savepoint create`."
             )
             raise InvalidJobError(msg)
         at = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)

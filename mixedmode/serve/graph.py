@@ -5,7 +5,7 @@ The id of a node begins with its kind, because an output may have the name of a 
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mixedmode.checkpoint.types import OUTPUT_ENTRY
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, SOURCES_ENTRY
 from mixedmode.config import JobSpec
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.plan.drawing import step_names
@@ -13,15 +13,13 @@ from mixedmode.serve.documents import Document
 
 __all__ = ["graph_of_fingerprints", "graph_of_job"]
 
-_SOURCES = "sources"  # the fingerprint of the sources, among those of steps
-
 
 def graph_of_job(spec: JobSpec) -> Document:
     """Return the graph of a job, with its sql steps."""
     names, graph = step_names(spec), spec.graph
 
     def node(ref: Ref) -> str:
-        return _id("source", str(ref[1])) if ref[0] == _SOURCES else _id("step", names[int(ref[1])])
+        return _id("source", str(ref[1])) if ref[0] == "sources" else _id("step", names[int(ref[1])])
 
     edges = [(node(ref), _id("step", names[index])) for index, refs in enumerate(graph.inputs) for ref in refs]
     edges += [(node(ref), _id("output", name)) for name, ref in graph.outputs.items()]
@@ -33,7 +31,9 @@ def graph_of_fingerprints(fingerprints: Mapping[str, Mapping[str, object]], sour
 
     fingerprints: of the job's identity. One without `from` and `sources` is of a step that reads all sources.
     """
-    entries = {name: found for name, found in fingerprints.items() if name != _SOURCES and found.get("step") != "map"}
+    entries = {
+        name: found for name, found in fingerprints.items() if name != SOURCES_ENTRY and found.get("step") != "map"
+    }
     steps = [name for name in entries if not name.startswith(OUTPUT_ENTRY)]
     outputs = [name.removeprefix(OUTPUT_ENTRY) for name in entries if name not in steps]
     edges = []

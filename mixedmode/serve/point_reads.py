@@ -42,7 +42,7 @@ class PointReads:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a batch."""
+        """The number of requests that wait for a batch."""
         return len(self._waiting)
 
     async def ask(self, question: StateQuestion) -> Document:

@@ -1,6 +1,6 @@
 """Queryable state by HTTP: a question in the parameters of a request, and its answer as JSON or as an Arrow stream.
 
-    /api/v1/state                 the steps, and the parts of their state
+    /api/v1/state                 the steps, and the parts of their state   ?epoch=N
     /api/v1/state/STEP            ?key=A&key=B | ?prefix=A   ?name=PART  ?epoch=N  ?limit=N  ?after=NEXT
 
 The rows are those of `read_state`. JSON has text for what it cannot represent: times in ISO 8601, decimals as they are
@@ -37,6 +37,8 @@ __all__ = [
     "prefers_arrow",
     "rows_document",
     "steps_document",
+    "steps_epoch",
+    "whole_number",
 ]
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -44,6 +46,7 @@ _KEYS_DEFAULT = 1000
 _KEYS_MAX: Mapping[bool, int] = {False: 10_000, True: 100_000}  #: {as Arrow: keys of a page}
 PAGE_BYTES_MAX = 64 * 1024 * 1024
 _NAMES = ("job", "key", "prefix", "name", "epoch", "limit", "after")
+_NAMES_OF_STEPS = ("job", "epoch")
 _POINTS_MAX = 16  # keys of a request that is answered together with others
 _DIGITS_MAX = 18
 
@@ -64,7 +67,7 @@ class StateQuestion:
     def of(cls, step: str, parameters: Sequence[tuple[str, str]], *, is_arrow: bool) -> Self:
         """Return the question in the parameters of a request.  Raises InvalidJobError for a wrong one."""
         keys = tuple(value for name, value in parameters if name == "key")
-        single = _single([pair for pair in parameters if pair[0] != "key"])
+        single = _single([pair for pair in parameters if pair[0] != "key"], _NAMES)
         after, epoch = single.get("after"), _number(single, "epoch")
         if keys and after is not None:
             msg = "a request names its keys, so it has no further page: leave `after` out"
@@ -109,11 +112,16 @@ class StateQuestion:
         )
 
 
-def _single(parameters: Sequence[tuple[str, str]]) -> dict[str, str]:
+def steps_epoch(parameters: Sequence[tuple[str, str]]) -> int | None:
+    """Return the epoch in a request for the steps; None: the newest.  Raises InvalidJobError for a wrong request."""
+    return _number(_single(parameters, _NAMES_OF_STEPS), "epoch")
+
+
+def _single(parameters: Sequence[tuple[str, str]], known: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in parameters:
-        if name not in _NAMES:
-            msg = f"the request has an unknown parameter.{did_you_mean(name, _NAMES)} Known: {', '.join(_NAMES)}."
+        if name not in known:
+            msg = f"the request has an unknown parameter.{did_you_mean(name, known)} Known: {', '.join(known)}."
             raise InvalidJobError(msg)
         if name in found:
             msg = f"only `key` may occur several times. parameter={name}"
@@ -126,10 +134,16 @@ def _number(parameters: Mapping[str, str], name: str) -> int | None:
     text = parameters.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+    number = whole_number(text)
+    if number is None:
         msg = f"{name} is not a whole number from 0 on. found={text[:200]}"
         raise InvalidJobError(msg)
-    return int(text)
+    return number
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number from 0 on that a parameter of a request is; None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
 
 
 def prefers_arrow(accept: str) -> bool:

@@ -130,6 +130,20 @@ def test_stop_takes_a_savepoint_of_the_last_epoch(job: Path, monkeypatch: pytest
     assert not place(job).read().is_running  # type: ignore[union-attr]
 
 
+def test_a_job_is_not_stopped_for_a_savepoint_that_cannot_be_taken(job: Path) -> None:
+    started(job)
+    taken = job.parent / "taken"
+    taken.mkdir()
+    (taken / paths.SAVEPOINT).touch()
+    for folder, reason in (
+        (taken, "there is a savepoint in this folder already"),
+        (job.parent / "ckpt", "or one in it or around it"),
+    ):
+        result = command("stop", job, "--savepoint", str(folder))
+        assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
+        assert place(job).read().is_running  # type: ignore[union-attr]
+
+
 def test_a_job_that_does_not_end_in_time_is_not_killed(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = f"#!/bin/sh\ntrap '' TERM\necho ready >> {job.parent}/ready\nwhile :; do sleep 0.02; done\n"
     stands_in(job.parent, monkeypatch, script)
@@ -228,9 +242,16 @@ def test_a_damaged_record_is_none_and_a_job_without_a_record_leaves_the_list(job
     found = place(job).read()
     assert found is not None
     found.send(signal.SIGKILL)
-    (job.parent / "ckpt" / "process.json").write_text("{")
-    assert place(job).read() is None
-    assert len(lines(command("list"))) == 1
+    record = job.parent / "ckpt" / "process.json"
+    whole = record.read_bytes()
+    other_types = b'{"job": 3, "pid": "x", "began": null, "host": 3, "started_ms": "z"}'
+    other_number = whole.replace(b'"pid":', b'"pid":-')
+    for damaged in (b"", b"{", b"[]", b"\xff", whole[:-9], other_types, other_number):
+        record.write_bytes(damaged)
+        assert place(job).read() is None
+        assert lines(command("stop", job)) == [f"{found.job}: does not run in the background"]
+        assert "was never started" in lines_of_status(job)[0]
+        assert len(lines(command("list"))) == 1
 
 
 def test_a_job_with_its_checkpoints_in_an_object_store_has_its_log_on_this_machine(job: Path) -> None:

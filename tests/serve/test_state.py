@@ -122,7 +122,36 @@ def test_pages_are_of_one_epoch_while_the_job_goes_on(tmp_path: Path, monkeypatc
 def test_the_steps_are_listed_with_their_parts_and_keys(get: Client) -> None:
     key = [{"name": "k", "type": "string"}]
     answer = of(get, "/api/v1/state")
-    assert answer.json == {"epoch": 2, "steps": [{"step": "aggregate-1", "parts": [{"name": "result", "key": key}]}]}
+    steps = [{"step": "aggregate-1", "parts": [{"name": "result", "key": key}]}]
+    assert answer.json == {"epoch": 2, "steps": steps}
+    assert of(get, "/api/v1/state", epoch=0, job="states").json == {"epoch": 0, "steps": steps}
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ({"limit": 1}, "unknown parameter"),
+        ({"epochs": 1}, "unknown parameter. Did you mean epoch"),
+        ({"epoch": "new"}, "epoch is not a whole number"),
+        ({"epoch": [0, 1]}, "several times"),
+        ({"epoch": 10**18 - 1}, "there is no checkpoint of this epoch"),
+    ],
+    ids=str,
+)
+def test_a_wrong_question_for_the_steps_is_refused_with_the_reason(
+    get: Client, question: dict[str, Any], text: str
+) -> None:
+    answer = of(get, "/api/v1/state", **question)
+    assert (answer.status, text in answer.error) == (400, True), answer.error
+
+
+def test_before_the_first_checkpoint_every_question_is_answered_with_503(job: RunningJob, tmp_path: Path) -> None:
+    site = Site(open_folders([str(job.checkpoints)]), states={"states": KeptState(tmp_path / "not-yet")})
+    with Server(site, Endpoint(parse_address("0"), Tokens())) as server:
+        get = Client(server.port)
+        for path, parameters in (("/api/v1/state", {}), (STEP, {}), (STEP, {"key": "a"}), (STEP, {"epoch": 3})):
+            answer = of(get, path, **parameters)
+            assert (answer.status, "the job has no state yet" in answer.error) == (503, True), (path, parameters)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +162,9 @@ def test_the_steps_are_listed_with_their_parts_and_keys(get: Client) -> None:
         ({"limit": "many"}, "limit is not a whole number"),
         ({"epoch": "-1"}, "epoch is not a whole number"),
         ({"epoch": 9}, "there is no checkpoint of this epoch"),
+        ({"epoch": 10**18 - 1}, "there is no checkpoint of this epoch"),
+        ({"epoch": 10**18 - 1, "key": "a"}, "there is no checkpoint of this epoch"),
+        ({"after": f"{10**18 - 1}-AAAA"}, "there is no checkpoint of this epoch"),
         ({"after": "nothing"}, "not the `next` of a page"),
         ({"after": "9" * 5000}, "not the `next` of a page"),
         ({"after": "0-AAAA", "epoch": 1}, "the page before is of another epoch"),
