@@ -78,7 +78,7 @@ def test_a_step_is_in_backlog_while_all_of_its_sources_are(run: LocalRun) -> Non
         ({"a"}, {"a": "sorted", "b": "streaming", "both": "sorted"}),
         (set(), {"a": "streaming", "b": "streaming", "both": "streaming"}),
     ],
-    ids=str,
+    ids=["both", "one", "none"],
 )
 def test_the_input_of_a_step_is_sorted_if_one_of_its_sources_is_in_backlog(
     tmp_path: Path, backlog: AbstractSet[str], paths: dict[str, str]
