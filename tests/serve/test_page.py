@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,15 +40,11 @@ def _nothing_is_open(page: Page) -> None:
     page.requested.clear()
 
 
-def tell(site: Served, told: Iterator[tuple[int, Event]]) -> list[Manifest]:
-    """Let the job have the events at their times; return the manifests of its last ten epochs."""
-    manifests = []
+def tell(site: Served, told: Iterable[tuple[int, Event]]) -> None:
+    """Let the job have the events at their times."""
     for second, event in told:
         site.clock.time_ms = story.START_MS + 1000 * second
         site.tell(event)
-        if isinstance(event, EpochCommitted) and event.manifest is not None:
-            manifests.append(event.manifest)
-    return manifests[-10:]
 
 
 @pytest.mark.parametrize("is_dark", [False, True])
@@ -66,14 +62,16 @@ def test_the_page_follows_a_job_from_backlog_over_the_flip_to_live(
         for figure in ("62 %", "about 38 s", "2.2 GiB of 2.2 GiB", "41M of 41M", "32 of 32"):
             assert figure in progress, progress
         assert page.value(KINDS) == "starting,catching up,backlog"
-        stored += tell(site, story.live(40))
+        told = list(story.live(40))
+        committed_epochs = [event for _, event in told if isinstance(event, EpochCommitted)]
+        stored += [event.manifest for event in committed_epochs[-10:] if event.manifest is not None]
+        tell(site, told)  # the page reads the checkpoints after the first of the epochs, and again in 5 s
         page.wait("document.body.dataset.epoch === '40' && document.body.dataset.phase === 'live'")
         page.wait("document.querySelectorAll('#checkpoints tbody tr').length === 10")
-        assert page.value(KINDS) == "starting,catching up,backlog,live"
+        page.wait(f"{KINDS} === 'starting,catching up,backlog,live'")  # the page reads the timeline after the events
         page.wait("document.getElementById('progress').hidden")
-        marks = page.value("document.getElementById('marks').innerText")
-        assert "flip: live from here on, after epoch 0" in marks
-        assert "subtasks of orders_by_customer 4 to 6" in marks
+        for mark in ("flip: live from here on, after epoch 0", "subtasks of orders_by_customer 4 to 6"):
+            page.wait(f"document.getElementById('marks').innerText.includes('{mark}')")
         assert page.value("document.querySelectorAll('#charts svg[role=img] rect, #charts path.line').length") > 200
         assert page.value("document.documentElement.scrollWidth") == width, "nothing is wider than the window"
         background = page.value("getComputedStyle(document.body).backgroundColor")
@@ -88,6 +86,25 @@ def keep_picture(page: Page, name: str) -> None:
     folder = os.environ.get("MIXEDMODE_TEST_PICTURES")
     if folder is not None:
         page.picture(Path(folder) / name)
+
+
+FAIL_ONCE = """(() => {
+    const send = window.fetch;
+    window.fetch = (url, given) => {
+        if (!url.startsWith('/api/v1/timeline')) return send(url, given);
+        window.fetch = send;
+        return Promise.reject(new TypeError('the connection was reset'));
+    };
+})()"""
+
+
+def test_a_mark_is_shown_although_the_first_request_for_it_fails(page: Page, tmp_path: Path) -> None:
+    with served(tmp_path) as site:
+        page.open(site.server.url, width=1000, height=800, is_dark=False)
+        page.wait("document.getElementById('name')?.textContent === 'totals'")
+        page.value(FAIL_ONCE)
+        site.job.mark("savepoint", "savepoint of epoch 7")
+        page.wait("document.getElementById('marks').innerText.includes('savepoint of epoch 7')")
 
 
 def test_over_folders_the_page_shows_one_job_at_a_time_without_charts_of_times(page: Page, tmp_path: Path) -> None:

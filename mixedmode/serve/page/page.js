@@ -9,7 +9,7 @@ import { Refused, control, keepControlToken, keepToken, listen, read } from "./s
 import { Timeline } from "./timeline.js";
 
 const EPOCHS = 300, RETRY_MS = 2000, JOB_MS = 1000, CHECKPOINTS_MS = 5000;
-const state = { id: null, job: null, epochs: [], timeline: { spans: [], marks: [] }, checkpoints: [], ahead: 0 };
+const state = { id: null, job: null, epochs: [], timeline: { spans: [], marks: [] }, checkpoints: [], ahead: 0, told: [] };
 
 const stages = (isDriver) => (epochs) => {
   const names = [...new Set(epochs.flatMap((epoch) => Object.keys(epoch.stage_seconds ?? {})))].filter((name) => name.startsWith("driver: ") === isDriver);
@@ -68,31 +68,43 @@ function drawSoon() {
   requestAnimationFrame(() => { isDue = false; draw(); });
 }
 
-async function readJob() {
-  const [job, found] = await Promise.all([read("job", state.id), read("timeline", state.id)]);
+// Takes what is read of the job, unless it is older than what was taken, or of another job: answers may overtake each other.
+function newest(ask, take) {
+  let asked = 0, taken = 0;
+  return async () => {
+    const own = ++asked, id = state.id, answer = await ask(id);
+    if (own < taken || id !== state.id) return;
+    taken = own;
+    take(answer);
+    drawSoon();
+  };
+}
+const readJob = newest((id) => Promise.all([read("job", id), read("timeline", id)]), ([job, timeline]) => {
   state.ahead = job.now_ms - Date.now();
-  Object.assign(state, { job, timeline: found });
-  drawSoon();
-}
-
-async function readCheckpoints() {
-  state.checkpoints = (await read("checkpoints", state.id)).checkpoints;
-  drawSoon();
-}
+  Object.assign(state, { job, timeline });
+});
+const readCheckpoints = newest((id) => read("checkpoints", id), ({ checkpoints }) => { state.checkpoints = checkpoints; });
+// Epochs that this stream told while the answer was under way are kept.
+const readEpochs = newest((id) => read(`epochs?limit=${EPOCHS}`, id), ({ epochs }) => {
+  const last = epochs.length ? epochs[epochs.length - 1].epoch : -1;
+  state.epochs = [...epochs, ...state.told.filter((epoch) => epoch.epoch > last)].slice(-EPOCHS);
+});
 
 async function readAll() {
-  state.epochs = (await read(`epochs?limit=${EPOCHS}`, state.id)).epochs;
+  await readEpochs();
   await Promise.all([readJob(), readCheckpoints()]);
 }
 
-// Calls `work` at most once in `ms`, and once more after the last request.
+// Calls `work` at most once in `ms`, once more after the last request, and again if it failed and may succeed later.
 function atMost(ms, work) {
   let timer = null, last = 0;
-  return () => {
-    timer ??= setTimeout(() => { timer = null; last = Date.now(); work().catch(() => {}); }, Math.max(0, last + ms - Date.now()));
+  const soon = () => {
+    timer ??= setTimeout(() => { timer = null; last = Date.now(); work().catch(again); }, Math.max(0, last + ms - Date.now()));
   };
+  const again = (error) => { if (!(error instanceof Refused && error.status === 401)) soon(); };
+  return soon;
 }
-const readJobSoon = atMost(JOB_MS, readJob), readCheckpointsSoon = atMost(CHECKPOINTS_MS, readCheckpoints);
+const readJobSoon = atMost(JOB_MS, readJob), readCheckpointsSoon = atMost(CHECKPOINTS_MS, readCheckpoints), readAllSoon = atMost(RETRY_MS, readAll);
 
 function take(name, data) {
   if (state.job && name === "progress") state.job.epoch_under_way = { ...state.job.epoch_under_way, ...data };
@@ -101,6 +113,7 @@ function take(name, data) {
   drawSoon();
   if (name === "progress") return;
   if (name === "epoch") {
+    state.told = [...state.told, data].slice(-EPOCHS);
     state.epochs = [...state.epochs.filter((epoch) => epoch.epoch < data.epoch), data].slice(-EPOCHS);
     readCheckpointsSoon();
   }
@@ -127,7 +140,7 @@ async function follow() {
     try {
       await readJobs();
       const id = state.id;
-      await listen(id, own.signal, () => { say("connected", "good"); byId("access").hidden = true; readAll().catch(() => {}); }, (name, data) => { if (!own.signal.aborted) take(name, data); });
+      await listen(id, own.signal, () => { say("connected", "good"); byId("access").hidden = true; state.told = []; readAll().catch(readAllSoon); }, (name, data) => { if (!own.signal.aborted) take(name, data); });
       say("the stream ended; connecting again", "bad");
     } catch (error) {
       if (own.signal.aborted) return;
