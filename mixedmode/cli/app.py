@@ -296,6 +296,25 @@ def verify(job: JobFile, overrides: Overrides = None) -> None:
 
 
 @app.command()
+def reset(
+    job: JobFile,
+    to: Annotated[
+        str, typer.Option("--to", metavar="WHEN", help="earliest, latest, a time with its offset, or offsets as JSON.")
+    ],
+    overrides: Overrides = None,
+    suffix: Annotated[
+        str | None, typer.Option("--suffix", help="Added to folders, tables and topics; the next free _2, _3, ....")
+    ] = None,
+) -> None:
+    """Write a job file that starts the job again from a point of its input, with new folders; nothing is deleted."""
+    with errors_as_messages():
+        from mixedmode.cli.job_files import checked_job
+        from mixedmode.cli.reset import write_reset
+
+        screen_print(write_reset(checked_job(job, overrides or ()).spec, job, to, suffix))
+
+
+@app.command()
 def compact(
     job: JobFile,
     overrides: Overrides = None,

@@ -1,6 +1,7 @@
 """The common base of all sinks. Each kind of sink has a module of its own, in mixedmode/connectors."""
 
 from abc import abstractmethod
+from typing import Self
 
 from pydantic import Field
 
@@ -38,6 +39,22 @@ class SinkSpec(Section):
         if self.folder is not None:
             return (UsedPlace(("path",), self.folder, self.folder),)
         return (UsedPlace((), self.place, names=frozenset({self.place})),)
+
+    def renamed(self, suffix: str) -> Self | None:  # noqa: ARG002
+        """Return the same sink, whose folder, table or topic has a suffix of letters, digits and `_`.
+
+        By default None: the kind does not say what its place is.
+        """
+        return None
+
+
+def with_suffix(place: str, suffix: str) -> str:
+    """Return a folder or URL with a suffix.
+
+    >>> with_suffix("s3://jobs/orders/", "_2")
+    's3://jobs/orders_2'
+    """
+    return f"{place.rstrip('/')}{suffix}"
 
 
 class SideOutputSpec(SinkSpec):

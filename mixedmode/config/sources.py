@@ -11,6 +11,7 @@ from typing_extensions import override
 from mixedmode.config.document import Path
 from mixedmode.config.fields import DurationMs, Flag, OptionalDurationMs, PositiveDurationMs, Section, Text, key_of
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.starts import StartPoint
 from mixedmode.config.used_places import UsedPlace
 
 _DAY_MS = 86_400_000
@@ -107,6 +108,18 @@ class SourceSpec(Section):
     def beginning_at(self, offsets: Mapping[str, Mapping[int, int]]) -> Self:
         """Return the same source, read from these offsets on. Called if `seam_findings` has none."""
         raise AssertionError(self.place, offsets)
+
+    def starting_at(self, point: StartPoint) -> "Self | str":
+        """Return the same source, which a job without a checkpoint reads from a point on; or a sentence why it cannot.
+
+        By default a source is read from its beginning only.
+        """
+        if point.at == "earliest":
+            return self
+        return (
+            "this source has no position in time, so it can only be read from its beginning. Use --to earliest, and "
+            "leave earlier records out by a condition in a sql step, such as `where ordered_at >= '...'`."
+        )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if self.event_time is None:

@@ -1,6 +1,6 @@
 """The settings of the console as a sink."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 from typing_extensions import override
@@ -24,3 +24,7 @@ class ConsoleSinkSpec(SinkSpec):
     def used_places(self) -> tuple[UsedPlace, ...]:
         """Return no place: several outputs may share a screen."""
         return ()
+
+    @override
+    def renamed(self, suffix: str) -> Self:
+        return self

@@ -1,7 +1,7 @@
 """Settings of file sinks."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 from typing_extensions import override
@@ -9,7 +9,7 @@ from typing_extensions import override
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Flag, PositiveBytes, Text
 from mixedmode.config.partitions import Partition, parse_partition
-from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sinks import SinkSpec, with_suffix
 from mixedmode.errors import InvalidJobError
 
 Compression = Literal["snappy", "zstd", "gzip", "none"]
@@ -51,6 +51,10 @@ class FileSinkSpec(SinkSpec):
     @override
     def folder(self) -> str:
         return self.path
+
+    @override
+    def renamed(self, suffix: str) -> Self:
+        return self.model_copy(update={"path": with_suffix(self.path, suffix)})
 
     @property
     def partitions(self) -> tuple[Partition, ...]:

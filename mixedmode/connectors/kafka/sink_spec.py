@@ -1,7 +1,7 @@
 """Settings of Kafka sinks, and the options of Kafka's client that sources and sinks set themselves."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 from typing_extensions import override
@@ -34,6 +34,10 @@ class KafkaSinkSpec(SinkSpec):
     def used_places(self) -> tuple[UsedPlace, ...]:
         names = on_each_server(self.bootstrap_servers, [self.topic])
         return (UsedPlace(("topic",), self.topic, names=names),)
+
+    @override
+    def renamed(self, suffix: str) -> Self:
+        return self.model_copy(update={"topic": f"{self.topic}{suffix}"})
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from option_findings(self.options, _OURS_IN_SINKS)

@@ -6,7 +6,7 @@ Secrets remain names here: text with `${env:NAME}` is resolved when it is passed
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_serializer
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_serializer
 from typing_extensions import override
 
 from mixedmode.config.connectors import AnySink
@@ -14,6 +14,7 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Flag, Instant, Lines, Options, Section, Text, refusal
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
+from mixedmode.config.starts import StartPoint
 from mixedmode.config.used_places import UsedPlace
 from mixedmode.connectors.kafka.sink_spec import on_each_server, option_findings
 
@@ -268,6 +269,20 @@ class KafkaSourceSpec(SourceSpec):
     @override
     def beginning_at(self, offsets: Mapping[str, Mapping[int, int]]) -> Self:
         return self.model_copy(update={"starting": StartingSpec(offsets=offsets)})
+
+    @override
+    def starting_at(self, point: StartPoint) -> Self | str:
+        if point.at is not None:
+            return self.model_copy(update={"starting": StartingSpec(at=point.at)})
+        if point.timestamp is not None:
+            return self.model_copy(update={"starting": StartingSpec(timestamp=point.timestamp)})
+        if self.topics and point.offsets is not None and point.offsets.keys() != set(self.topics):
+            return "the offsets must name the topics that the source reads, and no other. Correct them."
+        try:
+            return self.model_copy(update={"starting": StartingSpec.model_validate({"offsets": point.offsets})})
+        except ValidationError as error:
+            found = error.errors()[0]
+            return f"the offsets cannot be used: {'.'.join(map(str, found['loc']))}: {found['msg']}."
 
     def _starting_findings(self) -> Iterator[tuple[Path, str]]:
         if self.starting.offsets is None or not self.topics:

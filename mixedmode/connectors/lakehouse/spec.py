@@ -4,15 +4,16 @@ A table is named by its folder (`path`) or by its name in a catalog (`table`), n
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 from typing_extensions import override
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, CountOrZero, Options, PositiveBytes, Section, Text
-from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sinks import SinkSpec, with_suffix
 from mixedmode.config.sources import SourceSpec
+from mixedmode.config.starts import StartPoint
 from mixedmode.config.used_places import UsedPlace
 
 TableFormat = Literal["delta", "iceberg"]
@@ -95,6 +96,14 @@ class TableSourceSpec(SourceSpec):
         }
         return {name: limit for name, limit in limits.items() if limit is not None}
 
+    @override
+    def starting_at(self, point: StartPoint) -> Self | str:
+        if point.at == "earliest":
+            return self.model_copy(update={"starting": None})
+        if point.timestamp is not None:
+            return self.model_copy(update={"starting": TableStartSpec(timestamp=point.timestamp.isoformat())})
+        return "a table is read from its beginning, or from a time of its history on. Use --to earliest or a time."
+
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _place_findings(self.path, self.table)
         yield from super()._findings()
@@ -145,6 +154,13 @@ class TableSinkSpec(SinkSpec):
     @override
     def used_places(self) -> tuple[UsedPlace, ...]:
         return _used_places(self.path, self.table)
+
+    @override
+    def renamed(self, suffix: str) -> Self:
+        if self.table is not None:
+            return self.model_copy(update={"table": f"{self.table}{suffix}"})
+        assert self.path is not None, "a table has a folder or a name"
+        return self.model_copy(update={"path": with_suffix(self.path, suffix)})
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _place_findings(self.path, self.table)

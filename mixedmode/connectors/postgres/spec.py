@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 from typing_extensions import override
@@ -33,6 +33,10 @@ class PostgresSinkSpec(SinkSpec):
     def place(self) -> str:
         """Return host, port, database and table, without user, password and options."""
         return f"postgres {_server_of(self.url)} {self.table_schema}.{self.table}"
+
+    @override
+    def renamed(self, suffix: str) -> Self:
+        return self.model_copy(update={"table": f"{self.table}{suffix}"})
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if _ONLY_A_VARIABLE.fullmatch(self.url):

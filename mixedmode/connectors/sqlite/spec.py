@@ -1,7 +1,7 @@
 """Settings of sinks that keep a table up to date in a SQLite file."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 from typing_extensions import override
@@ -34,6 +34,10 @@ class SqliteSinkSpec(SinkSpec):
     @override
     def used_places(self) -> tuple[UsedPlace, ...]:
         return (UsedPlace(("path",), self.path, self.path, shared=self.table.lower()),)
+
+    @override
+    def renamed(self, suffix: str) -> Self:
+        return self.model_copy(update={"table": f"{self.table}{suffix}"})
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if "://" in self.path and not self.path.startswith("file:"):

@@ -1,0 +1,58 @@
+"""`mixedmode reset JOB --to WHEN`: writes the job file of a job that starts again beside the job as it was."""
+
+import re
+from itertools import count
+from pathlib import Path
+
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.config import JobSpec
+from mixedmode.config.dump import job_spec_to_yaml
+from mixedmode.config.reset import reset_spec
+from mixedmode.config.starts import StartPoint
+from mixedmode.errors import InvalidJobError
+
+__all__ = ["write_reset"]
+
+_SUFFIX = re.compile(r"[A-Za-z0-9_]+")
+
+
+def write_reset(spec: JobSpec, file: Path, to: str, suffix: str | None) -> str:
+    """Write the file of the new job beside the file of the job, and return a report.
+
+    suffix: None: the first of _2, _3, ... for which neither a file nor a checkpoint folder exists. Raise
+    InvalidJobError if a source cannot start there, or the file or the folder exists. Nothing else is changed.
+    """
+    point = StartPoint.parse(to)
+    if suffix is not None and not _SUFFIX.fullmatch(suffix):
+        msg = f"a suffix has letters, digits and _, because names of tables have no others. suffix={suffix}"
+        raise InvalidJobError(msg)
+    suffixes = (f"_{number}" for number in count(2)) if suffix is None else iter((suffix,))
+    for chosen in suffixes:
+        found, target = reset_spec(spec, point, chosen), file.with_name(f"{file.stem}{chosen}{file.suffix}")
+        folder = found.execution.checkpointing.dir
+        assert folder is not None, found.name
+        is_taken = target.exists() or bool(ObjectStore(folder).list())
+        if is_taken and suffix is None:
+            continue
+        if is_taken:
+            msg = f"there is such a job already. Choose another suffix. file={target}, folder={folder}"
+            raise InvalidJobError(msg)
+        head = f"# The job of {file.name}, from {point} on: written by `mixedmode reset`.\n"
+        with target.open("x", encoding="utf-8") as written:
+            written.write(head + job_spec_to_yaml(found))
+        return _report(spec, found, target, point)
+    raise AssertionError(suffix)
+
+
+def _report(before: JobSpec, now: JobSpec, target: Path, point: StartPoint) -> str:
+    places = [f"  {sink.place}" for sink in now.sinks.values()]
+    return "\n".join(
+        [
+            f"{target}: the job from {point} on, with empty state",
+            f"checkpoints: {now.execution.checkpointing.dir}",
+            "outputs:",
+            *places,
+            f"The job before is unchanged, and so is its folder {before.execution.checkpointing.dir}.",
+            f"Stop it, and then: mixedmode run {target}",
+        ]
+    )

@@ -1,0 +1,47 @@
+"""`mixedmode reset`: the job file that it writes, and what it leaves alone."""
+
+from pathlib import Path
+
+import pytest
+
+from mixedmode.config import load_job_spec
+from tests.cli.shell import command, lines
+from tests.cli.test_log_options import JOB
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "totals.yaml"
+    file.write_text(JOB.replace("runtime-mode: batch", "runtime-mode: mixed, checkpointing: {dir: ./ckpt}"))
+    return file
+
+
+def test_the_file_beside_the_job_is_the_job_with_a_new_folder_and_the_old_folder_stays(job: Path) -> None:
+    (job.parent / "ckpt").mkdir()
+    (job.parent / "ckpt" / "job.json").write_text("{}")
+    text = job.read_text()
+    printed = "\n".join(lines(command("reset", job, "--to", "earliest")))
+    assert "mixedmode run" in printed
+    written = load_job_spec(job.with_name("totals_2.yaml"))
+    assert written.execution.checkpointing.dir == str(job.parent / "ckpt_2")
+    assert written.sources == load_job_spec(job).sources
+    assert (job.read_text(), (job.parent / "ckpt" / "job.json").read_text()) == (text, "{}")
+
+
+def test_the_next_free_suffix_is_chosen_and_a_taken_one_is_refused(job: Path) -> None:
+    (job.parent / "ckpt_2").mkdir()
+    (job.parent / "ckpt_2" / "job.json").write_text("{}")
+    assert command("reset", job, "--to", "earliest").exit_code == 0
+    assert [path.name for path in sorted(job.parent.glob("*.yaml"))] == ["totals.yaml", "totals_3.yaml"]
+    result = command("reset", job, "--to", "earliest", "--suffix", "_3")
+    assert result.exit_code == 2
+    assert "there is such a job already" in result.output
+    assert command("reset", job, "--to", "earliest", "--suffix", "-3").exit_code == 2
+
+
+def test_a_point_that_a_source_cannot_start_from_writes_nothing(job: Path) -> None:
+    result = command("reset", job, "--to", "latest")
+    assert result.exit_code == 2
+    assert "this source has no position in time" in result.output
+    assert not job.with_name("totals_2.yaml").exists()
