@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
+from mixedmode_bench.nexmark.functions import count_char
 from mixedmode_bench.workload import Frames, SparkStreaming
 
 DISORDER = "4 seconds"
@@ -178,6 +179,56 @@ def folders(frames: Frames) -> DataFrame:
     return frames["bid"].selectExpr("auction", "bidder", "price", "channel", *parts)
 
 
+def hot_items_joined(frames: Frames) -> DataFrame:
+    """Query 5 as a join."""
+    counts = _bounds_and(_counts(frames["bid"]), "auction", "num")
+    most = counts.groupBy("window_start", "window_end").agg(F.max("num").alias("num"))
+    return counts.join(most, ["window_start", "window_end", "num"]).select(
+        "window_start", "window_end", "auction", "num"
+    )
+
+
+def highest_bids_joined(frames: Frames) -> DataFrame:
+    """Query 7 as a join."""
+    highest = frames["bid"].groupBy(F.window("dateTime", "10 seconds")).agg(F.max("price").alias("price")).alias("h")
+    within = "b.dateTime BETWEEN h.window.end - INTERVAL 10 SECONDS AND h.window.end"
+    both = frames["bid"].alias("b").join(highest, F.expr(f"b.price = h.price AND {within}"))
+    return both.select("b.auction", "b.bidder", "b.price", "b.dateTime", "b.extra")
+
+
+def logged(frames: Frames) -> DataFrame:
+    """Query 10, without its folders: a contestant's table is written as one."""
+    parts = ("date_format(dateTime, 'yyyy-MM-dd') AS dt", "date_format(dateTime, 'HH:mm') AS hm")
+    return frames["bid"].selectExpr("auction", "bidder", "price", "dateTime", "extra", *parts)
+
+
+def calculated(frames: Frames) -> DataFrame:
+    """Query 14."""
+    hour = F.hour("dateTime")
+    by_day = F.when((hour >= 8) & (hour <= 18), "dayTime").when((hour <= 6) | (hour >= 20), "nightTime")
+    some = frames["bid"].where("0.908 * price > 1000000 AND 0.908 * price < 50000000")
+    return some.select(
+        "auction",
+        "bidder",
+        F.expr("CAST(0.908 * price AS DECIMAL(23, 3)) AS price"),
+        by_day.otherwise("otherTime").alias("bidTimeType"),
+        "dateTime",
+        "extra",
+        count_char("extra", F.lit("c")).alias("c_counts"),
+    )
+
+
+def bids_of_sellers(frames: Frames) -> DataFrame:
+    """Query 23."""
+    bids = frames["bid"].alias("b").join(frames["person"].alias("p"), F.expr("b.bidder = p.id"))
+    bid = ("b.bidder", "b.price", "b.channel", "b.url", "b.extra AS bid_extra")
+    person = ("p.id AS person_id", "p.name", "p.emailAddress", "p.creditCard", "p.city", "p.state")
+    item = ("a.itemName", "a.description", "a.initialBid", "a.reserve", "a.dateTime AS auction_dateTime", "a.expires")
+    return bids.join(frames["auction"].alias("a"), F.expr("a.seller = b.bidder")).selectExpr(
+        *bid, *person, "p.extra AS person_extra", *item, "a.seller", "a.category", "a.extra AS auction_extra"
+    )
+
+
 def _offers(frames: Frames) -> DataFrame:
     """Bids with their auctions, while these are open."""
     open_then = F.expr("a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires")
@@ -192,10 +243,14 @@ BATCH: Mapping[str, Query] = {
     "q3": local_sellers,
     "q4": average_prices,
     "q5": hot_items,
+    "q5-join": hot_items_joined,
     "q7": highest_bid,
+    "q7-join": highest_bids_joined,
     "q8": new_sellers,
     "q9": winning_bids,
+    "q10": logged,
     "q11": sessions,
+    "q14": calculated,
     "q15": bidding_statistics,
     "q16": channel_statistics,
     "q17": auction_statistics,
@@ -204,11 +259,14 @@ BATCH: Mapping[str, Query] = {
     "q20": bids_with_auctions,
     "q21": channel_numbers,
     "q22": folders,
+    "q23": bids_of_sellers,
 }
 STREAMING: Mapping[str, SparkStreaming] = {
     "q0": SparkStreaming(pass_through, "append"),
     "q1": SparkStreaming(in_euros, "append"),
     "q2": SparkStreaming(selected, "append"),
+    "q10": SparkStreaming(logged, "append"),
+    "q14": SparkStreaming(calculated, "append"),
     "q5": appending(hot_items_collected),
     "q7": appending(highest_bid),
     "q11": appending(sessions),

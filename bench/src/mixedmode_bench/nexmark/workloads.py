@@ -26,6 +26,9 @@ _QUERIES = files("mixedmode_bench.nexmark") / "queries"
 #: windows that the watermark has not reached, which is four seconds behind, and for Spark in whole milliseconds
 _OPEN = "window_end >= (SELECT max(dateTime) FROM bid) - INTERVAL '4001 milliseconds'"
 
+#: of query 7's join, whose rows are bids: those of such windows
+_NEAR_OPEN = "dateTime >= (SELECT max(dateTime) FROM bid) - INTERVAL '14001 milliseconds'"
+
 
 def write(folder: Path, size: Size) -> None:
     """The data that all queries read."""
@@ -75,10 +78,19 @@ _ALL = (
     _workload("q3", "sellers in some states", ("id",)),
     _workload("q4", "average price of a category", ("category",)),
     _workload("q5", "auctions with the most bids", ("window_start", "window_end"), has_windows=True),
+    _workload(
+        "q5-join",
+        "auctions with the most bids, by a join of windows",
+        ("window_start", "window_end", "auction"),
+        has_windows=True,
+    ),
     _workload("q7", "highest bid", ("window_start", "window_end"), has_windows=True),
+    _workload("q7-join", "highest bids, by a join with their windows", (), may_lack=_NEAR_OPEN),
     _workload("q8", "new sellers", ("id", "starttime"), may_lack=_OPEN_STARTS),
     _workload("q9", "winning bids", ("id",)),
+    _workload("q10", "bids in folders by minute", ("dateTime",)),
     _workload("q11", "bids in a session", ("window_start", "window_end", "bidder"), has_windows=True),
+    _workload("q14", "a calculation with a function", ("dateTime",)),
     _workload("q15", "bids, bidders and auctions of a day", ("day",)),
     _workload("q16", "bids, bidders and auctions of a channel and day", ("channel", "day")),
     _workload("q17", "prices per auction and day", ("auction", "day")),
@@ -87,6 +99,7 @@ _ALL = (
     _workload("q20", "bids with their auctions", ("dateTime",)),
     _workload("q21", "numbers of channels", ()),
     _workload("q22", "folders of pages", ()),
+    _workload("q23", "bids of sellers", ()),
 )
 
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}
