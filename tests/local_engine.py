@@ -28,6 +28,7 @@ from mixedmode.driver.epochs import StopRequested
 from mixedmode.driver.inputs import Inputs
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
+from mixedmode.expressions import Call, Column, Query
 from mixedmode.job import Job
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sources.source import Admission
@@ -36,7 +37,33 @@ from mixedmode.testing.local_plan import local_plan
 from tests.harness import Feed, Recording, run
 from tests.walk.spark_log import SparkQuery
 
+
+def compared(kind: str, left: str, right: str) -> Query:
+    """Return the condition that compares two columns of longs."""
+    columns = (Column(left, pa.int64()), Column(right, pa.int64()))
+    return Query((*columns, Call(kind, (0, 1), pa.bool_())), (), (("_condition", 2),))
+
+
 TIMED = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+
+
+#: {condition of a join: what Spark's analysis makes of it}; tests/analysis/test_join_conditions.py compares both
+CONDITIONS: dict[str, Query] = {
+    "left.v <= right.n": compared("LessThanOrEqual", "left.v", "right.n"),
+    "left.v <> right.v OR right.n IS NULL": Query(
+        (
+            Column("left.v", pa.int64()),
+            Column("right.v", pa.int64()),
+            Call("EqualTo", (0, 1), pa.bool_()),
+            Call("Not", (2,), pa.bool_()),
+            Column("right.n", pa.int64()),
+            Call("IsNull", (4,), pa.bool_()),
+            Call("Or", (3, 5), pa.bool_()),
+        ),
+        (),
+        (("_condition", 6),),
+    ),
+}
 
 
 @dataclass
@@ -118,7 +145,7 @@ class LocalEngine(Engine):
 
     @override
     def analyse(self, spec: JobSpec, where: Where) -> Analysis:
-        return Analysis(local_plan(spec, where), {})
+        return Analysis(local_plan(spec, where, CONDITIONS), {})
 
     @override
     def inputs(self, spec: JobSpec, analysis: Analysis) -> Inputs:

@@ -5,9 +5,10 @@ constant, Spark computes here.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -47,14 +48,17 @@ class OnlySparkError(Exception):
     """Only Spark can compute a frame. The text says why, as in `by Spark, because ...`."""
 
 
-def read_query_of(frame: DataFrame, *, until: DataFrame) -> Query:
-    """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it."""
+def read_query_of(frame: DataFrame, *, until: DataFrame, names: Sequence[str] | None = None) -> Query:
+    """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it.
+
+    names: those of the columns of `until` in the query; None: their own, no two of which are equal.
+    """
     try:
         changed = _LEGACY.search(str(frame._jdf.sparkSession().conf().getAll().toString()))
         if changed is not None:
             msg = f"{changed[0]} is set"
             raise OnlySparkError(msg)
-        return _Reader(frame, analysed(until)).query()
+        return _Reader(frame, analysed(until), names).query()
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
         raise OnlySparkError(msg) from error
@@ -63,7 +67,7 @@ def read_query_of(frame: DataFrame, *, until: DataFrame) -> Query:
 class _Reader:
     """Reads the plan of one frame."""
 
-    def __init__(self, frame: DataFrame, until: _Java) -> None:
+    def __init__(self, frame: DataFrame, until: _Java, names: Sequence[str] | None) -> None:
         context = frame.sparkSession.sparkContext
         self._gateway = context._gateway
         jvm: _Java = context._jvm
@@ -72,6 +76,7 @@ class _Reader:
         self._not_folded = jvm.PythonUtils.toSeq([patterns.CURRENT_LIKE(), patterns.RUNTIME_REPLACEABLE()])
         self._plan = analysed(frame)
         self._until = until
+        self._names = names
         self._nodes = Nodes()
         self._filters: list[int] = []
         self._columns: dict[int, Callable[[], int]] = {}  # {id of a column: function that returns its node}
@@ -91,8 +96,10 @@ class _Reader:
         """Note the filters of a plan, and its columns."""
         kind = kind_of(plan)
         if plan.equals(self._until):
-            for column in items_of(plan.output()):
-                self._columns[column.exprId().id()] = self._later(self._column, column)
+            columns = list(items_of(plan.output()))
+            names = self._names or [str(column.name()) for column in columns]
+            for name, column in zip(names, columns, strict=True):
+                self._columns[column.exprId().id()] = self._later(partial(self._column, name), column)
         elif kind in ("SubqueryAlias", "View"):
             self._read(plan.child())
         elif kind == "WithCTE":
@@ -134,8 +141,8 @@ class _Reader:
 
         return number
 
-    def _column(self, column: _Java) -> int:
-        return self._nodes.add(Column(str(column.name()), self._type(column)))
+    def _column(self, name: str, column: _Java) -> int:
+        return self._nodes.add(Column(name, self._type(column)))
 
     def _type(self, found: _Java) -> pa.DataType:
         name = str(found.dataType().catalogString())

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst import read_query
+from mixedmode.analysis.join_conditions import read_condition
 from mixedmode.analysis.keyed_steps import arrow_type, checked_key, rows_change
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation
@@ -50,8 +51,13 @@ def analysed_join(
     keys, selected = list[JoinKey](), None
     with collecting(found):
         keys = _keys(session, step, (left, right), where)
+    condition = None
+    if step.join.condition is not None:
+        with collecting(found):
+            condition = read_condition(session, step.join.condition, (left, right), where)
     with collecting(found):
         selected = selection(step, (left, right), operator_id(step, upstream.keyed_before), where)
+        selected = replace(selected, condition=condition)
         found += join_problems(step, (left, right), selected, where)
     raise_all(found)
     assert selected is not None, step

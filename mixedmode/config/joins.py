@@ -6,6 +6,7 @@ entry of `select` is a column, all columns of an input, or an SQL expression wit
     left: trades
     right: quotes AS q
     on: [market, trades.symbol = q.ticker]
+    condition: trades.price > q.bid
     select: [trades.*, q.bid, q.ask AS asked, q.ask - q.bid AS spread]
 """
 
@@ -17,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Section, SpanMs, Text, refusal
+from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Lines, Section, SpanMs, Text, refusal
 from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
@@ -118,6 +119,11 @@ class JoinSpec(Section):
         description="inner: only pairs; left, right, full: also rows of that side, or of both, without a match; semi: "
         "rows of the left with a match, once; anti: rows of the left without one. An as-of join is inner or left",
     )
+    condition: Lines | None = Field(
+        default=None,
+        description="what else must be true of two rows so that they are a pair, SQL over both inputs, such as "
+        "trades.price > quotes.bid; not for as-of",
+    )
     as_of: AsOfSpec | None = Field(
         default=None,
         description="each row of the left meets the last row of the right that is not later, in event time",
@@ -188,6 +194,12 @@ class JoinSpec(Section):
         if self.as_of is not None and self.type not in ("inner", "left"):
             text = f" is inner or left with as-of, which looks for a match for each row of the left. found={self.type}"
             yield ("type",), text
+        if self.as_of is not None and self.condition is not None:
+            text = (
+                ": with as-of, it could mean the last row of the right that meets it, or none if the last one does "
+                "not. Filter the rows of the right in a sql step before, or the result in one behind."
+            )
+            yield ("condition",), text
         if self.event_time is not None and (self.within is None or self.type in ("semi", "anti")):
             text = (
                 " is for the pairs of a join with within. Remove it: rows of other joins have the event time of the "
@@ -220,7 +232,8 @@ class JoinSpec(Section):
             if self._equal(text) is None:
                 said = (
                     " compares columns of the two inputs. Write a column that both have, or one of each, such as "
-                    f"{left.alias}.a = {right.alias}.b. Compute an expression in a sql step before. found={text}"
+                    f"{left.alias}.a = {right.alias}.b. Write any other comparison in `condition`, and compute an "
+                    f"expression in a sql step before. found={text}"
                 )
                 yield ("on",), said
         yield from self._select_findings({left.alias.lower(), right.alias.lower()})

@@ -15,6 +15,7 @@ __all__ = [
     "AsOfArguments",
     "IntervalArguments",
     "JoinArguments",
+    "RegularArguments",
     "as_of_step",
     "interval_step",
     "regular_step",
@@ -55,9 +56,19 @@ class AsOfArguments(JoinArguments, total=False):
     deleted: str
 
 
-class IntervalArguments(JoinArguments, total=False):
+class RegularArguments(JoinArguments, total=False):
+    """Arguments of a join of all rows with one key, besides those of all joins.
+
+    condition: what else must be true of two rows so that they are a pair: SQL such as `left.price > right.bid`.
+    """
+
+    condition: str
+
+
+class IntervalArguments(RegularArguments, total=False):
     """Arguments of an interval join, besides those of all joins.
 
+    condition: what else must be true of two rows so that they are a pair: SQL such as `left.price > right.bid`.
     event_time: a column of the result with the later time of a pair, for windows and joins in later steps. By default,
         the result has no event time; that of a semi or anti join has the one of the left.
     """
@@ -66,7 +77,7 @@ class IntervalArguments(JoinArguments, total=False):
 
 
 _OF_STEP = ("name", "parallelism")
-_OF_JOIN = ("type", "select", "event_time")
+_OF_JOIN = ("type", "condition", "select", "event_time")
 
 
 def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
@@ -82,9 +93,9 @@ def interval_step(on: str | Sequence[str], within: tuple[Duration, Duration], ar
     return _step({"on": on, "within": list(within)}, given, "Stream.interval_join")
 
 
-def regular_step(on: str | Sequence[str], arguments: JoinArguments) -> JoinStep:
+def regular_step(on: str | Sequence[str], arguments: RegularArguments) -> JoinStep:
     """Return a join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
-    return _step({"on": on}, _given(arguments, JoinArguments, "join"), "Stream.join")
+    return _step({"on": on}, _given(arguments, RegularArguments, "join"), "Stream.join")
 
 
 def _given(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[str, Any]:

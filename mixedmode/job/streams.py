@@ -22,7 +22,7 @@ from mixedmode.job.arguments import argument
 from mixedmode.job.joins import (
     AsOfArguments,
     IntervalArguments,
-    JoinArguments,
+    RegularArguments,
     as_of_step,
     interval_step,
     regular_step,
@@ -99,14 +99,14 @@ class Stream(AllRows):
         """
         return self._joined(right, interval_step(on, within, arguments), "interval_join")
 
-    def join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[JoinArguments]) -> "Stream":
+    def join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[RegularArguments]) -> "Stream":
         """Return the rows of this stream with the rows of `right` with the same key, whatever their times are.
 
         All rows of both streams stay in the state. Only an inner join of rows that are never retracted is never
         retracted; others change, and need a step with a key behind them, or an output with a `key`.
 
         on: columns that both streams have, or one of each, such as `left.symbol = right.ticker`.
-        See JoinArguments for the other arguments. docs/joins.md is the guide.
+        See RegularArguments for the other arguments. docs/joins.md is the guide.
         """
         return self._joined(right, regular_step(on, arguments), "join")
 

@@ -57,6 +57,7 @@ def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterat
     left, right = (", ".join(side.roots) for side in stage.sides)
     lower, upper = (f"{'-' * (bound < 0)}{_duration(abs(bound))}" for bound in operator.bounds_us)
     yield f"  joins       {operator.type}: {left} with {right} whose time is from {lower} to {upper} after its own"
+    yield from _condition_lines(operator)
     yield "  emits       a pair when its second row arrives; rows of either side before the watermark are late"
     if operator.traits.delay_us:
         delay = _duration(operator.traits.delay_us)
@@ -74,9 +75,16 @@ def _regular_lines(stage: KeyedStage, operator: RegularJoinOperator) -> Iterator
         "anti": f"the rows of {left} without a row of {right} of their key",
     }
     yield f"  joins       {texts[operator.type]}, whatever their times are"
+    yield from _condition_lines(operator)
     if operator.traits.emits is Changelog.RETRACT:
         yield "  emits       changes: a row is retracted when its match comes or goes"
     yield f"  grows       the state {GROWS}"
+
+
+def _condition_lines(operator: IntervalJoinOperator | RegularJoinOperator) -> Iterator[str]:
+    if operator.condition is not None:
+        text = " ".join(operator.condition.text.split())
+        yield f"  condition   {text}; a pair without it is none. It is computed in the join"
 
 
 def _duration(span_us: int) -> str:

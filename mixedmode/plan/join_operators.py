@@ -9,12 +9,14 @@ import pyarrow as pa
 from mixedmode.config import JoinStep
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.expressions import Query
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate.values import has_order
 from mixedmode.operators.join import (
     LEFT,
     RIGHT,
     AsOfJoinOperator,
+    Condition,
     IntervalJoinOperator,
     JoinLayout,
     OutputColumn,
@@ -23,9 +25,20 @@ from mixedmode.operators.join import (
 from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
 
-__all__ = ["JoinOperator", "JoinedInput", "Selection", "join_identity", "join_operator", "join_problems"]
+__all__ = [
+    "JoinOperator",
+    "JoinedInput",
+    "PairCondition",
+    "Selection",
+    "join_identity",
+    "join_operator",
+    "join_problems",
+    "pair_condition",
+    "pair_name",
+]
 
 JoinOperator: TypeAlias = AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator
+_Sides: TypeAlias = tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +64,44 @@ class JoinedInput:
 
 
 @dataclass(frozen=True, slots=True)
+class PairCondition:
+    """The condition of a join, over columns of both sides: (name in the query, side, column of the side)."""
+
+    text: str
+    query: Query
+    columns: tuple[tuple[str, int, pa.Field], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
-    """The columns that a join emits: (name, side, column of the side). `sql`: a SELECT over them, for expressions."""
+    """The columns that a join emits: (name, side, column of the side). `sql`: a SELECT over them, for expressions.
+
+    `condition`: of the pairs from which they come.
+    """
 
     columns: tuple[tuple[str, int, pa.Field], ...]
     sql: str | None = None
+    condition: PairCondition | None = None
+
+
+def pair_name(side: int, column: str) -> str:
+    """Return the name of a column of a side in the query of a condition."""
+    return f"{'left' if side == LEFT else 'right'}.{column}"
+
+
+def pair_condition(text: str, query: Query, inputs: tuple[JoinedInput, JoinedInput], where: str) -> PairCondition:
+    """Return a condition.  query: its columns are named by `pair_name`. Raise InvalidJobError if it reads no column."""
+    used = {column.name for column in query.reads}
+    found = tuple(
+        (name, side, field)
+        for side in (LEFT, RIGHT)
+        for field in inputs[side].fields
+        if (name := pair_name(side, field.name)) in used
+    )
+    if not found:
+        msg = f"{where}: the condition depends on no column, so it is the same for all pairs. Remove it. found={text}"
+        raise InvalidJobError(msg)
+    return PairCondition(text, query, found)
 
 
 def join_operator(
@@ -69,20 +115,27 @@ def join_operator(
 ) -> JoinOperator:
     """Return the operator of a join without problems (`join_problems`).  is_changelog: an input may retract rows."""
     if step.join.is_regular:
-        layout = _layout(schema, _sides(selected, []), selected)
-        return RegularJoinOperator(layout, step.join.type, is_changelog=is_changelog)
+        sides = _sides(selected, [])
+        return RegularJoinOperator(
+            _layout(schema, sides, selected),
+            step.join.type,
+            is_changelog=is_changelog,
+            condition=_condition(selected, sides),
+        )
     of_left = _emitted_time(selected, str(inputs[LEFT].event_time))
     spec = step.join.as_of
     if spec is None:
         assert step.join.within is not None, step
         lower_ms, upper_ms = step.join.within
         is_pair = step.join.type not in ("semi", "anti")
+        sides = _sides(selected, [])
         return IntervalJoinOperator(
-            _layout(schema, _sides(selected, []), selected),
+            _layout(schema, sides, selected),
             step.join.type,
             bounds_us=(1000 * lower_ms, 1000 * upper_ms),
             event_time=step.join.event_time if is_pair else of_left,
             adds_time=step.join.event_time is not None,
+            condition=_condition(selected, sides),
         )
     ties, deleted = _own_columns(step, inputs[RIGHT], where)
     sides = _sides(selected, [*ties, *([deleted] if deleted else [])])
@@ -101,11 +154,13 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
     """Return the fingerprint of a join, without the part on its inputs."""
     layout = operator.layout
     columns = [[{"name": field.name, "type": str(field.type)} for field in fields] for fields in layout.sides]
+    condition = step.join.condition
+    met = {} if condition is None else {"condition": " ".join(condition.split())}
     if isinstance(operator, RegularJoinOperator):
-        own = {"type": operator.type, "columns": columns}
+        own = {"type": operator.type, "columns": columns, **met}
         return {**step_fingerprint("regular-join", layout.key_schema.fields), **own}
     names = [field.name for field in layout.sides[RIGHT]]
-    common = {"type": step.join.type, "columns": columns}
+    common = {"type": step.join.type, "columns": columns, **met}
     if isinstance(operator, IntervalJoinOperator):
         bounds = {"within-us": list(operator.bounds_us)}
         return {**step_fingerprint("interval-join", layout.key_schema.fields), **common, **bounds}
@@ -149,18 +204,24 @@ def _own_columns(step: JoinStep, right: JoinedInput, where: Where) -> tuple[list
     return ties, None if spec.deleted is None else right.field(spec.deleted, where("join", "as-of", "deleted"))
 
 
-def _layout(
-    schema: KeySchema, sides: tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]], selected: Selection
-) -> JoinLayout:
+def _layout(schema: KeySchema, sides: _Sides, selected: Selection) -> JoinLayout:
     output = (OutputColumn(name, side, sides[side].index(field)) for name, side, field in selected.columns)
     return JoinLayout(schema, sides, tuple(output))
 
 
-def _sides(selected: Selection, of_right: Sequence[pa.Field]) -> tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]]:
+def _sides(selected: Selection, of_right: Sequence[pa.Field]) -> _Sides:
     """Return the columns of each side that a join reads.  of_right: those that it reads besides the selection."""
-    left = [field for _, side, field in selected.columns if side == LEFT]
-    right = [field for _, side, field in selected.columns if side == RIGHT]
+    read = [*selected.columns, *(() if selected.condition is None else selected.condition.columns)]
+    left, right = ([field for _, side, field in read if side == own] for own in (LEFT, RIGHT))
     return tuple(dict.fromkeys(left)), tuple(dict.fromkeys([*right, *of_right]))
+
+
+def _condition(selected: Selection, sides: _Sides) -> Condition | None:
+    given = selected.condition
+    if given is None:
+        return None
+    columns = (OutputColumn(name, side, sides[side].index(field)) for name, side, field in given.columns)
+    return Condition(given.text, given.query, tuple(columns))
 
 
 def _emitted_time(selected: Selection, event_time: str) -> str | None:

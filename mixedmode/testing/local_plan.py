@@ -30,9 +30,10 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
+from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import FunctionReference, state_schema_of
-from mixedmode.plan.join_operators import JoinedInput, join_problems
+from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
 from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import (
     StepColumns,
@@ -57,7 +58,9 @@ from mixedmode.testing.functions import declared_output
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
 
-__all__ = ["local_plan", "parts_for_spark"]
+__all__ = ["NO_CONDITIONS", "local_plan", "parts_for_spark"]
+
+NO_CONDITIONS: Mapping[str, Query] = {}
 
 
 def parts_for_spark(steps: Sequence[Step]) -> list[tuple[tuple[str | int, ...], str]]:
@@ -76,6 +79,8 @@ def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(step, JoinStep):
         computed = [item.expression for item in step.join.selected if item.expression is not None]
         yield from ((("join", "select"), text) for text in computed)
+        if step.join.condition is not None:
+            yield ("join", "condition"), step.join.condition
         return
     for text in step.key_expressions.values():
         yield ("key-by",), text
@@ -89,12 +94,13 @@ def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
         yield from ((("top", "order-by"), text) for text in texts if column_in(text) is None)
 
 
-def local_plan(spec: JobSpec, where: Where) -> JobPlan:
+def local_plan(spec: JobSpec, where: Where, conditions: Mapping[str, Query] = NO_CONDITIONS) -> JobPlan:
     """Return the plan of a job of keyed steps over sources of files, which declare their schemas.
 
-    where: names a place in the job. Raise InvalidJobError for a wrong column, type or function, with its place.
+    where: names a place in the job. conditions: {condition of a join: what Spark's analysis makes of it}. Raise
+    InvalidJobError for a wrong column, type or function, with its place.
     """
-    walk = _Walk(spec, where)
+    walk = _Walk(spec, where, conditions)
     for index, step in enumerate(spec.steps):
         assert isinstance(step, KeyedStep), step
         walk.add(index, step)
@@ -104,9 +110,10 @@ def local_plan(spec: JobSpec, where: Where) -> JobPlan:
 class _Walk:
     """Walks the steps of a job. `_columns`: of each source and each step so far."""
 
-    def __init__(self, spec: JobSpec, where: Where) -> None:
+    def __init__(self, spec: JobSpec, where: Where, conditions: Mapping[str, Query]) -> None:
         self._spec = spec
         self._where = where
+        self._conditions = conditions
         self._columns: dict[Ref, _Columns] = {}
         self._names: dict[Ref, str] = {}
         self._event_times: dict[str, str] = {}
@@ -165,6 +172,10 @@ class _Walk:
             raise rows_change(where("join"))
         keys = [_join_key(a, b, where("join", "on")) for a, b in equal_fields(step, (left, right), where)]
         selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
+        text = step.join.condition
+        if text is not None:
+            condition = pair_condition(text, self._conditions[text], (left, right), where("join", "condition"))
+            selected = replace(selected, condition=condition)
         raise_all(join_problems(step, (left, right), selected, where))
         emitted = [self._stage_of(name).emitted for name in reads.stages]
         upstream = Upstream.of(reads, emitted, len(self._stages), event_time=None)

@@ -1,6 +1,7 @@
 """Operators of two inputs: joins."""
 
 from mixedmode.operators.join.as_of import AsOfJoinOperator
+from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.interval import IntervalJoinOperator
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, OutputColumn
 from mixedmode.operators.join.regular import RegularJoinOperator
@@ -9,6 +10,7 @@ __all__ = [
     "LEFT",
     "RIGHT",
     "AsOfJoinOperator",
+    "Condition",
     "IntervalJoinOperator",
     "JoinLayout",
     "OutputColumn",

@@ -3,7 +3,8 @@
 A row of the right at time s is a partner of a row of the left at t if s is in [t + lower, t + upper]. A pair is emitted
 when its second row arrives. A row is kept as long as a partner may come: the left until the watermark W has passed
 t + upper, the right until W has passed s - lower. A row that has had no partner until then is emitted with NULL by the
-kinds that keep it; so the event times of their rows may be that far behind W.
+kinds that keep it; so the event times of their rows may be that far behind W. A pair of which the condition does not
+hold is no pair.
 
     Example: with [-1h, 4h], an order at 10:00 meets payments from 09:00 to 14:00, and is forgotten once W > 14:00.
 
@@ -14,7 +15,7 @@ State:
 Source: the interval join of Flink.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,7 @@ from mixedmode.operators.interface import (
     SubtaskContext,
 )
 from mixedmode.operators.join.base import JoinBase
+from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS
 from mixedmode.operators.join.ranges import Ranges, moved_us, ranges_within
@@ -63,13 +65,14 @@ class IntervalJoinOperator(JoinBase):
 
     `bounds_us`: (lower, upper) of the time of the right minus that of the left, both included. `event_time`: the column
     of the output with the event time of a row. `adds_time`: this column is none of the layout, but the later time of
-    the pair, and comes last.
+    the pair, and comes last. `condition`: what else must hold of a pair.
     """
 
     type: JoinType
     bounds_us: tuple[int, int]
     event_time: str | None
     adds_time: bool
+    condition: Condition | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -126,6 +129,10 @@ class IntervalJoinOperator(JoinBase):
         run.finish()
 
 
+#: rows of the left, rows of the right, ranges among these rows
+_Part = tuple[Int64s, Int64s, Ranges]
+
+
 class _Run:
     """The processing of one subtask in one epoch."""
 
@@ -146,7 +153,7 @@ class _Run:
         left, right = (self._rows(table, side, codes, groups, keys) for side in (LEFT, RIGHT))
         is_null = null_keys(decode_keys(keys, self._layout.key_schema)) if self._may_have_null_keys else None
         matches = np.ones(len(keys), np.bool_) if is_null is None else ~is_null
-        pairs = _Pairs.of(left, right, self._operator.bounds_us, matches)
+        pairs = _Pairs.of(left, right, self._operator.bounds_us, matches, self._operator.condition)
         yield from self._pairs(left, right, pairs)
         for side, rows, is_matched in ((LEFT, left, pairs.left), (RIGHT, right, pairs.right)):
             yield from self._settle(side, rows, rows.was_matched | is_matched, groups, keys)
@@ -171,16 +178,14 @@ class _Run:
 
     def _pairs(self, left: SideRows, right: SideRows, pairs: "_Pairs") -> Iterator[AppendedRows]:
         """Yield the pairs that have a row of this epoch; of `semi`, rows of the left that have their first partner."""
-        if self._operator.type == "anti":
+        if self._operator.type not in ("semi", "anti"):
+            for of_left, of_right in pairs.blocks():
+                yield self._output(left, of_left, right, of_right)
             return
-        if self._operator.type == "semi":
-            rows = np.flatnonzero(pairs.left & ~left.was_matched)
-            if len(rows):
-                yield self._output(left, rows, right, None)
-            return
-        for own_left, own_right, ranges in pairs.parts:
-            for of_left, of_right in ranges.pairs(BLOCK_ROWS):
-                yield self._output(left, own_left[of_left], right, own_right[of_right])
+        pairs.find_partners()
+        rows = np.flatnonzero(pairs.left & ~left.was_matched)
+        if self._operator.type == "semi" and len(rows):
+            yield self._output(left, rows, right, None)
 
     def _settle(
         self, side: int, rows: SideRows, matched: Bools, groups: npt.NDArray[np.uint16], keys: pa.Array
@@ -244,23 +249,28 @@ class _Run:
         return AppendedRows(pa.table(columns, names=[field.name for field in self._operator.output_fields]))
 
 
-@dataclass(frozen=True, slots=True)
 class _Pairs:
-    """The pairs of an epoch. `parts`: (rows of the left, rows of the right, ranges among these rows).
+    """The pairs of an epoch.
 
-    `left`, `right`: (n,) True for rows that have a partner in one of the parts.
+    `left`, `right`: (n,) True for rows that have a partner. With a condition, this is known once `blocks` has ended.
     """
 
-    parts: tuple[tuple[Int64s, Int64s, Ranges], ...]
-    left: Bools
-    right: Bools
+    def __init__(self, left: SideRows, right: SideRows, parts: Sequence[_Part], condition: Condition | None) -> None:
+        self._columns = (left.columns, right.columns)
+        self._parts = parts
+        self._condition = condition
+        self.left, self.right = np.zeros(len(left.codes), np.bool_), np.zeros(len(right.codes), np.bool_)
+        for own_left, own_right, ranges in parts if condition is None else ():
+            self.left[own_left] |= ranges.has_partner
+            self.right[own_right] |= ranges.partners_of(len(own_right))
 
     @classmethod
-    def of(cls, left: SideRows, right: SideRows, bounds_us: tuple[int, int], matches: Bools) -> "_Pairs":
+    def of(
+        cls, left: SideRows, right: SideRows, bounds_us: tuple[int, int], matches: Bools, condition: Condition | None
+    ) -> "_Pairs":
         """Return the pairs of new rows of the left with all of the right, and of stored ones with new of the right."""
         new, stored = np.flatnonzero(left.is_new), np.flatnonzero(~left.is_new)
         every, new_right = np.arange(len(right.codes)), np.flatnonzero(right.is_new)
-        has_left, has_right = np.zeros(len(left.codes), np.bool_), np.zeros(len(right.codes), np.bool_)
         parts = []
         for own_left, own_right in ((new, every), (stored, new_right)):
             if not len(own_left) or not len(own_right):
@@ -272,6 +282,22 @@ class _Pairs:
                 matches,
             )
             parts.append((own_left, own_right, ranges))
-            has_left[own_left] |= ranges.has_partner
-            has_right[own_right] |= ranges.partners_of(len(own_right))
-        return cls(tuple(parts), has_left, has_right)
+        return cls(left, right, parts, condition)
+
+    def blocks(self) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield (rows of the left, rows of the right) of all pairs, at most BLOCK_ROWS at a time."""
+        for own_left, own_right, ranges in self._parts:
+            for of_left, of_right in ranges.pairs(BLOCK_ROWS):
+                left, right = own_left[of_left], own_right[of_right]
+                if self._condition is not None:
+                    holds = self._condition.holds(self._columns, left, right)
+                    left, right = left[holds], right[holds]
+                    self.left[left], self.right[right] = True, True
+                if len(left):
+                    yield left, right
+
+    def find_partners(self) -> None:
+        """Find which rows have a partner, where the pairs themselves are not emitted."""
+        if self._condition is not None:
+            for _ in self.blocks():
+                pass

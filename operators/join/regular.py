@@ -10,6 +10,9 @@ much that number changes. So it reads the stored rows of a key only of the side 
 A row without a match is in the result of an outer or anti join while its key has no row on the other side; one with a
 match is in that of a semi join. NULL is not equal to NULL: a row with a NULL in its key has no match, and no state.
 
+With a condition, a match is a row of the key for which the condition holds. So where a row may be in the result by
+itself, both sides of its key are read, and the condition is computed for all pairs of the rows that may have changed.
+
 The order of arrival and the cut of epochs change which rows are emitted and retracted, not their sum.
 
 State: the rows of both sides, see bags.py.
@@ -41,6 +44,7 @@ from mixedmode.operators.interface import (
 )
 from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys
 from mixedmode.operators.join.base import JoinBase
+from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.counts import counted_state
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, UInt8s, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
@@ -58,6 +62,8 @@ _KEPT: Mapping[JoinType, tuple[bool, bool]] = {
     "semi": (False, False),
     "anti": (True, False),
 }
+#: the sides of which a row is in the result by itself, because it has a match or none
+_DECIDED: Mapping[JoinType, tuple[bool, bool]] = {**_KEPT, "semi": (True, False)}
 _NULL_KEY = 2  #: added to the side of a row with a NULL in its key
 _NO_ROWS = np.empty(0, np.intp)
 
@@ -87,13 +93,15 @@ class RegularJoinOperator(JoinBase):
     """Emits how the join of two bags changes.
 
     `is_changelog`: rows of the input may be retracted. `block_rows`: the most rows that are emitted at once.
-    `emits_retractions`: another step reads the rows; retractions are emitted anyway.
+    `emits_retractions`: another step reads the rows; retractions are emitted anyway. `condition`: what else must hold
+    of a pair.
     """
 
     type: JoinType
     is_changelog: bool
     block_rows: int = BLOCK_ROWS
     emits_retractions: bool = False
+    condition: Condition | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -173,45 +181,71 @@ class RegularJoinOperator(JoinBase):
         """Return the changed rows of both sides, and the stored rows that the result depends on.
 
         A side whose other side has changed rows is read whole. If only the presence of a row counts, one row is read,
-        and one more for each changed row of the key, because the changed ones may be retracted.
+        and one more for each changed row of the key, because the changed ones may be retracted. With a condition, the
+        presence of a row says nothing.
         """
         size = len(keys)
         left_changes, right_changes = (one.bag.has_change(size) for one in changed)
         limits = [1 + np.bincount(one.bag.codes, minlength=size) for one in changed]
-        if self.type in ("semi", "anti"):
+        if self.type in ("semi", "anti") and self.condition is None:
             every = np.ones(size, np.bool_)
             right = stored[RIGHT].with_stored(keys, changed[RIGHT], every, limits[RIGHT])
             before, after = right.is_there(size)
             return stored[LEFT].with_stored(keys, changed[LEFT], before != after), right
-        keeps_left, keeps_right = _KEPT[self.type]
+        keeps_left, keeps_right = _DECIDED[self.type]
+        counts_one = self.condition is None
         most = np.iinfo(np.int64).max
         left = stored[LEFT].with_stored(
             keys,
             changed[LEFT],
             right_changes | (left_changes & keeps_right),
-            np.where(right_changes, most, limits[LEFT]) if keeps_right else None,
+            np.where(right_changes, most, limits[LEFT]) if keeps_right and counts_one else None,
         )
         right = stored[RIGHT].with_stored(
             keys,
             changed[RIGHT],
             left_changes | (right_changes & keeps_left),
-            np.where(left_changes, most, limits[RIGHT]) if keeps_left else None,
+            np.where(left_changes, most, limits[RIGHT]) if keeps_left and counts_one else None,
         )
         return left, right
 
     def _changes(self, keys: TouchedKeys, left: Bag, right: Bag) -> Iterator[Changes]:
+        bags = (left, right)
         if self.type not in ("semi", "anti"):
             yield from self._pairs(keys, left, right)
-        is_there = [bag.is_there(len(keys)) for bag in (left, right)]
-        for before, after in is_there:
-            before[keys.is_null], after[keys.is_null] = False, False
-        if self.type == "semi":
-            before, after = is_there[RIGHT]
-            yield from self._alone(left, LEFT, before, after)
-        for side, bag in enumerate((left, right)):
-            if _KEPT[self.type][side]:
-                before, after = is_there[1 - side]
+        for side, bag in enumerate(bags):
+            if not _DECIDED[self.type][side]:
+                continue
+            before, after = self._has_match(keys, bags, side)
+            if self.type == "semi":
+                yield from self._alone(bag, side, before, after)
+            else:
                 yield from self._alone(bag, side, ~before, ~after)
+
+    def _has_match(self, keys: TouchedKeys, bags: tuple[Bag, Bag], side: int) -> tuple[Bools, Bools]:
+        """Return (n,) which rows of a side have a match, before and after the epoch.
+
+        With a condition, both are False for rows without a change of their matches.
+        """
+        own, other = bags[side], bags[1 - side]
+        if self.condition is None:
+            before, after = (is_there & ~keys.is_null for is_there in other.is_there(len(keys)))
+            return before[own.codes], after[own.codes]
+        is_joined = [~keys.is_null[bag.codes] for bag in bags]
+        may_change = own.change != 0
+        if not may_change.all():
+            rows = [one.copy() for one in is_joined]
+            rows[side] &= ~may_change
+            rows[1 - side] &= other.change != 0
+            for pair in self._blocks(bags, *rows):
+                may_change[pair[side]] = True
+        rows = list(is_joined)
+        rows[side] &= may_change
+        before, after = np.zeros(len(own.codes), np.bool_), np.zeros(len(own.codes), np.bool_)
+        for pair in self._blocks(bags, *rows):
+            before[pair[side][other.before[pair[1 - side]] > 0]] = True
+            after[pair[side][other.after[pair[1 - side]] > 0]] = True
+        return before, after
 
     def _pairs(self, keys: TouchedKeys, left: Bag, right: Bag) -> Iterator[Changes]:
         """Yield the pairs of which a row has changed."""
@@ -221,18 +255,28 @@ class RegularJoinOperator(JoinBase):
             (is_changed[LEFT] & is_joined[LEFT], is_joined[RIGHT]),
             (~is_changed[LEFT] & is_joined[LEFT], is_changed[RIGHT] & is_joined[RIGHT]),
         ):
-            lefts, rights = np.flatnonzero(of_left), np.flatnonzero(of_right)
-            pairs = blocks_of_pairs(lefts, left.codes[lefts], rights, right.codes[rights], self.block_rows)
-            for a, b in pairs:
+            for a, b in self._blocks((left, right), of_left, of_right):
                 weights = left.after[a] * right.after[b] - left.before[a] * right.before[b]
                 yield from self._emitted(weights, (left, left.rows[a]), (right, right.rows[b]))
+
+    def _blocks(self, bags: tuple[Bag, Bag], of_left: Bools, of_right: Bools) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield the pairs of the rows for which `of_left` and `of_right` are True, in blocks."""
+        left, right = bags
+        lefts, rights = np.flatnonzero(of_left), np.flatnonzero(of_right)
+        for a, b in blocks_of_pairs(lefts, left.codes[lefts], rights, right.codes[rights], self.block_rows):
+            if self.condition is None:
+                yield a, b
+                continue
+            holds = self.condition.holds((left.columns, right.columns), left.rows[a], right.rows[b])
+            if holds.any():
+                yield a[holds], b[holds]
 
     def _alone(self, bag: Bag, side: int, before: Bools, after: Bools) -> Iterator[Changes]:
         """Yield the changes of rows of one side that are in the result by themselves.
 
-        before, after: (k,) for the rows of which keys that holds, before and after the epoch.
+        before, after: (n,) True for the rows for which that holds, before and after the epoch.
         """
-        weights = bag.after * after[bag.codes] - bag.before * before[bag.codes]
+        weights = bag.after * after - bag.before * before
         rows = np.flatnonzero(weights)
         for start in range(0, len(rows), self.block_rows):
             own = rows[start : start + self.block_rows]

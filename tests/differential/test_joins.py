@@ -3,7 +3,7 @@
 The oracle is plain Python: a join is two nested loops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,12 +74,33 @@ def as_of_joins(draw: st.DrawFn) -> Join:
     )
 
 
-def interval(kind: Kind, lower_ms: int, upper_ms: int) -> Join:
+def is_at_most(row: Row, other: Row) -> bool:
+    return row["v"] is not None and other["n"] is not None and row["v"] <= other["n"]
+
+
+def differs_or_has_no_n(row: Row, other: Row) -> bool:
+    return other["n"] is None or (row["v"] is not None and other["v"] is not None and row["v"] != other["v"])
+
+
+#: {condition of a join: the same in plain Python}
+CONDITIONS: dict[str | None, Callable[[Row, Row], bool]] = {
+    None: lambda _row, _other: True,
+    "left.v <= right.n": is_at_most,
+    "left.v <> right.v OR right.n IS NULL": differs_or_has_no_n,
+}
+some_condition = st.sampled_from([None, *CONDITIONS])
+
+
+def with_condition(condition: str | None) -> dict[str, Any]:
+    return {} if condition is None else {"condition": condition}
+
+
+def interval(kind: Kind, lower_ms: int, upper_ms: int, condition: str | None = None) -> Join:
     """Pairs with the value of the right and the later time; rows without a partner have NULL, or their own."""
 
     def is_pair(row: Row, other: Row) -> bool:
-        distance = other["t"] - row["t"]
-        return row["k"] is not None and row["k"] == other["k"] and lower_ms * MS <= distance <= upper_ms * MS
+        is_near = lower_ms * MS <= other["t"] - row["t"] <= upper_ms * MS
+        return row["k"] is not None and row["k"] == other["k"] and is_near and CONDITIONS[condition](row, other)
 
     def pair(row: Row | None, other: Row | None) -> Row:
         either = row or other
@@ -102,12 +123,12 @@ def interval(kind: Kind, lower_ms: int, upper_ms: int) -> Join:
         return found + ([pair(None, other) for other in lone] if kind in ("right", "full") else [])
 
     def add(left: Stream, right: Stream) -> Stream:
-        within = (duration(lower_ms), duration(upper_ms))
+        within, more = (duration(lower_ms), duration(upper_ms)), with_condition(condition)
         if kind in ("semi", "anti"):
             select = ["left.k", "left.v", "left.n", "left.t"]
-            return left.interval_join(right, on="k", within=within, type=kind, select=select)
+            return left.interval_join(right, on="k", within=within, type=kind, select=select, **more)
         select = ["left.k", "right.v", "left.n"]
-        return left.interval_join(right, on="k", within=within, type=kind, select=select, event_time="t")
+        return left.interval_join(right, on="k", within=within, type=kind, select=select, event_time="t", **more)
 
     return Join(add, apply)
 
@@ -119,7 +140,7 @@ def duration(ms: int) -> str:
 @st.composite
 def interval_joins(draw: st.DrawFn) -> Join:
     bounds = sorted(draw(st.lists(st.sampled_from([-30, -10, -1, 0, 1, 5, 20]), min_size=2, max_size=2)))
-    return interval(draw(st.sampled_from(KINDS)), *bounds)
+    return interval(draw(st.sampled_from(KINDS)), bounds[0], bounds[1], draw(some_condition))
 
 
 @st.composite

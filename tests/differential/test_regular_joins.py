@@ -18,7 +18,7 @@ from mixedmode.job import Stream
 from mixedmode.operators.join.layout import JoinType
 from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_graphs import Graph, Join, Node, Play, expected, struck
-from tests.differential.test_joins import by_value, some_mode
+from tests.differential.test_joins import CONDITIONS, by_value, some_condition, some_mode, with_condition
 from tests.differential.test_time_in_chains import ON_SPARK, Row, Step, by_key
 from tests.differential.timelines import MODES, Case, Mode, cases
 from tests.walk.faults import Fault, Faults
@@ -26,11 +26,17 @@ from tests.walk.faults import Fault, Faults
 KINDS: tuple[JoinType, ...] = ("inner", "left", "right", "full", "semi", "anti")
 
 
-def regular(kind: JoinType) -> Join:
-    """The values of rows of both sides with one key."""
+def regular(kind: JoinType, condition: str | None = None) -> Join:
+    """The values of rows of both sides with one key, for which the condition holds."""
 
-    def partners(row: Row, others: Sequence[Row]) -> list[Row]:
-        return [other for other in others if row["k"] is not None and other["k"] == row["k"]]
+    def is_pair(left: Row, right: Row) -> bool:
+        return left["k"] is not None and left["k"] == right["k"] and CONDITIONS[condition](left, right)
+
+    def rights(row: Row, others: Sequence[Row]) -> list[Row]:
+        return [other for other in others if is_pair(row, other)]
+
+    def lefts(row: Row, others: Sequence[Row]) -> list[Row]:
+        return [other for other in others if is_pair(other, row)]
 
     def pair(left: Row | None, right: Row | None) -> Row:
         key = right if kind == "right" else left
@@ -38,18 +44,18 @@ def regular(kind: JoinType) -> Join:
 
     def apply(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
         if kind in ("semi", "anti"):
-            return [row | {"t": None} for row in left if bool(partners(row, right)) == (kind == "semi")]
-        found = [pair(row, other) for row in left for other in partners(row, right)]
+            return [row | {"t": None} for row in left if bool(rights(row, right)) == (kind == "semi")]
+        found = [pair(row, other) for row in left for other in rights(row, right)]
         if kind in ("left", "full"):
-            found += [pair(row, None) for row in left if not partners(row, right)]
+            found += [pair(row, None) for row in left if not rights(row, right)]
         if kind in ("right", "full"):
-            found += [pair(None, row) for row in right if not partners(row, left)]
+            found += [pair(None, row) for row in right if not lefts(row, left)]
         return found
 
     def add(left: Stream, right: Stream) -> Stream:
         key = "right.k" if kind == "right" else "left.k"
         select = ["left.k", "left.v", "left.n"] if kind in ("semi", "anti") else [key, "left.v", "right.v AS n"]
-        return left.join(right, on="k", type=kind, select=select)
+        return left.join(right, on="k", type=kind, select=select, **with_condition(condition))
 
     return Join(add, apply)
 
@@ -91,7 +97,7 @@ def graphs(draw: st.DrawFn) -> Graph:
         pair = draw(st.permutations([last, draw(inputs)]))
         kind = draw(st.sampled_from(KINDS))
         changes = kind != "inner" or any(nodes[i].is_changelog for i in pair)
-        nodes.append(Node(regular(kind), (pair[0], pair[1]), is_changelog=changes))
+        nodes.append(Node(regular(kind, draw(some_condition)), (pair[0], pair[1]), is_changelog=changes))
         last = len(nodes) - 1
         if not changes and draw(st.booleans()):
             outputs.append(last)
@@ -118,7 +124,7 @@ OF_CHANGES = Graph(
         Node(by_key(), (1,), is_changelog=True),
         Node(regular("inner"), (0, 1)),
         Node(computed(), (0, 2), is_changelog=True),
-        Node(regular("full"), (4, 4), is_changelog=True),
+        Node(regular("full", "left.v <= right.n"), (4, 4), is_changelog=True),
         Node(counted(), (4,), is_changelog=True),
         Node(counted(), (5,), is_changelog=True),
     ),

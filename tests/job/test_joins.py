@@ -37,11 +37,13 @@ def test_the_methods_make_the_steps_of_a_job_file() -> None:
     assert JoinStep.model_validate(step_of(interval)) == JoinStep.model_validate(
         {"name": "pairs", "join": common | {"within": ["-1h", "4h"], "event-time": "paid"}}
     )
-    regular = trades.join(quotes, on=on, type="full", select=["left.price", "right.bid"], parallelism=3)
+    regular = trades.join(
+        quotes, on=on, type="full", condition="price > bid", select=["left.price", "right.bid"], parallelism=3
+    )
     assert JoinStep.model_validate(step_of(regular)) == JoinStep.model_validate(
         {
             "name": "join_1",
-            "join": common | {"type": "full", "select": ["left.price", "right.bid"]},
+            "join": common | {"type": "full", "condition": "price > bid", "select": ["left.price", "right.bid"]},
             "parallelism": 3,
         }
     )

@@ -1,0 +1,45 @@
+"""The condition of a join: what besides the key must hold of two rows, so that they are a pair.
+
+Spark's analysis makes a query of the SQL; the operator computes it on blocks of pairs, so no product is in memory. As
+in SQL, a condition that is NULL does not hold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mixedmode.expressions import Query, evaluate
+from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.join.layout import OutputColumn
+
+__all__ = ["Condition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of pairs.
+
+    `text`: the SQL. `query`: its only column is the condition, over `columns`: columns of the sides, by their names in
+    the query.
+    """
+
+    text: str
+    query: Query
+    columns: tuple[OutputColumn, ...]
+
+    def holds(self, sides: Sequence[Sequence[pa.Array]], left: Int64s, right: Int64s) -> Bools:
+        """Return (n,) True for the pairs for which the condition is true.
+
+        sides: the columns of the left and of the right. left, right: rows of them, (n,) each. Raise InvalidJobError if
+        Spark raises an error on a value.
+        """
+        taken = (pa.array(left), pa.array(right))
+        given = [sides[column.side][column.index].take(taken[column.side]) for column in self.columns]
+        batch = pa.record_batch(given, [column.name for column in self.columns])
+        (found,) = evaluate([self.query], [batch])
+        holds: Bools = pc.fill_null(found.column(0), False).to_numpy(zero_copy_only=False)
+        assert len(holds) == len(left), (len(holds), len(left))
+        return np.asarray(holds, np.bool_)
