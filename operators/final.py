@@ -32,7 +32,7 @@ class FinalOperator:
 
     operator: KeyedOperator
 
-    traits = OperatorTraits(emits_windows=True, emits_final_windows=True)
+    traits = OperatorTraits(emits_windows=True)
 
     @property
     def attributes(self) -> OperatorAttributes:

@@ -65,9 +65,8 @@ class OperatorTraits:
     """Facts about an operator that the plan needs, and that no user declares.
 
     emits: RETRACT if a change may replace a row that the operator has emitted. Then it has a field `emits_retractions`.
-    emits_windows: its rows have `window_start` and `window_end`.
-    emits_final_windows: its rows have `window_start` and `window_end`, and are emitted once, when the watermark reaches
-    `window_end`. So all rows of windows with one end are emitted in one epoch.
+    emits_windows: its rows have `window_start` and `window_end`. If they are only added, each is emitted once, when the
+    watermark reaches `window_end`. So all rows of windows with one end are emitted in one epoch.
     can_emit_running_results: it has `emits_running_results`, so that it can emit a result for each record.
     can_emit_full_snapshot: it has `emits_full_snapshot`, because its state holds all rows that it has emitted.
     delay_us: how far the event times of emitted rows may be behind the watermark that fires them.
@@ -80,7 +79,6 @@ class OperatorTraits:
 
     emits: Changelog = Changelog.APPEND
     emits_windows: bool = False
-    emits_final_windows: bool = False
     can_emit_running_results: bool = False
     can_emit_full_snapshot: bool = False
     delay_us: int = 0

@@ -43,7 +43,7 @@ def analysed_join(
     """
     found: list[MixedmodeError] = []
     if upstream.is_changelog and not step.join.is_regular:
-        found.append(rows_change(where("join")))
+        found.append(rows_change(where("join"), upstream.reads))
     left, right = (
         JoinedInput(of.alias, tuple(arrow_fields(one.frame.schema)), time, (*one.sources, *one.stages))
         for of, one, time in zip(step.join.inputs, given, event_times, strict=True)

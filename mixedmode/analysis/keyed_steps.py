@@ -30,9 +30,11 @@ from mixedmode.plan.keyed_operators import (
     no_event_time,
     operator_of,
     output_function,
+    takes_changes,
 )
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
+from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.sources.source import parse_ddl
@@ -132,12 +134,12 @@ class AggregateStage:
             arguments,
             has_event_time=has_time,
             is_changelog=given.upstream.is_changelog,
-            final_windows=given.upstream.final_windows,
+            window_bounds=given.upstream.window_bounds,
         )
         if columns.is_window_keyed and step.window is None:
             found += names_taken(step, self._where)
-        if step.window is not None and given.upstream.is_changelog and not has_time:
-            found.append(rows_change(self._where("window")))
+        if given.upstream.is_changelog and not takes_changes(step, has_event_time=has_time):
+            found.append(rows_change(self._where("window"), given.upstream.reads))
             columns = replace(columns, has_event_time=True)
         elif step.window is not None and not has_time:
             is_first = given.upstream.keyed_before == 0
@@ -189,7 +191,7 @@ class ProcessStage:
         keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
         check_declared(step, self._where, found)
         if given.upstream.is_changelog:
-            found.append(rows_change(self._where("process")))
+            found.append(rows_change(self._where("process"), given.upstream.reads))
         raise_all(found)
         return process_stage(
             step,
@@ -204,13 +206,13 @@ class ProcessStage:
         )
 
 
-def rows_change(where: str) -> InvalidJobError:
-    """Return the error of a step, at `where`, that cannot read the changing results of the step before it."""
+def rows_change(where: str, reads: Reads) -> InvalidJobError:
+    """Return the error of a step, at `where`, that cannot read the changing results of the steps before it."""
     msg = (
-        f"{where}: the step before this one emits results that change later, and this one cannot retract a row. An "
+        f"{where}: a step before this one emits results that change later, and this one cannot retract a row. An "
         "aggregate or a top by window_start and window_end has final results only if it reads the rows of a "
         "window without allowed-lateness and early-results-every, and if sql between the two leaves both columns as "
-        "they are. Make it so, or use an aggregate here."
+        f"they are. Make it so, or use an aggregate here. changing={', '.join(sorted(reads.changelogs))}"
     )
     return InvalidJobError(msg)
 
@@ -235,7 +237,7 @@ class RankedStage:
             with collecting(found):
                 order.append(self._order(by.expression))
         if given.upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
-            found.append(rows_change(self._where("deduplicate")))
+            found.append(rows_change(self._where("deduplicate"), given.upstream.reads))
         raise_all(found)
         return ranked_stage(step, given.upstream, RankedColumns(keys, row, order), self._where)
 

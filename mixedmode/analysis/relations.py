@@ -76,7 +76,7 @@ class Roots:
         event_time = find_event_time(frame, self._times(reads))
         if event_time is None and not reads.stages and is_time_in_doubt:
             event_time = frame.columns[0]
-        keeps_bounds = len(relations) == len(emitted) == 1 and emitted[0].has_final_windows
+        keeps_bounds = len(relations) == len(emitted) == 1 and emitted[0].has_windows
         return Upstream.of(
             reads,
             emitted,

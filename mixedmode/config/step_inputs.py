@@ -20,11 +20,13 @@ class Needs:
 
     `setting`: the setting of the step because of which it needs this. `cannot`: why the step cannot read rows that
     change. `goes_by_time`: the begin of the sentence that says that the step needs event time; None if it does not.
+    `takes_changing_windows`: the step can read the rows of windows that change, since they say for how long.
     """
 
     setting: str
     cannot: str
     goes_by_time: str | None = None
+    takes_changing_windows: bool = False
 
 
 def needs_of(step: KeyedStep) -> Needs | None:
@@ -32,8 +34,15 @@ def needs_of(step: KeyedStep) -> Needs | None:
     match step:
         case ProcessStep():
             return Needs("process", "a function cannot retract a row")
+        case KeyedAggregateStep() if step.window is not None and step.window.global_ is not None:
+            return Needs("window", "a global window that is full cannot give a row back", "windows go")
         case KeyedAggregateStep() if step.window is not None:
-            return Needs("window", "a window has a time for each row", "windows go")
+            return Needs(
+                "window",
+                "a window fires once no row of it can change any more",
+                "windows go",
+                takes_changing_windows=True,
+            )
         case DeduplicateStep() if step.is_append_only:
             goes = "deduplicate goes" if step.goes_by_watermark else None
             return Needs("deduplicate", "a row that was kept cannot be retracted", goes)
@@ -81,12 +90,11 @@ def _of_join(needs: Needs, before: JoinStep, place: str) -> str | None:
 
 
 def _of_best_rows(needs: Needs, before: TopStep | DeduplicateStep, place: str) -> str | None:
-    may_be_final = before.has_window_key if isinstance(before, TopStep) else before.is_append_only
-    if may_be_final:
+    if before.has_window_key or (isinstance(before, DeduplicateStep) and before.is_append_only):
         return None
     return (
         f" cannot read the rows of {place}, which change when a better row comes: {needs.cannot}. Put this step before "
-        "it, or use an aggregate here."
+        "it, let its key have `window_start` and `window_end` of a window, or use an aggregate here."
     )
 
 
@@ -94,8 +102,8 @@ def _of_aggregate(needs: Needs, before: KeyedAggregateStep, place: str) -> str |
     if before.has_window_key:
         return None
     return (
-        f" cannot read the rows of the aggregate before it, which change and have no event time: {needs.cannot}. Give "
-        f"{place} a window, put this step before it, or use an aggregate here."
+        f" cannot read the rows of the aggregate in {place}, which change and have no event time: {needs.cannot}. Give "
+        "the aggregate a window, put this step before it, or use an aggregate here."
     )
 
 
@@ -106,7 +114,7 @@ def _of_windows(needs: Needs, before: KeyedAggregateStep, place: str) -> str | N
             f" goes by event time, and the rows of the global window in {place} have none. Use a window there that "
             "ends with time, or an aggregate here."
         )
-    if before.has_final_windows or needs.setting == "window":
+    if before.has_final_windows or needs.takes_changing_windows:
         return None
     key = "allowed-lateness" if before.allowed_lateness_ms else "early-results-every"
     return (

@@ -12,6 +12,7 @@ from mixedmode.operators.aggregate import (
     AggregateOperator,
     CheckedUpsertOperator,
     MultisetAggregateOperator,
+    MultisetAggregator,
     UpsertOperator,
 )
 from mixedmode.operators.deduplicate import DeduplicateOperator
@@ -150,11 +151,20 @@ def state_text(stage: KeyedStage) -> str:
             states = [_state(name, state) for name, state in declared.items()]
             return "; ".join([*states, "timers"])
         case TimeWindowAggregateOperator():
-            per = "key and window"
+            return _window_state(operator, "window")
         case SessionAggregateOperator():
-            per = "key and session"
+            return _window_state(operator, "session")
         case _:
-            per = "key"
+            return _columns_per(operator, "key")
+
+
+def _window_state(operator: TimedOperator, per: str) -> str:
+    if isinstance(operator.aggregator, MultisetAggregator):
+        return f"every row of a {per} with its multiplicity, because rows may be retracted"
+    return _columns_per(operator, f"key and {per}")
+
+
+def _columns_per(operator: KeyedOperator, per: str) -> str:
     count = len(operator.states[0].fields)
     return f"{count} column{'s' if count > 1 else ''} per {per}"
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, TopStep
 from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
-from mixedmode.operators.aggregate import MultisetAggregateOperator
+from mixedmode.operators.aggregate import Aggregator, MultisetAggregateOperator, MultisetAggregator
 from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.collect import Collected, Distinct
 from mixedmode.operators.aggregate.counted import Counted
@@ -76,10 +76,9 @@ def aggregate_fingerprint(
     """Return the fingerprint of an aggregate step.  arguments: {expression: type} of its calls, in order."""
     head = step_fingerprint("aggregate", keys)
     if isinstance(operator, MultisetAggregateOperator):
-        rows = [{"expression": text, "type": str(data_type)} for text, data_type in arguments.items()]
-        return {**head, "rows": rows}
+        return {**head, **_rows(arguments)}
     inner = operator.operator if isinstance(operator, FinalOperator) else operator
-    registers: Sequence[Register] = inner.aggregator.registers  # type: ignore[attr-defined]
+    aggregator: Aggregator = inner.aggregator  # type: ignore[attr-defined]
     return {
         **head,
         **_given(
@@ -89,8 +88,19 @@ def aggregate_fingerprint(
                 "early-results": step.early_results_every_ms is not None,
             }
         ),
-        "registers": [_register(register, list(arguments.items())) for register in registers],
+        **_kept(aggregator, arguments),
     }
+
+
+def _kept(aggregator: Aggregator, arguments: Mapping[str, pa.DataType]) -> Fingerprint:
+    """Return what the state of an aggregate has for each key or window: rows, or registers."""
+    if isinstance(aggregator, MultisetAggregator):
+        return _rows(arguments)
+    return {"registers": [_register(register, list(arguments.items())) for register in aggregator.registers]}
+
+
+def _rows(arguments: Mapping[str, pa.DataType]) -> Fingerprint:
+    return {"rows": [{"expression": text, "type": str(data_type)} for text, data_type in arguments.items()]}
 
 
 def ranked_fingerprint(

@@ -18,6 +18,7 @@ from mixedmode.operators.aggregate import (
     Aggregator,
     Column,
     MultisetAggregateOperator,
+    MultisetAggregator,
     aggregate_function,
     aggregator_for,
 )
@@ -38,19 +39,19 @@ Where = Callable[..., str]  #: returns the name of a place in the step, for a me
 class StepColumns:
     """The columns that a step's operator reads: keys, () for un-keyed input, and {expression: type} of its arguments.
 
-    The arguments of a batch are in the order of `arguments`. `final_windows`: see Upstream.
+    The arguments of a batch are in the order of `arguments`. `window_bounds`: see Upstream.
     """
 
     keys: tuple[pa.Field, ...]
     arguments: Mapping[str, pa.DataType]
     has_event_time: bool
     is_changelog: bool
-    final_windows: tuple[str, ...] = ()
+    window_bounds: tuple[str, ...] = ()
 
     @property
     def is_window_keyed(self) -> bool:
-        """Return whether the key has the bounds of final windows, so that no result can change in a later epoch."""
-        return is_window_keyed(self.keys, self.final_windows)
+        """Return whether the key has the bounds of windows of the input, so that the results are of these windows."""
+        return is_window_keyed(self.keys, self.window_bounds)
 
 
 def aggregate_keys(step: KeyedAggregateStep, keys: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
@@ -58,9 +59,14 @@ def aggregate_keys(step: KeyedAggregateStep, keys: tuple[pa.Field, ...]) -> tupl
     return keys if keys or step.window is not None else (ALL_ROWS,)
 
 
-def is_window_keyed(keys: Sequence[pa.Field], final_windows: Sequence[str]) -> bool:
-    """Return whether a key has the columns `final_windows`, if there are any (see Upstream)."""
-    return bool(final_windows) and {field.name.lower() for field in keys}.issuperset(final_windows)
+def is_window_keyed(keys: Sequence[pa.Field], window_bounds: Sequence[str]) -> bool:
+    """Return whether a key has the columns `window_bounds`, if there are any (see Upstream)."""
+    return bool(window_bounds) and {field.name.lower() for field in keys}.issuperset(window_bounds)
+
+
+def takes_changes(step: KeyedAggregateStep, *, has_event_time: bool) -> bool:
+    """Return whether an aggregate can read rows that change. A window of a number of rows cannot give one back."""
+    return step.window is None or (has_event_time and not isinstance(step.window.kind, GlobalSpec))
 
 
 def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
@@ -85,33 +91,25 @@ def operator_of(
 ) -> KeyedOperator:
     """Return the operator of a step with `functions` by output. Raise InvalidJobError if event time is missing."""
     aggregator = aggregator_for(functions, arguments=len(given.arguments), counts_rows=given.is_changelog)
+    types = tuple(given.arguments.values())
     schema = KeySchema(given.keys) if given.keys else None
     if step.window is not None:
         if not given.has_event_time:
             raise InvalidJobError(no_event_time(where("window"), is_first=True))
-        if given.is_changelog:
-            check_retractable(step, aggregator, where)
+        if given.is_changelog and isinstance(step.window.kind, GlobalSpec):
+            msg = (
+                f"{where('window')}: the input has rows that are retracted, and a global window that is full cannot "
+                "give a row back. Use a window that ends with time, or an aggregate without a window."
+            )
+            raise InvalidJobError(msg)
+        if given.is_changelog and (not aggregator.is_invertible or isinstance(step.window.kind, SessionSpec)):
+            aggregator = MultisetAggregator(aggregator.outputs, aggregator.registers, aggregator.arguments, types)
         return _windowed(step, step.window, aggregator, schema, is_changelog=given.is_changelog)
     assert schema is not None, "an aggregate over all rows has a key, too"
     if given.is_changelog and not aggregator.is_invertible:
-        types = tuple(given.arguments.values())
         return MultisetAggregateOperator(aggregator, schema, types, emits_retractions=False)
     operator = AggregateOperator(aggregator, schema, is_changelog=given.is_changelog, emits_retractions=False)
-    return FinalOperator(operator) if given.is_window_keyed else operator
-
-
-def check_retractable(step: KeyedAggregateStep, aggregator: Aggregator, where: Where) -> None:
-    """Raise InvalidJobError if the windows of a step cannot retract a row. Only registers of a window are kept."""
-    fixed = step.window is not None and not isinstance(step.window.kind, GlobalSpec | SessionSpec)
-    if not fixed or not step.has_final_windows or not aggregator.is_invertible:
-        exact = "counts, sums and averages of integers and decimals, bool_and, bool_or, bit_xor, median and percentile"
-        msg = (
-            f"{where('window')}: the step before emits rows that change later, and this window cannot retract a row. A "
-            "window can that is tumbling, sliding or cumulating, without allowed-lateness and early-results-every, and "
-            f"with functions that retract a row exactly: {exact}. Make this one so, or remove allowed-lateness and "
-            "early-results-every in the step before."
-        )
-        raise InvalidJobError(msg)
+    return FinalOperator(operator) if given.is_window_keyed and not given.is_changelog else operator
 
 
 def time_windows(window: WindowSpec) -> TimeWindows:

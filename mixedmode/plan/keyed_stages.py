@@ -18,6 +18,7 @@ from mixedmode.operators.aggregate import CheckedUpsertOperator, UpsertOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.operators.top import TopOperator
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
@@ -40,8 +41,8 @@ class Upstream:
     """The position of a keyed step in its job: what it reads, and what the rows of its input are.
 
     `keyed_before`: the number of earlier keyed steps. `event_time`: the event-time column of the input, if any.
-    `changelog`: what the upstream keyed step emits. `delay_us`: see KeyedStage. `final_windows`: the columns of the
-    input that hold the bounds of windows of which no more rows come, if it has them.
+    `changelog`: what the upstream keyed step emits. `delay_us`: see KeyedStage. `window_bounds`: the columns of the
+    input that hold the bounds of windows, if it has them.
     """
 
     reads: Reads
@@ -49,7 +50,7 @@ class Upstream:
     event_time: str | None
     changelog: Changelog = Changelog.APPEND
     delay_us: int = 0
-    final_windows: tuple[str, ...] = ()
+    window_bounds: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -67,7 +68,7 @@ class Upstream:
         one. keeps_bounds: the rows are those of one stage, and sql has left the bounds of windows as they were.
         """
         bounds = tuple(field.name for field in WINDOW_BOUNDS)
-        has_bounds = len(emitted) == 1 and not reads.sources and emitted[0].has_final_windows and keeps_bounds
+        has_bounds = len(emitted) == 1 and not reads.sources and emitted[0].has_windows and keeps_bounds
         return cls(
             reads,
             keyed_before,
@@ -109,6 +110,7 @@ def aggregate_stage(
         identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
         late_fields=late_fields,
         delay_us=upstream.delay_us,
+        is_window_keyed=columns.is_window_keyed and step.window is None,
     )
 
 
@@ -159,10 +161,12 @@ def ranked_stage(
     event_time, is_changelog = upstream.event_time, upstream.is_changelog
     operator: KeyedOperator
     if isinstance(step, TopStep):
-        top = top_operator(step, columns, is_changelog=is_changelog)
-        operator = FinalOperator(top) if is_window_keyed(columns.keys, upstream.final_windows) else top
+        operator = top_operator(step, columns, is_changelog=is_changelog)
     else:
         operator = deduplicate_operator(step, columns, where, event_time=event_time, is_changelog=is_changelog)
+    has_window_key = isinstance(operator, TopOperator) and is_window_keyed(columns.keys, upstream.window_bounds)
+    if has_window_key and not is_changelog:
+        operator = FinalOperator(operator)
     orders = orders_of(step, event_time)
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
@@ -175,6 +179,7 @@ def ranked_stage(
         operator=operator,
         identity=ranked_identity(step, columns, orders, is_changelog=is_changelog),
         delay_us=upstream.delay_us,
+        is_window_keyed=has_window_key,
     )
 
 

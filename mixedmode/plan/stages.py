@@ -68,13 +68,13 @@ class EmittedRows:
     """The rows that a keyed stage emits to the next one.
 
     `event_time`: their event-time column, if any. `delay_us`: how far their event times may be behind the watermark of
-    the epoch; no row with an earlier time is added or retracted. `has_final_windows`: see OperatorTraits.
+    the epoch; no row with an earlier time is added or retracted. `has_windows`: they have the bounds of windows.
     """
 
     changelog: Changelog
     event_time: str | None = None
     delay_us: int = 0
-    has_final_windows: bool = False
+    has_windows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class KeyedStage:
     evaluates before the exchange. `event_time`: the event-time column of the input, if any. `delay_us`: how far the
     watermark of the input is behind that of the sources. `late_fields`: the columns of the input, if late records have
     an output; else (). `identity`: the fingerprint without the part on the input. `sides`: the inputs that the operator
-    tells apart; () if it reads all relations as one.
+    tells apart; () if it reads all relations as one. `is_window_keyed`: the key has the bounds of windows upstream.
     """
 
     operator_id: str
@@ -114,14 +114,15 @@ class KeyedStage:
     late_fields: tuple[pa.Field, ...] = ()
     delay_us: int = 0
     sides: tuple[Side, ...] = ()
+    is_window_keyed: bool = False
 
     @property
     def emitted(self) -> EmittedRows:
         """Return what the rows of the stage are for the next one."""
         traits = self.operator.traits
         delay_us = self.delay_us + traits.delay_us + traits.changes_for_us
-        if traits.emits_windows:
-            return EmittedRows(traits.emits, WINDOW_TIME.name, delay_us, traits.emits_final_windows)
+        if self.is_window_keyed or traits.emits_windows:
+            return EmittedRows(traits.emits, WINDOW_TIME.name, delay_us, has_windows=True)
         event_time = self.event_time if traits.passes_event_time else traits.event_time
         return EmittedRows(traits.emits, event_time, delay_us)
 
@@ -138,7 +139,7 @@ class KeyedStage:
     def adds_window_time(self) -> bool:
         """Return whether the rows for the next stage get the event time of their window. Rows of a top have it."""
         names = [field.name.lower() for field in self.operator.output_fields]
-        return self.operator.traits.emits_windows and WINDOW_TIME.name not in names
+        return self.emitted.has_windows and WINDOW_TIME.name not in names
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:

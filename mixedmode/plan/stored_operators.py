@@ -23,6 +23,7 @@ from mixedmode.operators.aggregate import (
     CheckedUpsertOperator,
     FunctionCall,
     MultisetAggregateOperator,
+    MultisetAggregator,
     aggregate_function,
     aggregator_for,
 )
@@ -130,19 +131,27 @@ def _aggregator(aggregator: Aggregator, schema: KeySchema | None) -> dict[str, o
     for name, function in aggregator.outputs.items():
         assert function.call is not None, name
         calls[name] = call_as_json(function.call)
+    kept_rows = {}
+    if isinstance(aggregator, MultisetAggregator):
+        kept_rows = {"kept-rows": [type_name(data_type) for data_type in aggregator.argument_types]}
     without_count = aggregator_for(aggregator.outputs, arguments=aggregator.arguments, counts_rows=False)
     return {
         "keys": _fields(() if schema is None else schema.fields),
         "calls": calls,
         "arguments": aggregator.arguments,
         "counts-rows": without_count.registers != aggregator.registers,
+        **kept_rows,
     }
 
 
 def _aggregator_from(stored: Described) -> Aggregator:
     calls = {name: call_from_json(call) for name, call in stored["calls"].items()}
     functions = {name: function_of(call, name) for name, call in calls.items()}
-    return aggregator_for(functions, arguments=stored["arguments"], counts_rows=stored["counts-rows"])
+    found = aggregator_for(functions, arguments=stored["arguments"], counts_rows=stored["counts-rows"])
+    if "kept-rows" not in stored:
+        return found
+    types = tuple(type_named(name) for name in stored["kept-rows"])
+    return MultisetAggregator(found.outputs, found.registers, found.arguments, types)
 
 
 def _windowed(operator: TimeWindowAggregateOperator | SessionAggregateOperator) -> dict[str, object]:

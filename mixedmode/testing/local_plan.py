@@ -42,6 +42,7 @@ from mixedmode.plan.keyed_operators import (
     aggregate_operator,
     expressions_of,
     no_event_time,
+    takes_changes,
 )
 from mixedmode.plan.keyed_stages import (
     Upstream,
@@ -169,7 +170,7 @@ class _Walk:
         )
         reads = self._reads(pair)
         if reads.changelogs and not step.join.is_regular:
-            raise rows_change(where("join"))
+            raise rows_change(where("join"), reads)
         keys = [_join_key(a, b, where("join", "on")) for a, b in equal_fields(step, (left, right), where)]
         selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
         text = step.join.condition
@@ -282,7 +283,7 @@ def _stage(step: OneInputStep, columns: _Columns, upstream: Upstream, where: Whe
     if isinstance(step, ProcessStep):
         return _process(step, columns, upstream, keys, where)
     if upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
-        raise rows_change(where("deduplicate"))
+        raise rows_change(where("deduplicate"), upstream.reads)
     place = where("top", "order-by") if isinstance(step, TopStep) else where("deduplicate", "tie-break")
     order = []
     for by in orders_of(step, upstream.event_time):
@@ -308,13 +309,13 @@ def _aggregate(
     step: KeyedAggregateStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
 ) -> KeyedStage:
     has_time = upstream.event_time is not None
-    if step.window is not None and upstream.is_changelog and not has_time:
-        raise rows_change(where("window"))
+    if upstream.is_changelog and not takes_changes(step, has_event_time=has_time):
+        raise rows_change(where("window"), upstream.reads)
     if step.window is not None and not has_time:
         raise InvalidJobError(no_event_time(where("window"), is_first=upstream.keyed_before == 0))
     places: Mapping[str, str] = {text: name for name, call in step.aggregate.items() for text in call.expressions}
     arguments = {text: columns.type_of(text, where("aggregate", places[text])) for text in expressions_of(step)}
-    read = StepColumns(keys, arguments, has_time, upstream.is_changelog, upstream.final_windows)
+    read = StepColumns(keys, arguments, has_time, upstream.is_changelog, upstream.window_bounds)
     if read.is_window_keyed and step.window is None:
         raise_all(names_taken(step, where))
     late_fields = () if step.late is None else columns.fields
@@ -325,7 +326,7 @@ def _process(
     step: ProcessStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
 ) -> KeyedStage:
     if upstream.is_changelog:
-        raise rows_change(where("process"))
+        raise rows_change(where("process"), upstream.reads)
     output = declared_output(step.output, where("output"))
     if step.event_time is not None:
         place = where("event-time")

@@ -7,6 +7,7 @@ from mixedmode.operators.aggregate.checked_upsert import CheckedUpsertOperator
 from mixedmode.operators.aggregate.functions import aggregate_function
 from mixedmode.operators.aggregate.multiset import MultisetAggregateOperator
 from mixedmode.operators.aggregate.operator import AggregateOperator
+from mixedmode.operators.aggregate.packed_multiset import MultisetAggregator
 from mixedmode.operators.aggregate.upsert import UpsertOperator
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "FunctionCall",
     "KeyedChanges",
     "MultisetAggregateOperator",
+    "MultisetAggregator",
     "UpsertOperator",
     "aggregate_function",
     "aggregator_for",

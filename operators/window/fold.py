@@ -42,7 +42,8 @@ def without_late(batch: Batch, is_late: npt.NDArray[np.bool_]) -> tuple[Batch, n
         return batch, late_rows
     kept = pa.array(~is_late)
     keys, arguments = ([column.filter(kept) for column in columns] for columns in (batch.keys, batch.arguments))
-    return Batch(keys, arguments, times_of(batch)[~is_late], None), late_rows
+    weights = None if batch.weights is None else batch.weights[~is_late]
+    return Batch(keys, arguments, times_of(batch)[~is_late], weights), late_rows
 
 
 def fold_time_windows(
@@ -96,7 +97,7 @@ def fold_sessions(
     last = np.append(first[1:], len(order))[: len(first)] - 1
     session_of_record = np.empty(len(order), np.int64)
     session_of_record[order] = np.cumsum(begins) - 1
-    registers = aggregator.partials(Grouping(session_of_record, len(first)), _rows(batch))
+    registers = aggregator.partials(Grouping(session_of_record, len(first), batch.weights), _rows(batch))
     key_codes = codes[first]
     starts, ends = sorted_times[first], sorted_times[last] + gap_us
     return FoldedWindows(keys.encoded.take(pa.array(key_codes)), keys.groups[key_codes], starts, ends, registers)

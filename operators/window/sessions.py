@@ -60,7 +60,8 @@ _BEYOND_END_US = 1  # how far the watermark must be beyond the end of a session 
 class SessionAggregateOperator:
     """Aggregate sessions. Output: window_start, window_end, key, results.
 
-    `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream.
+    `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream. Rows of the input
+    may be retracted if `aggregator` is a MultisetAggregator; then a session may also be divided.
     """
 
     aggregator: Aggregator
@@ -77,7 +78,6 @@ class SessionAggregateOperator:
         return OperatorTraits(
             emits=Changelog.APPEND if is_final else Changelog.RETRACT,
             emits_windows=True,
-            emits_final_windows=is_final,
             delay_us=_BEYOND_END_US,
             changes_for_us=self.allowed_lateness_us,
             fires_by_watermark=True,
@@ -179,6 +179,7 @@ class SessionAggregateOperator:
             emits_retractions=self.emits_retractions,
             firing=self._firing(context),
             state=state,
+            gap_us=self.gap_us,
         )
         for table in tables:
             if table.num_rows:

@@ -26,7 +26,7 @@ class Settlement:
     """Settle tables of windows against the state in one epoch. A table has one row per window.
 
     `names` are the names of the output columns. The output has the columns of the user's key only if `is_keyed`. With
-    `is_changelog`, rows may be retracted; then each window is emitted once.
+    `is_changelog`, rows may be retracted, also all rows of a window. Then its row is deleted at once, if it has one.
     """
 
     layout: Layout
@@ -51,9 +51,9 @@ class Settlement:
         before = self._read(batch, arrived)
         now = self._merged(arrived, before)
         is_empty = self._is_empty(now)
-        gives = self._gives(batch, now) & ~is_empty
+        gives = np.where(is_empty, self._existed(batch, now), self._gives(batch, now))
         if gives.any():
-            yield self._changes(batch, before, now, np.flatnonzero(gives))
+            yield self._changes(batch, before, now, np.flatnonzero(gives), exists=~is_empty)
         self._write(batch, now, gives, is_empty)
 
     def _read(self, batch: "_Batch", arrived: Partials) -> "_Before":
@@ -88,8 +88,14 @@ class Settlement:
             gives |= batch.is_open & has_changed
         return gives
 
-    def _changes(self, batch: "_Batch", before: "_Before", now: Partials, rows: npt.NDArray[np.intp]) -> KeyedChanges:
-        existed = (now.has(STORED) & (batch.is_late | now.has(GIVEN)))[rows]
+    def _existed(self, batch: "_Batch", now: Partials) -> Bools:
+        """Return which windows have a row in the output from an earlier epoch."""
+        return now.has(STORED) & (batch.is_late | now.has(GIVEN))
+
+    def _changes(
+        self, batch: "_Batch", before: "_Before", now: Partials, rows: npt.NDArray[np.intp], *, exists: Bools
+    ) -> KeyedChanges:
+        existed = self._existed(batch, now)[rows]
         end, *user_key = decode_keys(batch.keys.take(pa.array(rows)), self.sorted_schema)
         ends = end.to_numpy()
         bounds = [instants(self.windows.starts(ends)), instants(ends)]
@@ -99,7 +105,7 @@ class Settlement:
             names=self.names,
             keys=[*bounds, *(user_key if self.is_keyed else ())],
             existed=existed,
-            exists=np.ones(len(rows), np.bool_),
+            exists=exists[rows],
             results=results(take_all(now.registers, rows)),
             previous=None if previous is None else results(previous),
         )

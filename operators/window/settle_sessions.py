@@ -8,8 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys import KeySchema, decode_keys
+from mixedmode.keys import KeySchema, decode_keys, group_codes
 from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.aggregate.packed_multiset import MultisetAggregator
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
@@ -37,6 +38,7 @@ class SessionSettlement:
     emits_retractions: bool
     firing: Firing
     state: SessionState
+    gap_us: int
 
     def settle(self, table: pa.Table) -> Iterator[KeyedChanges]:
         """Emit the sessions of `table` that fire or have an early result, and write the sessions that may still change.
@@ -86,23 +88,32 @@ class SessionSettlement:
     def _united(
         self, stored: Sessions, both: Sessions, became: Int64s, bounds: tuple[Int64s, Int64s, Int64s]
     ) -> "_Merged":
+        """Return the sessions after the merge.  became: the union that each of `both` is in; bounds: of the unions."""
         key, starts, ends = bounds
-        of_stored = became[: len(stored.key)]
-        is_same = (stored.starts == starts[of_stored]) & (stored.ends == ends[of_stored])
-        stays_as = np.full(len(key), -1)
-        stays_as[of_stored[is_same]] = np.flatnonzero(is_same)
-        marks = np.zeros(len(key), np.uint8)
-        marks[became[len(stored.key) :]] = NEW
-        marks[of_stored[is_same]] |= stored.windows.marks[is_same]
+        unions = np.arange(len(key))
         registers = self.layout.aggregator.merge(Grouping(became, len(key)), both.windows.registers)
+        is_new = np.zeros(len(key), np.bool_)
+        is_new[became[len(stored.key) :]] = True
+        if isinstance(self.layout.aggregator, MultisetAggregator):
+            parts = self.layout.aggregator.parted(registers, self.gap_us)
+            unions, registers = parts.owners, parts.columns
+            key, starts, ends = key[unions], parts.first_us, parts.last_us + self.gap_us
+        same_start = _positions((key, starts), (stored.key, stored.starts))
+        is_same = (same_start >= 0) & (stored.ends == np.append(ends, 0)[same_start])
+        stays_as = np.full(len(key), -1)
+        stays_as[same_start[is_same]] = np.flatnonzero(is_same)
+        marks = np.where(is_new[unions], NEW, np.uint8(0))
+        marks[same_start[is_same]] |= stored.windows.marks[is_same]
         given = take_all(stored.windows.given, stays_as)
         fired = stored.ends <= self.firing.fired_us
         return _Merged(
             stored=stored,
-            became=of_stored,
+            union_of_stored=became[: len(stored.key)],
+            same_start=same_start,
             is_same=is_same,
             was_given=fired | stored.windows.has(GIVEN),
             sessions=Sessions(key, starts, ends, Partials(registers, marks, given)),
+            unions=unions,
             stays_as=stays_as,
         )
 
@@ -115,7 +126,7 @@ class SessionSettlement:
         if self.firing.shows_open:
             gives |= is_open & has_changed
         if self.firing.may_show_open:  # a retracted session is replaced in the same epoch
-            gives[merged.became[merged.is_retracted]] = True
+            gives |= np.isin(merged.unions, merged.union_of_stored[merged.is_retracted])
         return gives
 
     def _changes(self, keys: pa.Array, merged: "_Merged", rows: Rows) -> KeyedChanges:
@@ -156,25 +167,29 @@ class SessionSettlement:
         new, old = merged.sessions, merged.stored
         is_kept = new.ends > self.firing.forgetting_us
         is_open = new.ends > self.firing.firing_us
-        becomes_kept = is_kept[merged.became]
-        moved = ~becomes_kept | (old.starts != new.starts[merged.became])
+        becomes_kept = (merged.same_start >= 0) & np.append(is_kept, False)[merged.same_start]
         put = np.flatnonzero(is_kept & (new.windows.has(NEW) | (gives & is_open)))
         kept = new.take(put)
         kept = Sessions(kept.key, kept.starts, kept.ends, self.layout.after(kept.windows, gives[put]))
-        self.state.write(groups, keys, old.take(np.flatnonzero(moved)), kept)
+        self.state.write(groups, keys, old.take(np.flatnonzero(~becomes_kept)), kept)
         gone = old.take(np.flatnonzero(~becomes_kept | ~merged.is_same))
         self.state.write_ends(groups, keys, gone, new.take(np.flatnonzero(is_kept & ~new.windows.has(STORED))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """The stored sessions (n,), and the sessions after the merge (m,)."""
+    """The stored sessions (n,), and the sessions after the merge (m,).
+
+    Stored and new sessions that touch or overlap are one union. It is one session, or several if rows were retracted.
+    """
 
     stored: Sessions
-    became: Int64s  #: (n,) index of the merged session that contains each stored session
-    is_same: Bools  #: (n,) True if the merged session has the same bounds
+    union_of_stored: Int64s  #: (n,) index of the union that each stored session is in
+    same_start: Int64s  #: (n,) index of the session of the same key with the same start, or -1
+    is_same: Bools  #: (n,) True if this session has the same bounds
     was_given: Bools  #: (n,) True if the output has a row of the stored session
     sessions: Sessions  #: marks and given registers come from the stored session with the same bounds
+    unions: Int64s  #: (m,) index of the union that each session is in
     stays_as: Int64s  #: (m,) index of the stored session with the same bounds, or -1
 
     @property
@@ -194,3 +209,16 @@ def _greatest_so_far(key: Int64s, ends: Int64s) -> Int64s:
     greatest = np.maximum.accumulate(key * len(order) + rank)  # a later key ranks above all earlier keys
     found: Int64s = ends[order[greatest - key * len(order)]]
     return found
+
+
+def _positions(among: tuple[Int64s, Int64s], wanted: tuple[Int64s, Int64s]) -> Int64s:
+    """Return the position (n,) of each pair of `wanted` among the distinct pairs `among` (m,), or -1.
+
+    Among the pairs (0, 5), (0, 9) and (1, 5), the pairs (0, 9) and (1, 7) are at 1 and -1.
+    """
+    both = [pa.array(np.concatenate(columns)) for columns in zip(among, wanted, strict=True)]
+    codes = group_codes(both).codes
+    position_of_code = np.full(len(codes), -1)
+    count = len(among[0])
+    position_of_code[codes[:count]] = np.arange(count)
+    return position_of_code[codes[count:]]

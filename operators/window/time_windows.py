@@ -75,7 +75,6 @@ class TimeWindowAggregateOperator:
         return OperatorTraits(
             emits=Changelog.APPEND if is_final else Changelog.RETRACT,
             emits_windows=True,
-            emits_final_windows=is_final,
             changes_for_us=self.allowed_lateness_us,
             fires_by_watermark=True,
         )

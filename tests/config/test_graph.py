@@ -109,9 +109,9 @@ def test_a_job_without_from_and_outputs_is_a_chain() -> None:
                 {"name": "w", "from": ["b", "s"], "key-by": "k", "window": {"tumbling": "1h"}, "aggregate": COUNT},
             ),
             (
-                "steps[2].window cannot read the rows of the aggregate before it, which change and have no event "
-                "time: a window has a time for each row. Give steps[0] a window, put this step before it, or use an "
-                "aggregate here."
+                "steps[2].window cannot read the rows of the aggregate in steps[0], which change and have no event "
+                "time: a window fires once no row of it can change any more. Give the aggregate a window, put this "
+                "step before it, or use an aggregate here."
             ),
         ),
     ],

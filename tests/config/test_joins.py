@@ -112,7 +112,7 @@ def test_a_join_needs_event_times_and_inputs_that_do_not_change() -> None:
     assert second.startswith("sources.quotes.event-time is missing")
     totals = {"name": "totals", "from": "quotes", "key-by": "symbol", "aggregate": {"n": "count(*)"}}
     (message,) = messages(JobSpec, job(steps=[totals, {"join": AS_OF | {"right": "totals"}}]))
-    assert message.startswith("steps[1].join cannot read the rows of the aggregate before it, which change")
+    assert message.startswith("steps[1].join cannot read the rows of the aggregate in steps[0], which change")
 
 
 def test_an_unknown_input_has_its_place_and_a_suggestion() -> None:

@@ -25,7 +25,7 @@ LAST = {"key-by": "k", "deduplicate": {"keep": "last", "tie-break": "v"}}
 TAKEN = "has this name already (case does not count). Choose another."
 
 
-CHANGE = "cannot read the rows of the aggregate before it, which change and have no event time"
+CHANGE = "cannot read the rows of the aggregate in steps[{}], which change and have no event time"
 
 
 def shared_folder(path: str, owner: str, found: str) -> str:
@@ -241,12 +241,12 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
             },
             [
                 (
-                    f"steps[2].window {CHANGE}: a window has a time for each row. Give steps[0] a window, put this "
-                    "step before it, or use an aggregate here."
+                    f"steps[2].window {CHANGE.format(0)}: a window fires once no row of it can change any more. Give "
+                    "the aggregate a window, put this step before it, or use an aggregate here."
                 ),
                 (
-                    f"steps[4].process {CHANGE}: a function cannot retract a row. Give steps[3] a window, put this "
-                    "step before it, or use an aggregate here."
+                    f"steps[4].process {CHANGE.format(3)}: a function cannot retract a row. Give the aggregate a "
+                    "window, put this step before it, or use an aggregate here."
                 ),
                 (
                     "steps[5].window goes by event time, and the rows of the function before it have none. Add "
@@ -268,11 +268,13 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
             [
                 (
                     "steps[1].deduplicate cannot read the rows of steps[0], which change when a better row comes: a "
-                    "row that was kept cannot be retracted. Put this step before it, or use an aggregate here."
+                    "row that was kept cannot be retracted. Put this step before it, let its key have `window_start` "
+                    "and `window_end` of a window, or use an aggregate here."
                 ),
                 (
                     "steps[3].deduplicate cannot read the rows of steps[2], which change when a better row comes: a "
-                    "row that was kept cannot be retracted. Put this step before it, or use an aggregate here."
+                    "row that was kept cannot be retracted. Put this step before it, let its key have `window_start` "
+                    "and `window_end` of a window, or use an aggregate here."
                 ),
             ],
         ),

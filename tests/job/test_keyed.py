@@ -396,9 +396,9 @@ def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
                 .spec
             ),
             (
-                "Job: steps[1]['window'] cannot read the rows of the aggregate before it, which change and have no "
-                "event time: a window has a time for each row. Give steps[0] a window, put this step before it, or use "
-                "an aggregate here."
+                "Job: steps[1]['window'] cannot read the rows of the aggregate in steps[0], which change and have no "
+                "event time: a window fires once no row of it can change any more. Give the aggregate a window, put "
+                "this step before it, or use an aggregate here."
             ),
         ),
         (

@@ -14,6 +14,7 @@ from mixedmode.operators.aggregate import (
     Column,
     FunctionCall,
     MultisetAggregateOperator,
+    MultisetAggregator,
     aggregator_for,
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
@@ -42,6 +43,8 @@ CALLS = {
 AGGREGATOR = aggregator_for(
     {name: function_of(call, name) for name, call in CALLS.items()}, arguments=3, counts_rows=True
 )
+TYPES = (DECIMAL, pa.string(), pa.bool_())
+MULTISET = MultisetAggregator(AGGREGATOR.outputs, AGGREGATOR.registers, 3, TYPES)
 LAYOUT = RowLayout(
     KEYS,
     (OrderColumn(pa.float64(), descending=True, nulls_first=False), OrderColumn(pa.string(), False, True)),
@@ -56,11 +59,12 @@ def window(windows: Any, **more: Any) -> TimeWindowAggregateOperator:
 
 OPERATORS: list[KeyedOperator] = [
     AggregateOperator(AGGREGATOR, KEYS, is_changelog=True, emits_retractions=False),
-    MultisetAggregateOperator(AGGREGATOR, KEYS, (DECIMAL, pa.string(), pa.bool_()), emits_retractions=False),
+    MultisetAggregateOperator(AGGREGATOR, KEYS, TYPES, emits_retractions=False),
     window(Tumbling(86_400_000_000, 5, "Europe/Berlin")),
     window(Sliding(60, 20), allowed_lateness_us=7, early_every_ms=100),
     window(Cumulating(60, 20, 3), early_every_ms=100, emits_retractions=True),
     SessionAggregateOperator(AGGREGATOR, None, 30, 5, None, emits_retractions=False),
+    SessionAggregateOperator(MULTISET, KEYS, 30, 5, None, emits_retractions=False),
     CountWindowAggregateOperator(AGGREGATOR, KEYS, 3),
     TopOperator(LAYOUT, (), 3, is_changelog=True, has_rank=False),
     DeduplicateOperator(LAYOUT, (), waits=True, within_us=60, has_event_time=True),

@@ -33,12 +33,13 @@ AGGREGATOR = aggregator_of(*CALLS)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A record: `number` and `text` are arguments."""
+    """A record: `number` and `text` are arguments. `weight`: -1 if it retracts an equal record."""
 
     key: int
     time_us: int
     number: int | None = 1
     text: str | None = "a"
+    weight: int = 1
 
 
 Arguments = Callable[[Sequence[Event]], list[pa.Array]]
@@ -74,7 +75,10 @@ def batch_of(events: Sequence[Event], schema: KeySchema | None, arguments: Argum
     rows = [key_values(schema, event.key) for event in events]
     fields = () if schema is None else schema.fields
     keys = [pa.array([row[i] for row in rows], column.type) for i, column in enumerate(fields)]
-    return Batch(keys, arguments(events), np.array([e.time_us for e in events], np.int64), None)
+    weights = np.array([e.weight for e in events], np.int64)
+    is_changelog = bool((weights != 1).any())
+    times_us = np.array([e.time_us for e in events], np.int64)
+    return Batch(keys, arguments(events), times_us, weights if is_changelog else None)
 
 
 @dataclass
