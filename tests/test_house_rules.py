@@ -42,7 +42,7 @@ ONLY_FROM = {
 # The layers, lowest first: a module imports from its own layer and from those below. What shares a line is one layer.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("changes", "clock", "crash_points", "durations", "installed", "profile", "secrets", "system_errors"),
+    ("cache", "changes", "clock", "crash_points", "durations", "installed", "profile", "secrets", "system_errors"),
     ("log",),
     ("keys",),
     ("sort", "time", "expressions"),

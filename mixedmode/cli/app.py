@@ -98,8 +98,10 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with errors_as_messages(log_format, log_level):
         from mixedmode.cli.job_files import checked_job
+        from mixedmode.driver.early import begin_spark
 
         loaded = checked_job(job, overrides or ())
+        begin_spark(loaded.spec, runs=True)
         from mixedmode.cli.serve import beside_run, settings_of
 
         server = settings_of(loaded.spec, serve, cert, key, savepoint_folder)
@@ -131,8 +133,10 @@ def validate(
     """Check a job file, its SQL and its columns, without running anything."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
+        from mixedmode.driver.early import begin_spark
 
         loaded = checked_job(job, overrides or ())
+        begin_spark(loaded.spec, runs=False)
         require_environment([])
         from mixedmode.driver.planning import plan_job
 
@@ -152,6 +156,7 @@ def explain(
     """Show the plan: watermarks, stages, windows or function, state, paths, outputs, what is committed when."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
+        from mixedmode.driver.early import begin_spark
 
         loaded = checked_job(job, overrides or ())
         if dot or mermaid:
@@ -159,6 +164,7 @@ def explain(
 
             screen_print("\n".join((as_dot if dot else as_mermaid)(loaded.spec)))
             return
+        begin_spark(loaded.spec, runs=False)
         require_environment([])
         from mixedmode.driver.planning import plan_job
         from mixedmode.plan.explain import explain_plan

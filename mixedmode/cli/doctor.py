@@ -55,6 +55,7 @@ def check_environment(facts: Facts) -> tuple[Finding, ...]:
         *(_check_package(package, facts.python_executable) for package in facts.packages),
         *(_check_folder(folder) for folder in facts.folders),
         _check_memory(facts.memory_bytes),
+        _class_archive(facts.class_archive_bytes),
     )
 
 
@@ -190,6 +191,12 @@ def _check_package(package: PackageFact, python: str) -> Finding:
         fix = f"{python} -m pip install --force-reinstall '{package.name}{package.requirement}'"
         return Finding(package.name, ok=False, found=found, needed=needed, fix=fix)
     return Finding(package.name, ok=True, found=package.installed, needed=needed)
+
+
+def _class_archive(size_bytes: int | None) -> Finding:
+    """Return how the next start of Spark loads its classes, which is right in both cases."""
+    found = "none: the next run writes one when it ends" if size_bytes is None else _size(size_bytes)
+    return Finding("archive of Spark's classes", ok=True, found=found, needed="none; with it, Spark starts faster")
 
 
 def _check_folder(folder: FolderFact) -> Finding:

@@ -1,7 +1,7 @@
 """Facts about the machine on which a job is about to run, for `mixedmode doctor`.
 
 Gathering and judging are separate: this module asks the system and judges nothing, `doctor.py` judges and asks nothing.
-This module imports only the standard library, because packages may be missing.
+This module needs only the standard library, because packages may be missing.
 
 Invariant (tests/cli/test_machine.py):
   I1  gather_facts never raises for something that is missing or broken; the fact says so
@@ -19,6 +19,8 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from mixedmode.spark.class_archive import archive_bytes
 
 JAVA_TIMEOUT_S = 30
 DISTRIBUTION = "mixedmode"
@@ -66,6 +68,7 @@ class Facts:
     packages: tuple[PackageFact, ...]
     folders: tuple[FolderFact, ...]
     memory_bytes: int | None  # available to this process; None: the system does not say
+    class_archive_bytes: int | None = None  # of Spark's classes (spark/class_archive.py); None: there is none
 
 
 def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) -> Facts:
@@ -82,6 +85,7 @@ def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) 
         packages=tuple(_package_fact(line, import_it=import_packages) for line in required_packages()),
         folders=tuple(folder_fact(folder) for folder in folders),
         memory_bytes=available_memory(),
+        class_archive_bytes=archive_bytes(),
     )
 
 

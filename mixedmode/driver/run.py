@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +19,6 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
 from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.private_folder import keep_private, own_temporary_folder
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
 from mixedmode.clock import Clock, SystemClock
@@ -29,6 +27,7 @@ from mixedmode.config.graph import MAIN
 from mixedmode.crash_points import arm
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters
+from mixedmode.driver.early import keep_checkpoints_private, log_folder_of
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
@@ -48,7 +47,9 @@ from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink
 from mixedmode.sinks.printed import print_rows
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.folder import SparkFolder
-from mixedmode.spark.session import LOG_FILE, open_session
+from mixedmode.spark.session import open_session
+from mixedmode.spark.settings import LOG_FILE
+from mixedmode.spark.workers import begin_workers
 from mixedmode.tasks.timing import timing_at
 
 __all__ = ["RunOptions", "Until", "run_job"]
@@ -80,14 +81,16 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
     InvalidJobError before anything is committed, or another error that says what to do next. A new start resumes.
     """
     arm()
-    log_folder = _log_folder(spec)
+    log_folder = log_folder_of(spec)
     observer = Observers([LogLines(spec.name), *options.observers])
     observer(PhaseBegan("starting"))
     with errors_explained(log_folder / LOG_FILE):
-        _keep_private(spec)
+        keep_checkpoints_private(spec)
         session = options.session or open_session(spec, log_folder=log_folder)
         engine = options.engine(session)
         engine.check()
+        if options.session is None:
+            begin_workers(session)
         analysis = _checked(engine, spec, where)
         with _watched(engine, observer) as executor:
             run = _Run(engine, spec, analysis, options, observer, executor)
@@ -222,7 +225,7 @@ class _Run:
                 clock=self._options.clock,
                 observer=self._observer,
                 stop=self._options.stop or threading.Event(),
-                log_file=str(_log_folder(self._spec) / LOG_FILE),
+                log_file=str(log_folder_of(self._spec) / LOG_FILE),
                 spark_folder=spark_folder,
                 dead_letters=self._dead_letters,
                 backlogs=SourceBacklogs(self._sources, self._plan.sources_read, has_clock=self._plan.uses_clock),
@@ -332,19 +335,3 @@ def output_schemas(plan: JobPlan) -> dict[str, OutputSchema]:
     for stage in plan.stages:
         schemas |= {name: OutputSchema(fields) for name, fields in stage.side_outputs.items()}
     return schemas | {dead_letter_output(name): OutputSchema(fields) for name, fields in plan.dead_letters.items()}
-
-
-def _keep_private(spec: JobSpec) -> None:
-    """Restrict access to the checkpoint folder, if the job says so, before anything is written to it."""
-    checkpointing = spec.execution.checkpointing
-    root = None if checkpointing.dir is None else ObjectStore(checkpointing.dir).local_root
-    if root is not None and checkpointing.access == "owner":
-        keep_private(root)
-
-
-def _log_folder(spec: JobSpec) -> Path:
-    """Return the folder of Spark's log: beside local checkpoints, else in mixedmode's temporary folder."""
-    folder = spec.execution.checkpointing.dir
-    if folder is None or "://" in folder:
-        return own_temporary_folder()
-    return Path(folder) / "logs"

@@ -27,6 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from mixedmode.cache import cache_folder
 from mixedmode.errors import RetryableError
 
 __all__ = ["Jars", "fetch", "for_this_spark", "java_command"]
@@ -51,7 +52,7 @@ def fetch(name: str, choices: Sequence[Jars], *, cache: Path | None = None) -> l
 
     Raise RetryableError if no choice is available.
     """
-    artifacts = (cache or _cache_folder()) / "artifacts"
+    artifacts = (cache or cache_folder()) / "artifacts"
     folder = artifacts / name
     if not folder.is_dir():
         artifacts.mkdir(parents=True, exist_ok=True)
@@ -171,13 +172,6 @@ def _ivy_jar() -> Path:
 def for_this_spark(name: str) -> str:
     """Return the name of a set for this version of PySpark, which decides the jars that are left out."""
     return f"{name}-spark-{version('pyspark')}"
-
-
-def _cache_folder() -> Path:
-    chosen = os.environ.get("MIXEDMODE_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mixedmode"
 
 
 @contextmanager

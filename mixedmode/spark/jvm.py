@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +20,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.system_errors import system_error
@@ -42,15 +44,60 @@ _NOT_ON_CLASSPATH = re.compile(r"not found on classpath|NoClassDefFoundError|Cla
 _FILES_MIN = 1024  # Spark opens some 300 jars, and then sockets and files of tasks
 
 
+def begin_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
+    """Start the JVM in a thread, while the caller goes on; `start_jvm` waits for it, and raises what it has raised."""
+    global _begun  # noqa: PLW0603  # a process has one JVM
+    if not _has_jvm():
+        _begun = _Begun(settings, log_folder)
+        _begun.start()
+
+
 def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
     """Start the JVM if this process has none. Its output goes to `log_folder`; None: to a temporary file.
 
     Raise InvalidJobError or RetryableError with the cause if it does not start.
     """
+    global _begun
+    begun, _begun = _begun, None
+    if begun is not None:
+        begun.finish()
+    elif not _has_jvm():
+        _launch(settings, log_folder)
+
+
+def _has_jvm() -> bool:
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: SLF001  # PySpark's own test
+
+
+class _Begun(threading.Thread):
+    """A JVM that is being started."""
+
+    def __init__(self, settings: Mapping[str, str], log_folder: Path | None) -> None:
+        super().__init__(name="start of Spark's JVM", daemon=True)
+        self._settings = settings
+        self._log_folder = log_folder
+        self._error: BaseException | None = None
+
+    @override
+    def run(self) -> None:
+        try:
+            _launch(self._settings, self._log_folder)
+        except BaseException as error:  # noqa: BLE001  # `finish` raises it
+            self._error = error
+
+    def finish(self) -> None:
+        """Wait until the JVM has started, or raise the error of its start."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+
+
+_begun: _Begun | None = None
+
+
+def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
     # py4j logs a lost connection with stack traces, and raises it as an exception too
     logging.getLogger("py4j").addHandler(logging.NullHandler())
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001  # PySpark's own test
-        return
     configuration = SparkConf()
     for key, value in settings.items():
         configuration.set(key, value)

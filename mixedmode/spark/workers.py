@@ -9,10 +9,13 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
@@ -54,6 +57,24 @@ def check_workers(session: SparkSession) -> None:
             f"python_of_tasks={context.pythonExec}"
         )
         raise InvalidJobError(msg)
+
+
+def begin_workers(session: SparkSession) -> None:
+    """Let an embedded Spark start its Python workers in a thread, while the caller analyses the job.
+
+    They import Arrow and the tasks, for which the first epoch would wait otherwise. An error is an error of the epoch.
+    """
+    if str(session.sparkContext.master).startswith("local"):
+        threading.Thread(target=_run_nothing, args=(session,), name="start of Python workers", daemon=True).start()
+
+
+def _run_nothing(session: SparkSession) -> None:
+    with suppress(Exception):
+        session.range(0, 1, 1, 1).mapInArrow(_nothing, "id long").collect()
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
 
 
 def python_problem(ours: Interpreter, theirs: Interpreter | None) -> str | None:

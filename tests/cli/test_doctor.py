@@ -49,7 +49,8 @@ def give(monkeypatch: pytest.MonkeyPatch, facts: Facts) -> None:
 def test_nothing_is_wrong_with_a_healthy_machine() -> None:
     findings = check_environment(HEALTHY)
     assert all(finding.ok for finding in findings), findings
-    assert [finding.what for finding in findings] == ["Python", "Java", "numpy", "pyspark", "disk at run", "memory"]
+    names = ["Python", "Java", "numpy", "pyspark", "disk at run", "memory", "archive of Spark's classes"]
+    assert [finding.what for finding in findings] == names
     assert {finding.fix for finding in findings} == {""}
 
 
@@ -236,6 +237,10 @@ def test_without_rich_the_report_is_plain_text(monkeypatch: pytest.MonkeyPatch) 
         "         fix: /venv/bin/python -m pip install 'rich>=15,<16'",
         "ok       disk at run: 10.0 GiB free (needed: writable, 1.0 GiB free)",
         "ok       memory: 8.0 GiB available (needed: 2.0 GiB available)",
+        (
+            "ok       archive of Spark's classes: none: the next run writes one when it ends "
+            "(needed: none; with it, Spark starts faster)"
+        ),
     ]
 
 

@@ -34,7 +34,7 @@ from mixedmode.errors import MixedmodeError
 from mixedmode.job import SideOutput, Sink, Source
 from mixedmode.job.keyed import WindowArguments
 from mixedmode.sinks.files import OutputWriter, SinkTask
-from mixedmode.spark.session import _DEFAULTS
+from mixedmode.spark.settings import _DEFAULTS
 from tests.queryable.jobs import RunningJob
 
 ROOT = Path(__file__).parents[2]

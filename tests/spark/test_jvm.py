@@ -270,3 +270,24 @@ def test_what_py4j_logs_stays_out_of_the_screen_and_other_warnings_do_not(
         for place in ("/lib/py4j/java_gateway.py", "/job/functions.py"):
             handler.handle(logging.LogRecord("root", logging.ERROR, place, 1, f"said in {place}", None, None))
     assert re.fullmatch(r"[-\d]+ [:.\d]+ UTC ERROR root: said in /job/functions\.py\n", capsys.readouterr().err)
+
+
+def test_a_jvm_that_was_begun_is_the_one_that_is_started_and_its_error_is_raised_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    launched = list[Any]()
+
+    def launch(configuration: Any, process: Any) -> Any:
+        launched.append(configuration.get("spark.app.name"))
+        process["stdout"].write(b"Error: Could not find or load main class\n")
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr(jvm, "launch_gateway", launch)
+    monkeypatch.setattr(jvm.SparkContext, "_gateway", None)
+    jvm.begin_jvm({"spark.app.name": "early"}, tmp_path)
+    with pytest.raises(InvalidJobError, match="cause=Error: Could not find or load main class"):
+        jvm.start_jvm({"spark.app.name": "late"}, tmp_path)
+    assert launched == ["early"]
+    with pytest.raises(InvalidJobError):
+        jvm.start_jvm({"spark.app.name": "again"}, tmp_path)
+    assert launched == ["early", "again"]

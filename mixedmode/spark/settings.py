@@ -1,0 +1,125 @@
+"""The settings of a job's Spark session: defaults and those of connectors. The job's own settings override them."""
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from mixedmode.checkpoint.private_folder import own_temporary_folder
+from mixedmode.config import JobSpec
+from mixedmode.crash_points import VARIABLES
+from mixedmode.log import of_tasks
+from mixedmode.spark.class_archive import archive_options
+from mixedmode.spark.packages import connector_settings
+
+__all__ = ["LOG_FILE", "set_python", "settings_of"]
+
+LOG_FILE = "spark.log"
+#: defaults; the job's `spark` section overrides them
+_DEFAULTS = {
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # few, large input slices: the larger the slice, the more rows are combined before the exchange
+    "spark.sql.files.maxPartitionBytes": "256m",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # With this size, a buffer that doubles as it grows still fits in the pool of Arrow for Java. A buffer above 4 MiB
+    # is requested from the system each time, page by page.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "1048576",
+    # the plans of an epoch are fixed, so planning again between stages would only cost time
+    "spark.sql.adaptive.enabled": "false",
+    # The rows of a job are exchanged with a number of partitions of their own. Only small results are exchanged by
+    # Spark's number, such as the numbers of lines of files; with its default, each is 200 tasks for a few rows.
+    "spark.sql.shuffle.partitions": "8",
+    # otherwise PySpark tells the JVM the line of Python of each expression, which no error of ours shows
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes, and an
+    # epoch waits for two of them. The older interface renames files, which is as atomic, as the folder is always local.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Python workers stay alive, so a live epoch does not start interpreters
+    "spark.python.worker.reuse": "true",
+    # and the daemon has imported the modules of tasks, for the first worker and for those after a long idle time
+    "spark.python.daemon.module": "mixedmode.spark.daemon",
+}
+#: Ten times Java's defaults. With the defaults, the optimising compiler takes a large part of two cores in the first
+#: minutes of a session, for code that runs too rarely. A loop over rows reaches these thresholds in its first batches.
+_COMPILE_LATER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+_PYTHON = "spark.pyspark.python"
+_SPARK_EPOCHS_KEPT = 100  # Spark's default
+_SPARK_EPOCHS_MORE = 20  # two compactions of Spark's list of files, which is compacted every 10 entries
+
+
+def settings_of(spec: JobSpec, log_folder: Path | None) -> dict[str, str]:
+    """Return all settings of the session of a job.  log_folder: for Spark's log; None: mixedmode's temporary folder.
+
+    Raises as connector_settings, which may fetch jars.
+    """
+    return {
+        **_DEFAULTS,
+        **_embedded(spec.spark["spark.master"]),
+        **_java_options(log_folder, spec.spark),
+        **_retention(spec),
+        **_of_tasks(),
+        **connector_settings(spec),
+        **spec.spark,
+    }
+
+
+def set_python(spec: JobSpec) -> None:
+    """Set the environment by which Spark chooses the Python of tasks."""
+    # otherwise workers would start any python3 on their PATH
+    if spec.spark["spark.master"].startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif _PYTHON in spec.spark:  # Spark itself uses this setting only in its own launcher
+        os.environ["PYSPARK_PYTHON"] = spec.spark[_PYTHON]
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _embedded(master: str) -> dict[str, str]:
+    """Return settings for an embedded Spark.
+
+    Its tasks report every second how much they have read, by a local call. Spark lists more than 32 files of a
+    micro-batch in tasks, by default one task a file, of which each takes longer than listing some hundred local files.
+    """
+    if not master.startswith("local"):
+        return {}
+    listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
+    return {"spark.executor.heartbeatInterval": "1s", **listing}
+
+
+def _of_tasks() -> dict[str, str]:
+    """Return settings that pass environment variables on to tasks, wherever tasks run: of logging, and of tests."""
+    of_tests = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return {f"spark.executorEnv.{name}": value for name, value in {**of_tasks(), **of_tests}.items()}
+
+
+def _retention(spec: JobSpec) -> dict[str, str]:
+    """Return a setting with which Spark's log reaches back to the oldest retained checkpoint; at least the default."""
+    epochs = max(_SPARK_EPOCHS_KEPT, spec.execution.checkpointing.num_retained + _SPARK_EPOCHS_MORE)
+    return {"spark.sql.streaming.minBatchesToRetain": str(epochs)}
+
+
+def _java_options(log_folder: Path | None, asked: Mapping[str, str]) -> dict[str, str]:
+    folder = log_folder or own_temporary_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    configuration = files("mixedmode.spark") / "log4j2.properties"
+    logs = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")
+    options = (*logs, *_COMPILE_LATER, *archive_options(asked.get("spark.driver.extraClassPath", "")))
+    return {"spark.driver.extraJavaOptions": " ".join(map(_quoted_option, options))}
+
+
+def _quoted_option(option: str) -> str:
+    """Return a Java option quoted for Spark's launcher, as a folder's name may have spaces and quotes."""
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
