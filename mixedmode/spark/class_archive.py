@@ -47,8 +47,7 @@ def archive_options(class_path: str, *, folder: Path | None = None) -> tuple[str
     with suppress(OSError):  # the cache cannot be written, so Spark starts without an archive
         place.mkdir(parents=True, exist_ok=True)
         archive = place / f"{digest}.jsa"
-        if not archive.exists():
-            _adopt(place, digest, archive)
+        _adopt(place, digest, archive)
         if archive.exists():
             os.utime(archive)
             return (f"-XX:SharedArchiveFile={archive}", _QUIET)

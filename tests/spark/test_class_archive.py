@@ -69,6 +69,12 @@ def test_files_that_nobody_needs_are_deleted(tmp_path: Path) -> None:
     aged(used, 24 * 29)
     archive_options("", folder=tmp_path)
     assert set(tmp_path.iterdir()) == {partial, used}
+    partial.write_bytes(WHOLE)
+    archive = place_of(archive_options("", folder=tmp_path), "SharedArchiveFile")
+    partial.write_bytes(WHOLE)  # of another start that had no archive either
+    aged(partial, 2)
+    archive_options("", folder=tmp_path)
+    assert set(tmp_path.iterdir()) == {archive, used}
 
 
 @pytest.mark.parametrize(
