@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from mixedmode.cli.messages import errors_as_messages
@@ -283,7 +284,7 @@ def test_a_jvm_that_was_begun_is_the_one_that_is_started_and_its_error_is_raised
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
     monkeypatch.setattr(jvm, "launch_gateway", launch)
-    monkeypatch.setattr(jvm.SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
     jvm.begin_jvm({"spark.app.name": "early"}, tmp_path)
     with pytest.raises(InvalidJobError, match="cause=Error: Could not find or load main class"):
         jvm.start_jvm({"spark.app.name": "late"}, tmp_path)
