@@ -12,7 +12,7 @@ which timers and windows fire.
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -22,6 +22,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from mixedmode.keys import KeyGroupRange
+from mixedmode.operators.fan_out import FanOut
 from mixedmode.sort import Combine
 from mixedmode.state import KeyedStateBackend, StateDescriptor
 from mixedmode.time import EpochTime
@@ -121,11 +122,15 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskContext:
-    """The context of a subtask in one epoch: its state backend, the epoch's time, and its key groups."""
+    """The context of a subtask in one epoch: its state backend, the epoch's time, and its key groups.
+
+    `fan_out`: where a join counts the partners of its new rows.
+    """
 
     backend: KeyedStateBackend
     time: EpochTime
     groups: KeyGroupRange
+    fan_out: FanOut = field(default_factory=FanOut)
 
 
 class Changes(Protocol):

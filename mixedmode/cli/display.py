@@ -343,6 +343,8 @@ def _epoch_line(event: EpochCommitted) -> str:
     state = f"  state {human_bytes(event.state_bytes)}" if event.state_bytes else ""
     notable = {"late": event.records_late, "ahead of the clock": event.records_ahead}
     notable |= {"skipped": event.records_skipped, "spilled runs": event.spilled_runs}
+    for step, figures in event.joins.items():
+        notable |= {f"late {side} of {step}": n for side, n in zip(("left", "right"), figures.late, strict=True)}
     notes = "".join(f"  {name} {count:,}" for name, count in notable.items() if count)
     return (
         f"[bold]{kind}[/]  {_clock(event.created_ms)}  epoch {event.epoch:<5} {event.records:>12,} records  "

@@ -11,18 +11,20 @@ entry of `select` is a column, all columns of an input, or an SQL expression wit
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Lines, Section, SpanMs, Text, refusal
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["AsOfSpec", "JoinInput", "JoinSpec", "Selected"]
+__all__ = ["AsOfSpec", "JoinInput", "JoinSpec", "LateRowsSpec", "Selected"]
 
 _NAME = r"(?:\w+|`(?:[^`]|``)+`)"
 _INPUT = re.compile(rf"(?P<name>{_NAME})(?:\s+as\s+(?P<alias>\w+))?", re.IGNORECASE)
@@ -104,6 +106,13 @@ class AsOfSpec(Section):
     )
 
 
+class LateRowsSpec(Section):
+    """The outputs of late rows, with the columns of their input."""
+
+    left: AnySink | None = Field(default=None, description="where late rows of the left go; not given: nowhere")
+    right: AnySink | None = Field(default=None, description="where late rows of the right go; not given: nowhere")
+
+
 class JoinSpec(Section):
     """Two inputs, and which of their rows belong together: all with equal keys, if there is no as-of and no within."""
 
@@ -143,6 +152,20 @@ class JoinSpec(Section):
         description="with within: a column of the result with the later time of a pair, for windows and joins in later "
         "steps; not given: the result has no event time",
     )
+
+    late: LateRowsSpec = Field(
+        default_factory=LateRowsSpec, description="with as-of or within: where rows go that come too late"
+    )
+
+    @property
+    def late_sinks(self) -> dict[str, SinkSpec]:
+        """{"left" or "right": where late rows of this side go}."""
+        found = {"left": self.late.left, "right": self.late.right}
+        return {side: sink for side, sink in found.items() if sink is not None}
+
+    def with_late_sinks(self, sinks: Mapping[str, SinkSpec]) -> Self:
+        """Return the same join with other outputs of late rows.  sinks: as `late_sinks`."""
+        return self.model_copy(update={"late": self.late.model_copy(update=dict(sinks))})
 
     @property
     def is_regular(self) -> bool:
@@ -200,6 +223,8 @@ class JoinSpec(Section):
                 "not. Filter the rows of the right in a sql step before, or the result in one behind."
             )
             yield ("condition",), text
+        if self.is_regular and self.late_sinks:
+            yield ("late",), ": no row is late for a join without as-of and within. Remove it."
         if self.event_time is not None and (self.within is None or self.type in ("semi", "anti")):
             text = (
                 " is for the pairs of a join with within. Remove it: rows of other joins have the event time of the "

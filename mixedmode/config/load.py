@@ -23,7 +23,7 @@ from mixedmode.config.overlaps import overlap_findings
 from mixedmode.config.parts import JobParts, valid_fields, valid_parts, without_wrong_settings
 from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
-from mixedmode.config.steps import KeyedAggregateStep, MapStep, ProcessStep
+from mixedmode.config.steps import JoinStep, KeyedAggregateStep, MapStep, ProcessStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -145,6 +145,9 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
     """Return the same step with the paths of its outputs and of its code resolved against `folder`."""
     if isinstance(step, KeyedAggregateStep) and step.late is not None:
         return step.model_copy(update={"late": with_paths(step.late, folder)})
+    if isinstance(step, JoinStep):
+        late = {side: with_paths(sink, folder) for side, sink in step.join.late_sinks.items()}
+        return step.model_copy(update={"join": step.join.with_late_sinks(late)}) if late else step
     if isinstance(step, MapStep):
         return step.model_copy(update={"folder": resolve_path(step.folder or "", folder)})
     if isinstance(step, ProcessStep):

@@ -36,6 +36,7 @@ from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.step_inputs import needs_of, refusal_of
 from mixedmode.config.steps import (
+    JoinStep,
     KeyedAggregateStep,
     KeyedStep,
     MapStep,
@@ -199,6 +200,8 @@ class JobSpec(JobSettings):
         for index, step in enumerate(self.steps):
             if isinstance(step, KeyedAggregateStep) and step.late is not None:
                 found["steps", index, "late"] = step.late
+            if isinstance(step, JoinStep):
+                found |= {("steps", index, "join", "late", side): sink for side, sink in step.join.late_sinks.items()}
             if isinstance(step, ProcessStep):
                 found |= {("steps", index, "outputs", tag): sink for tag, sink in step.outputs.items()}
                 if step.dead_letter is not None:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import StageSettings
-from mixedmode.plan.stages import dead_letter_output
+from mixedmode.plan.side_outputs import dead_letter_output
 from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, ReadsOffsetsAgain
 from mixedmode.sources.kafka_offsets import Offsets, lines_of, parse_initial_offsets, parse_offsets, ranges_between
 from mixedmode.sources.source import OpenSource

@@ -396,5 +396,6 @@ def _committed(
         seconds=seconds,
         created_ms=manifest.created_ms,
         profile=profile,
+        joins={} if result is None else result.joins,
         manifest=manifest,
     )

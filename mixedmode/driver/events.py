@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Manifest, PathTaken
+from mixedmode.executor.protocol import JoinFigures
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: "paused": the job begins no epoch until it is resumed; then the phase before the pause begins again
@@ -76,7 +77,8 @@ class EpochCommitted:
     key and state of all subtasks. `records_late`: too late for every window. `records_ahead`: too far ahead of the
     clock to move the watermark. `records_skipped`: a function failed on them. `profile`: {stage: seconds}. A stage of
     tasks has seconds of work, added up over all tasks. A stage that begins with "driver: " has elapsed seconds;
-    "driver: tasks" is the time in which Spark ran the tasks. `manifest`: None in batch mode, which has no checkpoint.
+    "driver: tasks" is the time in which Spark ran the tasks. `manifest`: None in batch mode, which has no
+    checkpoint. `joins`: {step: the figures of a join}.
     """
 
     epoch: Epoch
@@ -95,6 +97,7 @@ class EpochCommitted:
     seconds: float
     created_ms: int
     profile: Mapping[str, float] = field(default_factory=dict)
+    joins: Mapping[str, JoinFigures] = field(default_factory=dict)
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
 
     @property

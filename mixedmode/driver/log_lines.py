@@ -4,7 +4,7 @@ A line has a message without values, and its values by name, so that a program c
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
 import numpy as np
@@ -116,6 +116,7 @@ def _figures(event: EpochCommitted) -> dict[str, Any]:
         "records_ahead": event.records_ahead,
         "records_skipped": event.records_skipped,
         "spilled_runs": event.spilled_runs,
+        "joins": {step: asdict(figures) for step, figures in event.joins.items()},
     }
     return {
         "epoch": event.epoch,

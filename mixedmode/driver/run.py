@@ -42,7 +42,8 @@ from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.protocol import EpochTask, Executor
 from mixedmode.plan.explain_steps import growing_states
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import JobPlan, dead_letter_output
+from mixedmode.plan.side_outputs import dead_letter_output
+from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink
 from mixedmode.sinks.printed import print_rows
 from mixedmode.spark.errors import errors_explained
@@ -190,6 +191,7 @@ class _Run:
                     seconds=clock.seconds() - started,
                     created_ms=clock.now_ms(),
                     profile=result.profile,
+                    joins=result.joins,
                 )
             )
 

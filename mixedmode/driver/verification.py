@@ -159,6 +159,8 @@ def replay_spec(spec: JobSpec, scratch: Path) -> JobSpec:
 def _step(step: Mapping[str, Any], scratch: Path, number: int) -> dict[str, Any]:
     """Return a step whose side outputs are in `scratch`."""
     found = _without(step, "late")
+    if "join" in found:
+        found["join"] = _without(found["join"], "late")
     if "outputs" in found:
         found["outputs"] = {
             tag: {**_schema(sink), "format": "parquet", "path": str(scratch / f"side-{number}-{tag}")}

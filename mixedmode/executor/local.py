@@ -20,6 +20,7 @@ from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtasks
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.numbers import TaskNumbers
@@ -130,7 +131,12 @@ def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan, number: in
     if stage.is_changelog:
         is_weighted = WEIGHT_COLUMN in table.column_names
         columns[WEIGHT_COLUMN] = table.column(WEIGHT_COLUMN) if is_weighted else pa.array(np.ones(len(table), np.int64))
-    columns |= {f"{ROW_PREFIX}{i}": table.column(field.name.lower()) for i, field in enumerate(stage.late_fields)}
+    for tag, numbered in stage.late_columns.items():
+        is_own = side is None or tag == LATE_OF_SIDES[number]
+        columns |= {
+            f"{ROW_PREFIX}{i}": table.column(field.name.lower()) if is_own else pa.nulls(table.num_rows, field.type)
+            for i, field in numbered
+        }
     if stage is plan.stages[0] and plan.partitions and plan.source_rows is not None:
         (partition,) = plan.partitions.values()
         columns[PARTITION_COLUMN] = table.column(partition.lower()).cast(pa.string())

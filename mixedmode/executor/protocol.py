@@ -127,10 +127,24 @@ class EpochTask:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinFigures:
+    """The figures of a join in one epoch.
+
+    `late`: late rows of the left and of the right. `fan_out_max`, `fan_out_p99`: of the partners that a row which
+    arrived in this epoch has found; 99 % of the rows have at most the latter.
+    """
+
+    late: tuple[int, int]
+    fan_out_max: int
+    fan_out_p99: int
+
+
+@dataclass(frozen=True, slots=True)
 class EpochResult:
     """The results of the tasks of one epoch, ready for a manifest.
 
     `migration_seconds` is the time of the slowest subtask. `profile`: {stage: seconds of work, added up over tasks}.
+    `joins`: {operator id of a join that ran: its figures}.
     """
 
     progress: Progress
@@ -143,6 +157,7 @@ class EpochResult:
     outputs: tuple[StagedFile, ...]
     list_states: tuple[ListState, ...] = ()
     profile: Mapping[str, float] = field(default_factory=dict)
+    joins: Mapping[str, JoinFigures] = field(default_factory=dict)
 
 
 InputT_contra = TypeVar("InputT_contra", contravariant=True)

@@ -9,8 +9,10 @@ import pyarrow as pa
 from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import ListState, OperatorState
 from mixedmode.errors import InvalidJobError
-from mixedmode.executor.protocol import EpochResult, EpochTask
+from mixedmode.executor.protocol import EpochResult, EpochTask, JoinFigures
 from mixedmode.operators.aggregate import UpsertOperator
+from mixedmode.operators.fan_out import FanOut
+from mixedmode.operators.join import LEFT, RIGHT, JoinBase
 from mixedmode.plan.stages import JobPlan, KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
@@ -136,8 +138,9 @@ def epoch_result(
     wrote. list_states: of map stages; None if they did not run, so that the lists are unchanged.
     """
     every = [report for reports in (*stages.values(), *rows.values()) for report in reports]
+    progress = _progress(task.plan, stages, rows)
     return EpochResult(
-        progress=_progress(task.plan, stages, rows),
+        progress=progress,
         rows_out=_rows_out(task.plan, stages, rows),
         skipped=sum(report.skipped for report in every),
         pairs=sum(report.pairs for report in every),
@@ -147,7 +150,20 @@ def epoch_result(
         outputs=tuple(output for report in sorted(every, key=lambda r: r.subtask) for output in report.outputs),
         list_states=tuple(task.lists if list_states is None else list_states),
         profile=add_seconds(*(report.profile for report in every)),
+        joins=_joins(task.plan, stages, progress),
     )
+
+
+def _joins(plan: JobPlan, stages: Mapping[str, Sequence[SubtaskReport]], progress: Progress) -> dict[str, JoinFigures]:
+    found = {}
+    for stage in plan.stages:
+        if isinstance(stage.operator, JoinBase) and stage.operator_id in stages:
+            fan_out = FanOut()
+            for report in stages[stage.operator_id]:
+                fan_out.add(report.fan_out)
+            left, right = (progress.late_of_sides.get((stage.operator_id, side), 0) for side in (LEFT, RIGHT))
+            found[stage.operator_id] = JoinFigures((left, right), fan_out.greatest, fan_out.percentile(0.99))
+    return found
 
 
 def _operator_states(task: EpochTask, reports: Mapping[str, Sequence[SubtaskReport]]) -> list[OperatorState]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from mixedmode.config.load import checked_section
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import JoinStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.job.arguments import argument
@@ -48,12 +49,15 @@ class AsOfArguments(JoinArguments, total=False):
     tolerance: the greatest age of the row of the right. By default, any.
     strictly: the row of the right is earlier, not of the same time.
     deleted: a boolean column of the right; a row where it is true ends the one before it.
+    late_left, late_right: sinks for rows of each side that come too late; by default such rows are only counted.
     """
 
     tie_break: str | Sequence[str]
     tolerance: Duration
     strictly: bool
     deleted: str
+    late_left: SinkSpec
+    late_right: SinkSpec
 
 
 class RegularArguments(JoinArguments, total=False):
@@ -71,19 +75,24 @@ class IntervalArguments(RegularArguments, total=False):
     condition: what else must be true of two rows so that they are a pair: SQL such as `left.price > right.bid`.
     event_time: a column of the result with the later time of a pair, for windows and joins in later steps. By default,
         the result has no event time; that of a semi or anti join has the one of the left.
+    late_left, late_right: sinks for rows of each side that come too late; by default such rows are only counted.
     """
 
     event_time: str
+    late_left: SinkSpec
+    late_right: SinkSpec
 
 
 _OF_STEP = ("name", "parallelism")
 _OF_JOIN = ("type", "condition", "select", "event_time")
+_LATE = {"late_left": "left", "late_right": "right"}
 
 
 def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
     """Return an as-of join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
     given = _given(arguments, AsOfArguments, "as_of_join")
-    as_of = {name.replace("_", "-"): value for name, value in given.items() if name not in (*_OF_STEP, *_OF_JOIN)}
+    others = (*_OF_STEP, *_OF_JOIN, *_LATE)
+    as_of = {name.replace("_", "-"): value for name, value in given.items() if name not in others}
     return _step({"on": on, "as-of": as_of}, given, "Stream.as_of_join")
 
 
@@ -109,6 +118,8 @@ def _given(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[st
 
 def _step(own: Mapping[str, Any], given: Mapping[str, Any], place: str) -> JoinStep:
     join = {"left": "input AS left", "right": "input AS right", **own}
+    late = {side: given[name] for name, side in _LATE.items() if name in given}
+    join |= {"late": late} if late else {}
     values = {
         "join": join | {name.replace("_", "-"): given[name] for name in _OF_JOIN if name in given},
         **{name: given[name] for name in _OF_STEP if name in given},

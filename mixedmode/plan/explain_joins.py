@@ -1,10 +1,11 @@
 """The lines of `explain` on joins: which rows meet, when a row is emitted, and what is stored."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from mixedmode.config import format_duration_ms
+from mixedmode.config import SinkSpec, format_duration_ms
 from mixedmode.operators.interface import Changelog
 from mixedmode.operators.join import RIGHT, AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
+from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage
 
 __all__ = ["GROWS", "join_lines", "join_state"]
@@ -15,15 +16,17 @@ GROWS = "keeps all rows of both inputs. A join with within or as-of forgets rows
 JoinOperator = AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator
 
 
-def join_lines(stage: KeyedStage, operator: JoinOperator) -> Iterator[str]:
+def join_lines(stage: KeyedStage, operator: JoinOperator, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
     """Yield the lines on which rows of a join meet, and when they are emitted."""
     match operator:
         case AsOfJoinOperator():
-            return _as_of_lines(stage, operator)
+            yield from _as_of_lines(stage, operator)
+            yield from _late_lines(stage, side_sinks)
         case IntervalJoinOperator():
-            return _interval_lines(stage, operator)
+            yield from _interval_lines(stage, operator)
+            yield from _late_lines(stage, side_sinks)
         case RegularJoinOperator():
-            return _regular_lines(stage, operator)
+            yield from _regular_lines(stage, operator)
 
 
 def join_state(operator: JoinOperator) -> str:
@@ -50,7 +53,7 @@ def _as_of_lines(stage: KeyedStage, operator: AsOfJoinOperator) -> Iterator[str]
     if operator.deleted is not None:
         column = operator.layout.sides[RIGHT][operator.deleted].name
         yield f"  deleted     a row of {right} with {column} ends the one before"
-    yield "  emits       a row once the watermark has passed its time; rows of either side before it are late"
+    yield "  emits       a row once the watermark has passed its time"
 
 
 def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterator[str]:
@@ -58,7 +61,7 @@ def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterat
     lower, upper = (f"{'-' * (bound < 0)}{_duration(abs(bound))}" for bound in operator.bounds_us)
     yield f"  joins       {operator.type}: {left} with {right} whose time is from {lower} to {upper} after its own"
     yield from _condition_lines(operator)
-    yield "  emits       a pair when its second row arrives; rows of either side before the watermark are late"
+    yield "  emits       a pair when its second row arrives"
     if operator.traits.delay_us:
         delay = _duration(operator.traits.delay_us)
         yield f"  delay       a row without a partner is emitted up to {delay} behind the watermark"
@@ -79,6 +82,15 @@ def _regular_lines(stage: KeyedStage, operator: RegularJoinOperator) -> Iterator
     if operator.traits.emits is Changelog.RETRACT:
         yield "  emits       changes: a row is retracted when its match comes or goes"
     yield f"  grows       the state {GROWS}"
+
+
+def _late_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
+    fates = []
+    for side, tag in zip(stage.sides, LATE_OF_SIDES, strict=True):
+        output = stage.output_of(tag)
+        fate = f"go to the sink {output}" if output in side_sinks else "are counted and dropped"
+        fates.append(f"of {', '.join(side.roots)} {fate}")
+    yield f"  late        rows before the watermark: those {', those '.join(fates)}"
 
 
 def _condition_lines(operator: IntervalJoinOperator | RegularJoinOperator) -> Iterator[str]:

@@ -28,7 +28,8 @@ from mixedmode.operators.window import (
     TimeWindowAggregateOperator,
 )
 from mixedmode.plan.explain_joins import GROWS, join_lines, join_state
-from mixedmode.plan.stages import DEAD_LETTER, LATE, EmittedRows, KeyedStage, MapStage
+from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, LATE_OF_SIDES
+from mixedmode.plan.stages import EmittedRows, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
 TimedOperator = TimeWindowAggregateOperator | SessionAggregateOperator
@@ -102,7 +103,7 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
         case DeduplicateOperator():
             yield from _deduplicate_lines(stage, operator)
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
-            yield from join_lines(stage, operator)
+            yield from join_lines(stage, operator, side_sinks)
 
 
 def growing_states(stages: Iterable[KeyedStage]) -> Iterator[str]:
@@ -174,6 +175,9 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
     for stage in stages:
         if name == stage.output_of(LATE):
             return "records that came too late for all of their windows"
+        for tag, side in zip(LATE_OF_SIDES, ("left", "right"), strict=True):
+            if name == stage.output_of(tag):
+                return f"rows of the {side} that came too late for the join"
         if name == stage.output_of(DEAD_LETTER):
             return "records on which the function failed, and the error"
         if name in stage.side_outputs:

@@ -114,8 +114,9 @@ def join_stage(
                 times[side],
                 range(starts[side], starts[side + 1]),
                 inputs[side].roots,
+                inputs[side].fields if name in step.join.late_sinks else (),
             )
-            for side in (LEFT, RIGHT)
+            for side, name in ((LEFT, "left"), (RIGHT, "right"))
         ),
     )
 

@@ -6,7 +6,7 @@ What a keyed stage emits decides about the rows downstream (`EmittedRows`): a ch
 with or without event time. Map stages are only in jobs that are a chain, and precede all keyed stages.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -21,21 +21,9 @@ from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
 from mixedmode.plan.fingerprint import Fingerprint, of_list, of_sources, step_fingerprint
 from mixedmode.plan.reads import Reads, inputs_fingerprint
+from mixedmode.plan.side_outputs import LATE, LATE_OF_SIDES, numbered_columns, side_output
 from mixedmode.plan.stored_operators import described
 from mixedmode.time import Strategy
-
-#: names of outputs: late records; records on which a function raised. Others are named by their tags, or by the job
-LATE, DEAD_LETTER = "late", "dead-letter"
-
-
-def dead_letter_output(source: str) -> str:
-    """Return the name of the output for records that a source cannot decode. It is no tag, as tags have no hyphen."""
-    return f"{source}-{DEAD_LETTER}"
-
-
-def side_output(operator_id: str, tag: str) -> str:
-    """Return the name of a step's side output. Several steps may have late records and dead letters."""
-    return f"{operator_id}-{tag}" if tag in (LATE, DEAD_LETTER) else tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +71,14 @@ class Side:
 
     `keys`: the SQL expressions of the key columns. `event_time`: its event-time column, if any. `arguments`: the
     positions of its arguments among those of the stage. `roots`: the sources and stages that its rows come from.
+    `late_fields`: its columns, if its late rows have an output; else ().
     """
 
     keys: tuple[str, ...]
     event_time: str | None
     arguments: range
     roots: tuple[str, ...]
+    late_fields: tuple[pa.Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +134,14 @@ class KeyedStage:
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
         """Return {name of an output: its columns}: late records, and the side outputs of the operator."""
-        late = {LATE: self.late_fields} if self.late_fields else {}
+        late = {tag: tuple(field for _, field in columns) for tag, columns in self.late_columns.items()}
         return {self.output_of(tag): fields for tag, fields in {**late, **self.operator.side_outputs}.items()}
+
+    @property
+    def late_columns(self) -> Mapping[str, Sequence[tuple[int, pa.Field]]]:
+        """Return {tag of an output of late rows: its columns, numbered}."""
+        of_sides = dict(zip(LATE_OF_SIDES, (side.late_fields for side in self.sides), strict=False))
+        return numbered_columns({LATE: self.late_fields, **of_sides})
 
     def output_of(self, tag: str) -> str:
         """Return the name of a side output; see `side_output`."""

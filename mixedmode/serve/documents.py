@@ -28,6 +28,7 @@ from mixedmode.driver.events import (
     SparkLogRepaired,
     WentBack,
 )
+from mixedmode.executor.protocol import JoinFigures
 from mixedmode.secrets import hidden
 from mixedmode.state.lists import list_bytes
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
@@ -86,6 +87,7 @@ def manifest_document(manifest: Manifest) -> Document:
         "event_time_lag_seconds": None if watermark is None else (manifest.created_ms - watermark) / 1000,
         "state_bytes": sum(state_bytes(operator.runs) for operator in manifest.operators),
         "stage_seconds": None,
+        "joins": None,
         "steps": _steps(manifest),
         "sources": {
             name: {"records": progress.records, "watermark_ms": watermark_ms(progress.watermark_us)}
@@ -156,6 +158,17 @@ def epoch_document(event: EpochCommitted) -> Document:
         "event_time_lag_seconds": None if lag is None else round(lag, 3),
         "state_bytes": event.state_bytes,
         "stage_seconds": {stage: round(seconds, 4) for stage, seconds in event.profile.items()},
+        "joins": {step: _join(figures) for step, figures in event.joins.items()},
+    }
+
+
+def _join(figures: JoinFigures) -> Document:
+    left, right = figures.late
+    return {
+        "rows_late_left": left,
+        "rows_late_right": right,
+        "fan_out_max": figures.fan_out_max,
+        "fan_out_p99": figures.fan_out_p99,
     }
 
 

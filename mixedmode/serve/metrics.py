@@ -91,6 +91,7 @@ class JobMetrics:
         self._records = counter("records", "Records of committed epochs.", "kind")
         self._rows = counter("rows_out", "Rows that committed epochs wrote to the outputs.", "kind")
         self._late = counter("records_late", "Records that were too late for every window.")
+        self._late_of_joins = counter("join_rows_late", "Late rows of a join, by side.", "step", "side")
         self._ahead = counter("records_ahead", "Records too far ahead of the clock to move the watermark.")
         self._skipped = counter("records_skipped", "Records that were dropped because a function failed on them.")
         self._pairs = counter("state_pairs_written", "Pairs of key and state that subtasks wrote.")
@@ -127,6 +128,10 @@ class JobMetrics:
         text = "Entries of the committed state of a step. A key counts in every run that holds it."
         self._state_entries = gauge("state_entries", text, "step")
         self._state_runs = gauge("state_runs", "Files of the committed state of a step.", "step")
+        text = "Most partners that a row found that arrived in the last epoch of a join."
+        self._fan_out = gauge("join_fan_out_max", text, "step")
+        text = "99 % of the rows that arrived in the last epoch of a join found at most so many partners."
+        self._fan_out_p99 = gauge("join_fan_out_p99", text, "step")
         self._subtasks = gauge("subtasks", "Number of subtasks of a step in the last epoch.", "step")
 
     def _backlog_gauges(self) -> None:
@@ -201,6 +206,11 @@ class JobMetrics:
         self._rows.labels(kind).inc(event.rows_out)
         self._epoch_seconds.labels(kind).observe(event.seconds)
         self._late.inc(event.records_late)
+        for step, figures in event.joins.items():
+            for side, late in zip(("left", "right"), figures.late, strict=True):
+                self._late_of_joins.labels(step, side).inc(late)
+            self._fan_out.labels(step).set(figures.fan_out_max)
+            self._fan_out_p99.labels(step).set(figures.fan_out_p99)
         self._ahead.inc(event.records_ahead)
         self._skipped.inc(event.records_skipped)
         self._pairs.inc(event.pairs)

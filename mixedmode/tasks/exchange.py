@@ -13,12 +13,15 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import distinct_part
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN, Batch
 from mixedmode.operators.running import checked_event_times, pieces_by_subtask
+from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
 from mixedmode.sort import joined, slices
@@ -40,11 +43,17 @@ BLOCK_SCHEMA = pa.schema(
 BLOCK_DDL = "subtask int, kind string, block binary"
 
 
+Rows = npt.NDArray[np.intp]
+Sides = npt.NDArray[np.uint8]
+
+
 class BlockKind(StrEnum):
     """The kind of content of a block."""
 
     ROWS = "rows"  # keyed rows for the operator
     LATE = "late"  # records of the input that are too late for every window
+    LATE_LEFT = "late-left"  # late rows of the left of a join
+    LATE_RIGHT = "late-right"
     PROGRESS = "progress"  # the progress of the sources, as the map task has seen it
     PROFILE = "profile"  # seconds of work of the map task, by stage
     FAILURE = "failure"  # an error, in place of further blocks
@@ -127,12 +136,29 @@ class MapSide:
             )
         note.made(folded.table.num_rows)
         yield from profile.each("make blocks", self._ship(folded.table))
-        if self.stage.late_fields and len(folded.late_rows):
-            late = rows.select([f"{ROW_PREFIX}{i}" for i in range(len(self.stage.late_fields))])
-            names = [field.name for field in self.stage.late_fields]
-            for piece in blocks_of(late.take(pa.array(folded.late_rows)).rename_columns(names)):
-                yield _block(0, BlockKind.LATE, piece)
-        return Progress(rows.num_rows if self.counts_records else 0, len(folded.late_rows))
+        if len(folded.late_rows):
+            yield from self._late(rows, folded.late_rows, batch.sides)
+        return Progress(
+            rows.num_rows if self.counts_records else 0,
+            len(folded.late_rows),
+            late_of_sides=self._late_of_sides(folded.late_rows, batch.sides),
+        )
+
+    def _late(self, rows: pa.Table, late: Rows, sides: Sides | None) -> Iterator[pa.RecordBatch]:
+        """Yield the late rows, of each side by itself, if they have an output."""
+        for tag, columns in self.stage.late_columns.items():
+            own = late if sides is None else late[sides[late] == LATE_OF_SIDES.index(tag)]
+            if not len(own):
+                continue
+            found = rows.select([f"{ROW_PREFIX}{number}" for number, _ in columns])
+            for piece in blocks_of(found.take(pa.array(own)).rename_columns([field.name for _, field in columns])):
+                yield _block(0, BlockKind(tag), piece)
+
+    def _late_of_sides(self, late: Rows, sides: Sides | None) -> dict[tuple[str, int], int]:
+        if sides is None:
+            return {}
+        counts = np.bincount(sides[late]).tolist()
+        return {(self.stage.operator_id, side): count for side, count in enumerate(counts) if count}
 
     def _batch(self, rows: pa.Table) -> Batch:
         stage, times_us = self.stage, None

@@ -8,6 +8,7 @@ from typing import Any
 from mixedmode.checkpoint.runs import Replacement
 from mixedmode.checkpoint.types import RunFile, StagedFile
 from mixedmode.keys import KeyGroupRange
+from mixedmode.operators.fan_out import FanOut
 from mixedmode.tasks.failures import decode_failure
 from mixedmode.tasks.progress import Progress
 
@@ -22,7 +23,7 @@ class SubtaskReport:
     older runs that were merged, with the run that replaces them. `rows_out` counts the rows of the main output,
     `skipped` the records that were left out because a function failed on them. `items`: the list of a subtask of a map
     stage. `attempt`: Spark's id of the task attempt. `profile`: {stage: seconds of work}; in subtask 0 also of all map
-    tasks.
+    tasks. `fan_out`: of a join.
     """
 
     subtask: int
@@ -37,11 +38,12 @@ class SubtaskReport:
     outputs: tuple[StagedFile, ...] = ()
     items: tuple[str, ...] = ()
     attempt: int = 0
+    fan_out: FanOut = field(default_factory=FanOut)
     profile: Mapping[str, float] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Encode as JSON."""
-        report = asdict(self) | {"progress": self.progress.encode().decode()}
+        report = asdict(self) | {"progress": self.progress.encode().decode(), "fan_out": self.fan_out.encode()}
         return json.dumps({"report": report}).encode()
 
 
@@ -56,6 +58,7 @@ def decode_report(data: bytes) -> SubtaskReport:
     report["merged"] = tuple(_replacement(one) for one in report["merged"])
     report["outputs"] = tuple(StagedFile(**output) for output in report["outputs"])
     report["items"] = tuple(report["items"])
+    report["fan_out"] = FanOut.decode(report["fan_out"])
     return SubtaskReport(**report)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.config.calls import quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
 from mixedmode.spark.frames import spark_schema
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
@@ -60,6 +61,13 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
     if stage.is_changelog:
         columns.append(F.col(WEIGHT_COLUMN))
     columns.append(F.lit(number).cast("tinyint").alias(SIDE_COLUMN))
+    for tag, numbered in stage.late_columns.items():
+        own = tag == LATE_OF_SIDES[number]
+        late_types = spark_schema([field for _, field in numbered])
+        columns += [
+            (F.col(quoted(field.name)) if own else F.lit(None)).cast(late_type.dataType).alias(f"{ROW_PREFIX}{i}")
+            for (i, field), late_type in zip(numbered, late_types, strict=True)
+        ]
     return frame.select(*columns, *watched)
 
 

@@ -22,10 +22,11 @@ from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_range
 from mixedmode.log import FIELDS
+from mixedmode.operators.fan_out import FanOut
 from mixedmode.operators.interface import Changes, SideRows, SubtaskContext
 from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.operators.running import outputs_of, sorter_for
-from mixedmode.plan.stages import LATE, KeyedStage
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.state import ProfiledBackend
@@ -123,6 +124,7 @@ class _SubtaskRun:
         self._progress, self._profile = task.seen, Profile()
         self._map_seconds: dict[str, float] = {}
         self._rows_out = self._skipped = 0
+        self._fan_out = FanOut()
         self._note = task.notes.of_task("subtask", task.stage.operator_id)
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
         operator = task.stage.operator
@@ -144,7 +146,7 @@ class _SubtaskRun:
         with self._profile.stage("open state"):
             backend = self._state.open(self._task.path)
         time = self._task.timing.epoch_time(self._progress, delay_us=self._task.stage.delay_us)
-        context = SubtaskContext(ProfiledBackend(backend, self._profile), time, self._groups)
+        context = SubtaskContext(ProfiledBackend(backend, self._profile), time, self._groups, self._fan_out)
         for output in outputs_of(operator, self._sorter, context, self._profile, self._note.processed):
             if isinstance(output, SideRows) and output.tag == SKIPPED_TAG:
                 self._skipped += output.rows.num_rows
@@ -206,6 +208,7 @@ class _SubtaskRun:
             merged=self._state.merged,
             outputs=outputs,
             attempt=self._attempt_id,
+            fan_out=self._fan_out,
             profile=add_seconds(self._map_seconds, self._profile.seconds),
         )
 
@@ -220,8 +223,8 @@ class _SubtaskRun:
                         self._map_seconds = add_seconds(self._map_seconds, json.loads(block.as_py()))
                     case BlockKind.PROGRESS:
                         self._progress = self._progress.merged(Progress.decode(block.as_py()))
-                    case BlockKind.LATE:
-                        late = self._outputs[self._task.stage.output_of(LATE)]
+                    case BlockKind.LATE | BlockKind.LATE_LEFT | BlockKind.LATE_RIGHT as tag:
+                        late = self._outputs[self._task.stage.output_of(tag)]
                         late.write(decode_block(block.as_buffer()))
                     case BlockKind.ROWS:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from mixedmode.config import KeyedAggregateStep, KeyedStep, ProcessStep
+from mixedmode.config import JoinStep, KeyedAggregateStep, KeyedStep, ProcessStep
 from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
 from mixedmode.config.graph import MAIN
 from mixedmode.config.sources import SourceSpec
@@ -12,7 +12,7 @@ from mixedmode.config.steps import Step, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
-from mixedmode.plan.stages import DEAD_LETTER, LATE, side_output
+from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, side_output
 
 __all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
 
@@ -87,6 +87,8 @@ def output_names(job: Job) -> list[str]:
 def _side_names(step: Step, keyed_before: int) -> list[str]:
     if isinstance(step, KeyedAggregateStep):
         return [] if step.late is None else [side_output(operator_id(step, keyed_before), LATE)]
+    if isinstance(step, JoinStep):
+        return [side_output(operator_id(step, keyed_before), f"late-{side}") for side in step.join.late_sinks]
     if not isinstance(step, ProcessStep):
         return []
     failed = [] if step.dead_letter is None else [side_output(operator_id(step, keyed_before), DEAD_LETTER)]
@@ -109,6 +111,10 @@ def _step(step: Step, keyed_before: int, folder: Path) -> Step:
     if isinstance(step, KeyedAggregateStep) and step.late is not None:
         (name,) = _side_names(step, keyed_before)
         return step.model_copy(update={"late": Sink.parquet(output_folder(folder, name))})
+    if isinstance(step, JoinStep) and step.join.late_sinks:
+        names = zip(step.join.late_sinks, _side_names(step, keyed_before), strict=True)
+        late = {side: Sink.parquet(output_folder(folder, name)) for side, name in names}
+        return step.model_copy(update={"join": step.join.with_late_sinks(late)})
     if not isinstance(step, ProcessStep):
         return step
     sides = {

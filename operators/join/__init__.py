@@ -1,6 +1,7 @@
 """Operators of two inputs: joins."""
 
 from mixedmode.operators.join.as_of import AsOfJoinOperator
+from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.interval import IntervalJoinOperator
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, OutputColumn
@@ -12,6 +13,7 @@ __all__ = [
     "AsOfJoinOperator",
     "Condition",
     "IntervalJoinOperator",
+    "JoinBase",
     "JoinLayout",
     "OutputColumn",
     "RegularJoinOperator",

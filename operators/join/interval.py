@@ -86,6 +86,11 @@ class IntervalJoinOperator(JoinBase):
             delay_us=max([0, *delays_us]),
         )
 
+    @property
+    def emits_pairs(self) -> bool:
+        """Whether a row is emitted once for each of its partners."""
+        return self.type not in ("semi", "anti")
+
     def keeps(self, side: int) -> bool:
         """Return whether rows of a side without a partner are emitted."""
         return self.type in (("left", "full", "anti") if side == LEFT else ("right", "full"))
@@ -140,6 +145,7 @@ class _Run:
         self._operator = operator
         self._layout = operator.layout
         self._time = context.time
+        self._fan_out = context.fan_out
         self._stored = [StoredSide(self._layout, side, side, context.backend) for side in (LEFT, RIGHT)]
         self._expiries = TimesWriter(context.backend, _EXPIRIES, context.time.passed_us)
 
@@ -155,8 +161,10 @@ class _Run:
         matches = np.ones(len(keys), np.bool_) if is_null is None else ~is_null
         pairs = _Pairs.of(left, right, self._operator.bounds_us, matches, self._operator.condition)
         yield from self._pairs(left, right, pairs)
-        for side, rows, is_matched in ((LEFT, left, pairs.left), (RIGHT, right, pairs.right)):
-            yield from self._settle(side, rows, rows.was_matched | is_matched, groups, keys)
+        for side, rows, partners in ((LEFT, left, pairs.left), (RIGHT, right, pairs.right)):
+            if self._operator.emits_pairs:
+                self._fan_out.count(partners[rows.is_new])
+            yield from self._settle(side, rows, rows.was_matched | (partners > 0), groups, keys)
         self._schedule(all_groups, groups, keys, left, right)
 
     def finish(self) -> None:
@@ -178,12 +186,12 @@ class _Run:
 
     def _pairs(self, left: SideRows, right: SideRows, pairs: "_Pairs") -> Iterator[AppendedRows]:
         """Yield the pairs that have a row of this epoch; of `semi`, rows of the left that have their first partner."""
-        if self._operator.type not in ("semi", "anti"):
+        if self._operator.emits_pairs:
             for of_left, of_right in pairs.blocks():
                 yield self._output(left, of_left, right, of_right)
             return
         pairs.find_partners()
-        rows = np.flatnonzero(pairs.left & ~left.was_matched)
+        rows = np.flatnonzero((pairs.left > 0) & ~left.was_matched)
         if self._operator.type == "semi" and len(rows):
             yield self._output(left, rows, right, None)
 
@@ -252,17 +260,17 @@ class _Run:
 class _Pairs:
     """The pairs of an epoch.
 
-    `left`, `right`: (n,) True for rows that have a partner. With a condition, this is known once `blocks` has ended.
+    `left`, `right`: (n,) the number of partners of each row. With a condition, it is known once `blocks` has ended.
     """
 
     def __init__(self, left: SideRows, right: SideRows, parts: Sequence[_Part], condition: Condition | None) -> None:
         self._columns = (left.columns, right.columns)
         self._parts = parts
         self._condition = condition
-        self.left, self.right = np.zeros(len(left.codes), np.bool_), np.zeros(len(right.codes), np.bool_)
+        self.left, self.right = np.zeros(len(left.codes), np.int64), np.zeros(len(right.codes), np.int64)
         for own_left, own_right, ranges in parts if condition is None else ():
-            self.left[own_left] |= ranges.has_partner
-            self.right[own_right] |= ranges.partners_of(len(own_right))
+            self.left[own_left] += ranges.partners
+            self.right[own_right] += ranges.partners_of(len(own_right))
 
     @classmethod
     def of(
@@ -292,7 +300,8 @@ class _Pairs:
                 if self._condition is not None:
                     holds = self._condition.holds(self._columns, left, right)
                     left, right = left[holds], right[holds]
-                    self.left[left], self.right[right] = True, True
+                    np.add.at(self.left, left, 1)
+                    np.add.at(self.right, right, 1)
                 if len(left):
                     yield left, right
 

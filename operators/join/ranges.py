@@ -26,20 +26,20 @@ class Ranges:
     ends: Int64s
 
     @property
-    def has_partner(self) -> Bools:
-        """Return (n,) True for rows of the left with a partner."""
-        return self.ends > self.starts
+    def partners(self) -> Int64s:
+        """Return (n,) the number of partners of each row of the left."""
+        return self.ends - self.starts
 
-    def partners_of(self, rows: int) -> Bools:
-        """Return (rows,) True for rows of the right that are a partner of some row of the left."""
+    def partners_of(self, rows: int) -> Int64s:
+        """Return (rows,) the number of partners of each row of the right."""
         changes = np.zeros(rows + 1, np.int64)
         np.add.at(changes, self.starts, 1)
         np.add.at(changes, self.ends, -1)
-        return np.cumsum(changes)[:-1] > 0
+        return np.cumsum(changes)[:-1]
 
     def pairs(self, block_rows: int) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield all pairs as (rows of the left, rows of the right), at most `block_rows` pairs at a time."""
-        for left, offsets in numbered_blocks(self.ends - self.starts, block_rows):
+        for left, offsets in numbered_blocks(self.partners, block_rows):
             yield left, self.starts[left] + offsets
 
 

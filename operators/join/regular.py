@@ -29,6 +29,7 @@ from mixedmode.errors import InternalError
 from mixedmode.keys import encode_keys, key_groups
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.fan_out import FanOut
 from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
@@ -146,9 +147,9 @@ class RegularJoinOperator(JoinBase):
         """Yield the changes of the result. Write the rows of both sides."""
         for table in tables:
             if table.num_rows:
-                yield from self._process(table, context.backend)
+                yield from self._process(table, context.backend, context.fan_out)
 
-    def _process(self, table: pa.Table, backend: KeyedStateBackend) -> Iterator[Changes]:
+    def _process(self, table: pa.Table, backend: KeyedStateBackend, fan_out: FanOut) -> Iterator[Changes]:
         encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()
         grouping, first_rows = segments(encoded)
         groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()[first_rows]
@@ -156,7 +157,8 @@ class RegularJoinOperator(JoinBase):
         codes = grouping.codes.astype(np.int64)
         weights = column_of(table, WEIGHT_COLUMN).to_numpy() if self.is_changelog else np.ones(len(codes), np.int64)
         if backend.drops_writes and not self.is_changelog:
-            yield from self._changes(keys, *(self._only_added(table, side, codes, sides) for side in (LEFT, RIGHT)))
+            left, right = (self._only_added(table, side, codes, sides) for side in (LEFT, RIGHT))
+            yield from self._changes(keys, left, right, fan_out)
             return
         stored = [StoredBag(self.layout, side, self.states[side], backend) for side in (LEFT, RIGHT)]
         changed = []
@@ -167,7 +169,7 @@ class RegularJoinOperator(JoinBase):
         left, right = self._with_stored(keys, stored, changed)
         for side in (LEFT, RIGHT):
             stored[side].write(changed[side])
-        yield from self._changes(keys, left, right)
+        yield from self._changes(keys, left, right, fan_out)
 
     def _only_added(self, table: pa.Table, side: int, codes: Int64s, sides: UInt8s) -> Bag:
         """Return the rows of a side as they are: where nothing is stored and retracted, equal rows may be apart."""
@@ -209,10 +211,10 @@ class RegularJoinOperator(JoinBase):
         )
         return left, right
 
-    def _changes(self, keys: TouchedKeys, left: Bag, right: Bag) -> Iterator[Changes]:
+    def _changes(self, keys: TouchedKeys, left: Bag, right: Bag, fan_out: FanOut) -> Iterator[Changes]:
         bags = (left, right)
         if self.type not in ("semi", "anti"):
-            yield from self._pairs(keys, left, right)
+            yield from self._pairs(keys, left, right, fan_out)
         for side, bag in enumerate(bags):
             if not _DECIDED[self.type][side]:
                 continue
@@ -247,8 +249,9 @@ class RegularJoinOperator(JoinBase):
             after[pair[side][other.after[pair[1 - side]] > 0]] = True
         return before, after
 
-    def _pairs(self, keys: TouchedKeys, left: Bag, right: Bag) -> Iterator[Changes]:
-        """Yield the pairs of which a row has changed."""
+    def _pairs(self, keys: TouchedKeys, left: Bag, right: Bag, fan_out: FanOut) -> Iterator[Changes]:
+        """Yield the pairs of which a row has changed. Count the partners of the rows that are added."""
+        partners = [np.zeros(len(bag.codes), np.int64) for bag in (left, right)]
         is_joined = [~keys.is_null[bag.codes] for bag in (left, right)]
         is_changed = [bag.change != 0 for bag in (left, right)]
         for of_left, of_right in (
@@ -257,7 +260,11 @@ class RegularJoinOperator(JoinBase):
         ):
             for a, b in self._blocks((left, right), of_left, of_right):
                 weights = left.after[a] * right.after[b] - left.before[a] * right.before[b]
+                np.add.at(partners[LEFT], a, right.after[b])
+                np.add.at(partners[RIGHT], b, left.after[a])
                 yield from self._emitted(weights, (left, left.rows[a]), (right, right.rows[b]))
+        for found, bag in zip(partners, (left, right), strict=True):
+            fan_out.count(found[bag.change > 0])
 
     def _blocks(self, bags: tuple[Bag, Bag], of_left: Bools, of_right: Bools) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield the pairs of the rows for which `of_left` and `of_right` are True, in blocks."""

@@ -70,6 +70,7 @@ def test_an_entry_of_select_is_a_column_or_an_expression() -> None:
         ({"within": ["0s", "1s"]}, "join has as-of and within, which say in two ways"),
         ({"type": "full"}, "join.type is inner or left with as-of"),
         ({"condition": "a > b"}, "join.condition: with as-of, it could mean the last row of the right that meets it"),
+        ({"as_of": None, "late": {"left": {"format": "console"}}}, "join.late: no row is late for a join without"),
         ({"event_time": "at"}, "join.event-time is for the pairs of a join with within"),
         ({"as_of": None, "within": ["1h", "-1h"]}, "join.within begins after its end"),
         ({"as_of": None, "within": "1h"}, "join.within: write two durations"),

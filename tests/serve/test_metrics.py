@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.driver.events import EpochFailed, EpochStarted, Flipped, PhaseBegan
+from mixedmode.executor.protocol import JoinFigures
 from mixedmode.serve.metrics import JobMetrics
 from mixedmode.serve.monitoring import monitoring_file, monitoring_names
 from tests.harness import ManualClock
@@ -44,6 +45,7 @@ def test_counters_add_up_epochs_by_kind_and_gauges_show_the_newest(metrics: JobM
     for epoch in (1, 2):
         manifest = story.manifest(epoch, 1000 * epoch + story.START_MS)
         given: dict[str, Any] = {"watermark_us": manifest.watermark_us, "created_ms": manifest.created_ms}
+        given["joins"] = {"priced": JoinFigures((epoch, 5), 40, 3)}
         metrics(committed(epoch, records_late=1, records_ahead=2, records_skipped=3, manifest=manifest, **given))
     metrics(EpochFailed(Epoch(3), 1, 3, "the disk is full"))
     found = samples(metrics)
@@ -51,6 +53,10 @@ def test_counters_add_up_epochs_by_kind_and_gauges_show_the_newest(metrics: JobM
     assert (found["mixedmode_records_total{kind=backlog}"], found["mixedmode_records_total{kind=live}"]) == (40, 200)
     assert found["mixedmode_records_late_total"] == 5
     assert (found["mixedmode_records_ahead_total"], found["mixedmode_records_skipped_total"]) == (4, 6)
+    late = [found[f"mixedmode_join_rows_late_total{{side={side},step=priced}}"] for side in ("left", "right")]
+    assert late == [3, 10]
+    assert found["mixedmode_join_fan_out_max{step=priced}"] == 40
+    assert found["mixedmode_join_fan_out_p99{step=priced}"] == 3
     assert found["mixedmode_epoch_seconds_count{kind=live}"] == 2
     assert found["mixedmode_epoch_seconds_sum{kind=live}"] == 4.0
     assert found["mixedmode_stage_seconds_total{stage=fold}"] == 4.5
@@ -103,7 +109,16 @@ def test_what_is_not_known_yet_is_no_figure(metrics: JobMetrics) -> None:
 
 def test_a_metric_has_a_name_with_its_unit_and_a_help_text(metrics: JobMetrics) -> None:
     units = ("_seconds", "_bytes", "_total", "_ratio", "_info", "_records", "_entries", "_runs", "_tasks")
-    allowed = (*units, "_tasks_done", "_subtasks", "_phase", "_is_backlog", "mixedmode_epoch")
+    allowed = (
+        *units,
+        "_tasks_done",
+        "_subtasks",
+        "_phase",
+        "_is_backlog",
+        "_fan_out_max",
+        "_fan_out_p99",
+        "mixedmode_epoch",
+    )
     for family in metrics.registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         assert name.startswith("mixedmode_"), name
