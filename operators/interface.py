@@ -76,6 +76,7 @@ class OperatorTraits:
     state_uses_time: the state depends on event times; None: if the input has them.
     passes_event_time: each emitted row is a row of the input, and has its event time.
     event_time: the column of emitted rows with their event time, if it is another one than that of the input.
+    by_clock: the time of a row is the processing time of its epoch, and the watermark of the step is this time.
     """
 
     emits: Changelog = Changelog.APPEND
@@ -88,6 +89,7 @@ class OperatorTraits:
     state_uses_time: bool | None = None
     passes_event_time: bool = False
     event_time: str | None = None
+    by_clock: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,8 @@ class AggregateStage:
         for text in expressions_of(step):
             with collecting(found):
                 arguments[text] = self._argument_type(text)
-        has_time = given.upstream.event_time is not None
+        by_clock = step.window is not None and step.window.is_by_clock
+        has_time = given.upstream.event_time is not None and not by_clock
         columns = StepColumns(
             keys,
             arguments,
@@ -140,6 +141,8 @@ class AggregateStage:
             found += names_taken(step, self._where)
         if given.upstream.is_changelog and not takes_changes(step, has_event_time=has_time):
             found.append(rows_change(self._where("window"), given.upstream.reads))
+            columns = replace(columns, has_event_time=True)
+        elif by_clock:
             columns = replace(columns, has_event_time=True)
         elif step.window is not None and not has_time:
             is_first = given.upstream.keyed_before == 0

@@ -40,7 +40,7 @@ def needs_of(step: KeyedStep) -> Needs | None:
             return Needs(
                 "window",
                 "a window fires once no row of it can change any more",
-                "windows go",
+                None if step.window.is_by_clock else "windows go",
                 takes_changing_windows=True,
             )
         case DeduplicateStep() if step.is_append_only:
@@ -109,10 +109,11 @@ def _of_aggregate(needs: Needs, before: KeyedAggregateStep, place: str) -> str |
 
 def _of_windows(needs: Needs, before: KeyedAggregateStep, place: str) -> str | None:
     assert before.window is not None, before
-    if before.window.global_ is not None and needs.goes_by_time is not None:
+    if (before.window.global_ is not None or before.window.is_by_clock) and needs.goes_by_time is not None:
+        kind = "window of processing time" if before.window.is_by_clock else "global window"
         return (
-            f" goes by event time, and the rows of the global window in {place} have none. Use a window there that "
-            "ends with time, or an aggregate here."
+            f" goes by event time, and the rows of the {kind} in {place} have none. Use a window there that ends with "
+            "event time, or an aggregate here."
         )
     if before.has_final_windows or needs.takes_changing_windows:
         return None

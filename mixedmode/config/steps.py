@@ -155,6 +155,9 @@ class KeyedInput(Keyed):
         if self.window.global_ is not None:
             text = " has no effect on a global window, which does not end with time. Remove it."
             yield from (((key,), text) for key, is_given in given.items() if is_given)
+        if self.window.is_by_clock:
+            text = " is not for windows of processing time, in which no record is late. Remove it."
+            yield from (((key,), text) for key, is_given in given.items() if is_given)
         for column in self.key_columns:
             if column.lower() in WINDOW_COLUMNS:
                 text = f": the window gives a column of this name. Rename yours in a sql step before. found={column}"

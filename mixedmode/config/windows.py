@@ -6,7 +6,7 @@ may stand alone (`tumbling: 1h` is `tumbling: {size: 1h}`).
 """
 
 from collections.abc import Iterator
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -113,7 +113,7 @@ class GlobalSpec(Section):
 
 
 class WindowSpec(Section):
-    """The windows of a keyed step: exactly one kind."""
+    """The windows of a keyed step: exactly one kind, and whose time divides the records."""
 
     tumbling: TumblingSpec | None = Field(default=None, description="side by side, such as 1h")
     sliding: SlidingSpec | None = Field(default=None, description="overlapping, such as size: 1h, slide: 10m")
@@ -122,6 +122,16 @@ class WindowSpec(Section):
         default=None, description="from one beginning, ever longer, such as size: 1d, step: 1h"
     )
     global_: GlobalSpec | None = Field(default=None, description="by a number of records, such as count: 100")
+    time: Literal["event", "processing"] = Field(
+        default="event",
+        description="event: windows of event time; processing: a record is in the windows of the time at which its "
+        "epoch begins",
+    )
+
+    @property
+    def is_by_clock(self) -> bool:
+        """True if processing time divides the records."""
+        return self.time == "processing"
 
     @property
     def kind(self) -> TumblingSpec | SlidingSpec | SessionSpec | CumulatingSpec | GlobalSpec:
@@ -132,10 +142,17 @@ class WindowSpec(Section):
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
-        given = [key_of(name) for name, kind in self if kind is not None]
+        kinds = [name for name in WindowSpec.model_fields if name != "time"]
+        given = [key_of(name) for name in kinds if getattr(self, name) is not None]
         if not given:
-            kinds = ", ".join(key_of(name) for name in WindowSpec.model_fields)
-            raise refusal(((), f" names no kind of window. Give it one of {kinds}."))
+            known = ", ".join(map(key_of, kinds))
+            raise refusal(((), f" names no kind of window. Give it one of {known}."))
         if len(given) > 1:
             raise refusal(((), f" names several kinds of window. Keep one. found={', '.join(given)}"))
+        if self.is_by_clock and (self.session or self.global_):
+            text = (
+                ": windows of processing time are tumbling, sliding or cumulating. Use one of these, or remove it. "
+                f"found={given[0]}"
+            )
+            raise refusal((("time",), text))
         return self

@@ -132,7 +132,9 @@ class LocalRun:
             rows_out=result.rows_out,
             pairs=result.pairs,
             watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
-            step_watermarks=timing.steps_after(result.progress, self._plan.sources_of_steps),
+            step_watermarks=timing.steps_after(
+                result.progress, self._plan.sources_of_steps, by_clock=self._plan.steps_by_clock
+            ),
             clock_ms=timing.clock_ms,
             output_names=tuple(self._places),
         )

@@ -110,7 +110,7 @@ class EpochTask:
 
     def timing_of(self, stage: KeyedStage) -> Timing:
         """Return the timing of a stage, whose watermark only the sources upstream move."""
-        return self.timing.of(stage.operator_id, stage.reads.upstream)
+        return self.timing.of(stage.operator_id, stage.reads.upstream, by_clock=stage.by_clock)
 
     def path_of(self, stage: KeyedStage) -> PathTaken:
         """Return the path of a stage: sorted if a source upstream is in backlog."""

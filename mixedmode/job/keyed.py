@@ -56,10 +56,11 @@ class WindowArguments(TypedDict, total=False):
     offset: how much later than at multiples of their size since 1970 windows begin.
     time_zone: the time zone in which windows of whole days begin at midnight; by default UTC.
     allowed_lateness: how long after its end a window still accepts records and emits an updated row.
+    time: "event", the default, or "processing": a record is in the windows of the time at which its epoch begins.
     early_results_every: how often an open window emits its result so far; by default never.
     late: a sink for records that are late for all their windows; by default such records are only counted.
 
-    `offset` and `time_zone` are for tumbling, sliding and cumulating windows only. `allowed_lateness`,
+    `offset`, `time_zone` and `time` are for tumbling, sliding and cumulating windows only. `allowed_lateness`,
     `early_results_every` and `late` are not for `count`, whose windows do not end with time.
     """
 
@@ -72,6 +73,7 @@ class WindowArguments(TypedDict, total=False):
     step: Duration
     offset: Duration
     time_zone: str
+    time: Literal["event", "processing"]
     allowed_lateness: Duration
     early_results_every: Duration
     late: SinkSpec
@@ -263,7 +265,7 @@ def _window_settings(window: WindowArguments) -> dict[str, Any]:
         msg = f"Job.window: a window is of one kind. Give one of {', '.join(_KINDS)}.{found}"
         raise InvalidJobError(msg)
     kind, main = _KINDS[kinds[0]]
-    paths = {kinds[0]: ("window", kind, main)}
+    paths: dict[str, tuple[str, ...]] = {kinds[0]: ("window", kind, main), "time": ("window", "time")}
     paths |= {name: ("window", kind, name.replace("_", "-")) for name in ("slide", "step", "offset", "time_zone")}
     return nested({paths.get(name, (name.replace("_", "-"),)): value for name, value in given.items()})
 

@@ -86,8 +86,11 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
     operator = _inner(stage)
     match operator:
         case TimeWindowAggregateOperator():
-            yield f"  windows     {_windows(operator.windows)}; given when the watermark reaches their end"
-            yield from _lateness(operator, stage.output_of(LATE), side_sinks)
+            told_by = "clock" if operator.by_clock else "watermark"
+            domain = ", of processing time" if operator.by_clock else ""
+            yield f"  windows     {_windows(operator.windows)}{domain}; given when the {told_by} reaches their end"
+            if not operator.by_clock:
+                yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case SessionAggregateOperator():
             gap = _duration(operator.gap_us)
             yield f"  windows     sessions, gap {gap}; given when the watermark is past their end"

@@ -156,7 +156,8 @@ def _window(window: WindowSpec) -> Fingerprint:
     else:
         assert isinstance(kind, TumblingSpec), kind
         own = {"kind": "tumbling"}
-    return _given({**own, "size-ms": kind.size_ms, "offset-ms": kind.offset_ms, "time-zone": kind.time_zone})
+    own = {**own, "size-ms": kind.size_ms, "offset-ms": kind.offset_ms, "time-zone": kind.time_zone}
+    return _given({**own, "processing-time": window.is_by_clock})
 
 
 def _register(register: Register, arguments: Sequence[tuple[str, pa.DataType]]) -> Fingerprint:

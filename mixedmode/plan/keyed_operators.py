@@ -39,7 +39,8 @@ Where = Callable[..., str]  #: returns the name of a place in the step, for a me
 class StepColumns:
     """The columns that a step's operator reads: keys, () for un-keyed input, and {expression: type} of its arguments.
 
-    The arguments of a batch are in the order of `arguments`. `window_bounds`: see Upstream.
+    The arguments of a batch are in the order of `arguments`. `has_event_time`: each row has a time, which is the clock
+    if the step has windows of processing time. `window_bounds`: see Upstream.
     """
 
     keys: tuple[pa.Field, ...]
@@ -148,6 +149,7 @@ def _windowed(
         early_ms,
         emits_retractions=False,
         is_changelog=is_changelog,
+        by_clock=window.is_by_clock,
     )
 
 
@@ -179,5 +181,6 @@ def no_event_time(where: str, *, is_first: bool) -> str:
         )
     return (
         f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "
-        "keep that column in the steps before this one."
+        "keep that column in the steps before this one. For windows of the time at which records are read, set `time: "
+        "processing` in the window."
     )

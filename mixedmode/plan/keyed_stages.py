@@ -98,18 +98,19 @@ def aggregate_stage(
     late_fields: tuple[pa.Field, ...] = (),
 ) -> KeyedStage:
     """Return the stage of a keyed aggregate.  columns: what its operator reads; late_fields: see KeyedStage."""
+    by_clock = operator.traits.by_clock
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
         reads=upstream.reads,
         key_fields=columns.keys,
         arguments=tuple(columns.arguments),
         argument_types=tuple(columns.arguments.values()),
-        event_time=upstream.event_time,
+        event_time=None if by_clock else upstream.event_time,
         is_changelog=upstream.is_changelog,
         operator=operator,
         identity=aggregate_fingerprint(step, columns.keys, columns.arguments, operator),
         late_fields=late_fields,
-        delay_us=upstream.delay_us,
+        delay_us=0 if by_clock else upstream.delay_us,
         is_window_keyed=columns.is_window_keyed and step.window is None,
     )
 

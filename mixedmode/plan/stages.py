@@ -132,6 +132,11 @@ class KeyedStage:
         return self.emitted.has_windows and WINDOW_TIME.name not in names
 
     @property
+    def by_clock(self) -> bool:
+        """Return whether the time of a row is the processing time of its epoch."""
+        return self.operator.traits.by_clock
+
+    @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
         """Return {name of an output: its columns}: late records, and the side outputs of the operator."""
         late = {tag: tuple(field for _, field in columns) for tag, columns in self.late_columns.items()}
@@ -332,6 +337,11 @@ class JobPlan:
     def sources_of_steps(self) -> Mapping[str, frozenset[str]]:
         """Return {operator id of a keyed stage: the sources whose records can reach it}."""
         return {stage.operator_id: stage.reads.upstream for stage in self.stages}
+
+    @property
+    def steps_by_clock(self) -> frozenset[str]:
+        """Return the operator ids of the keyed stages that go by processing time."""
+        return frozenset(stage.operator_id for stage in self.stages if stage.by_clock)
 
     @property
     def progress_names(self) -> tuple[str, ...]:

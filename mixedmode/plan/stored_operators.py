@@ -76,7 +76,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
             own = _aggregator(operator.aggregator, operator.key_schema)
             return {"kind": "multiset", **own, "row": types}
         case TimeWindowAggregateOperator():
-            return {"kind": "window", "window": _windows(operator.windows), **_windowed(operator)}
+            own = {"window": _windows(operator.windows), "by-clock": operator.by_clock}
+            return {"kind": "window", **own, **_windowed(operator)}
         case SessionAggregateOperator():
             return {"kind": "session", "gap-us": operator.gap_us, **_windowed(operator)}
         case CountWindowAggregateOperator():
@@ -182,8 +183,10 @@ def _windowed_from(stored: Described, aggregator: Aggregator, schema: KeySchema 
         return SessionAggregateOperator(
             aggregator, schema, stored["gap-us"], *own, emits_retractions=stored["retractions"]
         )
-    windows = _windows_from(stored["window"])
-    return TimeWindowAggregateOperator(aggregator, schema, windows, *own, emits_retractions=stored["retractions"])
+    windows, by_clock = _windows_from(stored["window"]), stored["by-clock"]
+    return TimeWindowAggregateOperator(
+        aggregator, schema, windows, *own, emits_retractions=stored["retractions"], by_clock=by_clock
+    )
 
 
 def _windows(windows: TimeWindows) -> dict[str, object]:

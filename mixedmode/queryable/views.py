@@ -145,6 +145,8 @@ def _time_windows(operator: TimeWindowAggregateOperator, found: StateRange, mome
     registers = operator.layout.from_state(RowCodec(operator.layout.state_fields).unpack(found.values)).registers
     bounds = [instants(operator.windows.starts(ends)), instants(ends)]
     columns = [*bounds, *_own(user_key, operator.key_schema), *operator.aggregator.results(registers)]
+    if operator.by_clock and moment.clock_ms is not None:
+        moment = Moment(1000 * moment.clock_ms, moment.clock_ms)
     return _with_fired(columns, operator.output_fields, ends, moment)
 
 

@@ -163,7 +163,9 @@ class MapSide:
     def _batch(self, rows: pa.Table) -> Batch:
         stage, times_us = self.stage, None
         sides = _cast(rows, SIDE_COLUMN, pa.uint8()).to_numpy() if stage.sides else None
-        if stage.event_time is not None:
+        if stage.by_clock:
+            times_us = np.full(rows.num_rows, self.timing.clock_us)
+        elif stage.event_time is not None:
             times = _cast(rows, TIME_COLUMN, pa.int64())
             for number, side in enumerate(stage.sides) if times.null_count and sides is not None else ():
                 own = times.filter(pa.array(sides == number))

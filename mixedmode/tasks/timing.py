@@ -28,8 +28,9 @@ from mixedmode.time import (
 class Timing:
     """The timing of an epoch at its start, for all steps or for one (`of`). `strategies` are by source.
 
-    `before`: of all sources together. `steps`: the watermarks of steps that read only some of the sources, by operator
-    id; a step that is missing has none yet.
+    `before`: of all sources together. `steps`: the watermarks of steps that read only some of the sources, or that go
+    by processing time, by operator id; a step that is missing has none yet.
+    `by_clock`: the timing of a step that goes by processing time: the clock is its watermark, and never goes back.
     `clock_before_ms`: the clock of the previous epoch. `backlog`, `backlog_before`: the sources that are in backlog in
     this epoch and in the previous one; None for the first epoch. `is_backlog`: the epoch, or the step, is in backlog.
     `fires_all`: all event-time timers and windows fire, whatever the watermark. It is set in batch, after the end of
@@ -47,8 +48,9 @@ class Timing:
     fires_all: bool
     is_final: bool = False
     steps: Mapping[str, int] = field(default_factory=dict)
+    by_clock: bool = False
 
-    def of(self, operator_id: str, sources: AbstractSet[str]) -> "Timing":
+    def of(self, operator_id: str, sources: AbstractSet[str], *, by_clock: bool = False) -> "Timing":
         """Return the timing of a step.  sources: those whose records can reach it.
 
         Only they move or hold back its watermark. It is in backlog while all of them are.
@@ -63,6 +65,9 @@ class Timing:
             was_backlog=None if self.backlog_before is None else sources <= self.backlog_before,
             fires_all=self.fires_all and (is_backlog or self.is_final),
         )
+        if by_clock:
+            own = WatermarkState({}, self.steps.get(operator_id, MIN_TIME_US))
+            return replace(timing, before=own, strategies={}, by_clock=True)
         if sources >= self.strategies.keys():
             return timing
         splits = {split: progress for split, progress in self.before.splits.items() if split[0] in sources}
@@ -72,17 +77,23 @@ class Timing:
             strategies={name: strategy for name, strategy in self.strategies.items() if name in sources},
         )
 
-    def steps_after(self, progress: Progress, sources_of: Mapping[str, AbstractSet[str]]) -> dict[str, int]:
-        """Return the watermarks after the epoch of the steps that read only some of the sources, by operator id.
+    def steps_after(
+        self, progress: Progress, sources_of: Mapping[str, AbstractSet[str]], *, by_clock: AbstractSet[str]
+    ) -> dict[str, int]:
+        """Return the watermarks after the epoch of the steps that have their own (`steps`), by operator id.
 
-        sources_of: {operator id: its sources} of all steps. A step without event time has no watermark.
+        sources_of: {operator id: its sources} of all steps. by_clock: the steps that go by processing time. A step
+        without a time has no watermark.
         """
         own = {
-            name: self.of(name, sources)
+            name: self.of(name, sources, by_clock=name in by_clock)
             for name, sources in sources_of.items()
-            if not sources >= self.strategies.keys()
+            if name in by_clock or not sources >= self.strategies.keys()
         }
-        found = {name: timing.after(progress).watermark_us for name, timing in own.items()}
+        found = {
+            name: timing.clock_us if timing.by_clock else timing.after(progress).watermark_us
+            for name, timing in own.items()
+        }
         return {name: watermark_us for name, watermark_us in found.items() if watermark_us != MIN_TIME_US}
 
     def after(self, progress: Progress) -> WatermarkState:
@@ -90,13 +101,21 @@ class Timing:
         seen = {split: one for split, one in progress.splits.items() if split[0] in self.strategies}
         return advance(self.before, seen, self.strategies, self.clock_ms)
 
+    @property
+    def clock_us(self) -> int:
+        """Return the time of every record of the epoch, in microseconds, for a step that goes by processing time."""
+        return max(self.before.watermark_us, 1000 * self.clock_ms)
+
     def late_us(self, delay_us: int = 0) -> int:
         """Return the watermark at the start of the epoch, in microseconds, for a stage with this delay."""
         return shifted_us(self.before.watermark_us, -delay_us)
 
     def epoch_time(self, progress: Progress, *, delay_us: int = 0) -> EpochTime:
         """Return the times that operators see.  delay_us: how far the watermark of the stage is behind."""
-        firing_us = MAX_TIME_US if self.fires_all else self.after(progress).watermark_us
+        if self.by_clock:
+            firing_us = MAX_TIME_US if self.is_final else self.clock_us
+        else:
+            firing_us = MAX_TIME_US if self.fires_all else self.after(progress).watermark_us
         return EpochTime(
             late_us=self.late_us(delay_us),
             firing_us=shifted_us(firing_us, -delay_us),

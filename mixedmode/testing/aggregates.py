@@ -49,10 +49,11 @@ class AggregateHarness(Harness):
         spec = _step(keys, window, aggregate)
         if event_time is not None:
             check_event_time(records, event_time, where=f"{_WHERE}: event_time")
+        by_clock = spec.window is not None and spec.window.is_by_clock
         given = StepColumns(
             keys=key_fields(records, keys, where=f"{_WHERE}: key_by") if keys else (),
             arguments={text: _argument_type(records, text) for text in expressions_of(spec)},
-            has_event_time=event_time is not None,
+            has_event_time=by_clock or event_time is not None,
             is_changelog=WEIGHT_COLUMN in records.names,
         )
         operator = aggregate_operator(spec, given, _where)

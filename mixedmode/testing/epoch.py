@@ -10,9 +10,10 @@ store and several times as long for an epoch. Both call the operator through the
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from sortedcontainers import SortedDict
 from typing_extensions import override
@@ -25,7 +26,7 @@ from mixedmode.profile import Profile
 from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows, SingleKeyBackend, StateRange
 from mixedmode.testing.settings import Settings
 from mixedmode.testing.step import Step
-from mixedmode.time import EpochTime
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ def run_epoch(
 ) -> EpochOutput:
     """Run an epoch over the records of `table`. If anything is raised, the state is unchanged."""
     output = EpochOutput()
+    if operator.traits.by_clock:
+        time = _by_clock(time)
     pieces = _map_side(step, operator, table, time, settings, output)
     memories = []
     for subtask in range(settings.parallelism):
@@ -79,7 +82,10 @@ def _map_side(
     rows = -(-table.num_rows // settings.slices)  # rounded up: 10 rows in 4 slices are 3, 3, 3 and 1
     for start in range(0, table.num_rows, max(rows, 1)):
         part = table.slice(start, rows).combine_chunks()
-        folded = operator.fold(step.batch(part), late_us=time.late_us, max_parallelism=settings.max_parallelism)
+        batch = step.batch(part)
+        if operator.traits.by_clock:
+            batch = replace(batch, times_us=np.full(part.num_rows, 1000 * time.clock_ms))
+        folded = operator.fold(batch, late_us=time.late_us, max_parallelism=settings.max_parallelism)
         if len(folded.late_rows):
             output.late.append(part.take(pa.array(folded.late_rows)))
         cut = pieces_by_subtask(
@@ -89,6 +95,12 @@ def _map_side(
             if piece.num_rows:
                 pieces[subtask].append(piece)
     return pieces
+
+
+def _by_clock(time: EpochTime) -> EpochTime:
+    """Return the times of a step that goes by processing time: the clock is its watermark."""
+    before_us = MIN_TIME_US if time.clock_before_ms is None else 1000 * time.clock_before_ms
+    return replace(time, late_us=before_us, firing_us=MAX_TIME_US if time.is_final else 1000 * time.clock_ms)
 
 
 def _run_subtask(

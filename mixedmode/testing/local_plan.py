@@ -308,14 +308,15 @@ def _join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:
 def _aggregate(
     step: KeyedAggregateStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
 ) -> KeyedStage:
+    by_clock = step.window is not None and step.window.is_by_clock
     has_time = upstream.event_time is not None
-    if upstream.is_changelog and not takes_changes(step, has_event_time=has_time):
+    if upstream.is_changelog and not takes_changes(step, has_event_time=has_time and not by_clock):
         raise rows_change(where("window"), upstream.reads)
-    if step.window is not None and not has_time:
+    if step.window is not None and not has_time and not by_clock:
         raise InvalidJobError(no_event_time(where("window"), is_first=upstream.keyed_before == 0))
     places: Mapping[str, str] = {text: name for name, call in step.aggregate.items() for text in call.expressions}
     arguments = {text: columns.type_of(text, where("aggregate", places[text])) for text in expressions_of(step)}
-    read = StepColumns(keys, arguments, has_time, upstream.is_changelog, upstream.window_bounds)
+    read = StepColumns(keys, arguments, has_time or by_clock, upstream.is_changelog, upstream.window_bounds)
     if read.is_window_keyed and step.window is None:
         raise_all(names_taken(step, where))
     late_fields = () if step.late is None else columns.fields

@@ -13,6 +13,9 @@ group is computed from the user's key alone.
 A window is emitted when the watermark reaches its end. A late record within the allowed lateness changes the window,
 and it is emitted again. With `early_every_ms`, live epochs also emit open windows that have changed, each time the
 clock passes a multiple of this interval.
+
+Windows of processing time are the same: the runner then gives each record the time of its epoch, and the clock is the
+watermark. Their rows have no event time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,7 +60,7 @@ class TimeWindowAggregateOperator:
     """Aggregate time windows. Output: window_start, window_end, key, results.
 
     `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream. `is_changelog`: rows
-    of the input may be retracted.
+    of the input may be retracted. `by_clock`: windows of processing time.
     """
 
     aggregator: Aggregator
@@ -67,10 +70,13 @@ class TimeWindowAggregateOperator:
     early_every_ms: int | None
     emits_retractions: bool
     is_changelog: bool = False
+    by_clock: bool = False
 
     @property
     def traits(self) -> OperatorTraits:
         """Without late changes and early results, each window is emitted once."""
+        if self.by_clock:
+            return OperatorTraits(by_clock=True)
         is_final = self.allowed_lateness_us == 0 and self.early_every_ms is None
         return OperatorTraits(
             emits=Changelog.APPEND if is_final else Changelog.RETRACT,
@@ -83,7 +89,7 @@ class TimeWindowAggregateOperator:
     def attributes(self) -> OperatorAttributes:
         """The operator's properties. Early results are due by the clock; a record may be in several windows."""
         return OperatorAttributes(
-            uses_clock=self.early_every_ms is not None, rows_per_record=self.windows.windows_per_record
+            uses_clock=self.by_clock or self.early_every_ms is not None, rows_per_record=self.windows.windows_per_record
         )
 
     @property

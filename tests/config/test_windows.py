@@ -82,7 +82,7 @@ def test_a_global_window_has_a_count() -> None:
         ),
         (
             {"hopping": "1h"},
-            ["hopping is not a known key. Known keys here: tumbling, sliding, session, cumulating, global."],
+            ["hopping is not a known key. Known keys here: tumbling, sliding, session, cumulating, global, time."],
         ),
         ({"tumbling": "1 hour"}, [f"tumbling.size: {NOT_A_DURATION} found=1 hour"]),
         ({"tumbling": 3600}, [f"tumbling.size: {NOT_A_DURATION} found=3600"]),

@@ -202,6 +202,11 @@ def logged(frames: Frames) -> DataFrame:
     return frames["bid"].selectExpr("auction", "bidder", "price", "dateTime", "extra", *parts)
 
 
+def bids_by_clock(frames: Frames) -> DataFrame:
+    """Query 12: a batch has one processing time."""
+    return frames["bid"].groupBy("bidder").agg(F.count("*").alias("bid_count"))
+
+
 def calculated(frames: Frames) -> DataFrame:
     """Query 14."""
     hour = F.hour("dateTime")
@@ -250,6 +255,7 @@ BATCH: Mapping[str, Query] = {
     "q9": winning_bids,
     "q10": logged,
     "q11": sessions,
+    "q12": bids_by_clock,
     "q14": calculated,
     "q15": bidding_statistics,
     "q16": channel_statistics,

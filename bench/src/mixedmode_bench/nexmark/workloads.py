@@ -90,6 +90,7 @@ _ALL = (
     _workload("q9", "winning bids", ("id",)),
     _workload("q10", "bids in folders by minute", ("dateTime",)),
     _workload("q11", "bids in a session", ("window_start", "window_end", "bidder"), has_windows=True),
+    _workload("q12", "bids in ten seconds of processing time", ("bidder",), may_lack="true"),
     _workload("q14", "a calculation with a function", ("dateTime",)),
     _workload("q15", "bids, bidders and auctions of a day", ("day",)),
     _workload("q16", "bids, bidders and auctions of a channel and day", ("channel", "day")),
