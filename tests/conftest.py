@@ -49,8 +49,23 @@ def has_room(folder: Path) -> bool:
     return shutil.disk_usage(folder).free >= MEMORY_BYTES_MIN
 
 
+#: the memory of a process of the tests with its Spark, the Spark of a job that it starts, and a broker
+PROCESS_BYTES = 4 * 2**30
+PROCESSES_MAX = 8  # each one starts a Spark, a broker and a database of its own
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one process more than there are cores: a test on Spark waits for a third of its time."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min((os.cpu_count() or 1) + 1, memory_bytes // PROCESS_BYTES, PROCESSES_MAX))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the random walk, the longest test: at the end, the other process would wait for it."""
+    """Mark each test that takes the session, and begin with the random walk: the other processes would wait for it."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
     items.sort(key=lambda item: "walk" not in item.path.parts)
 
 

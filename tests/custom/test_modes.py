@@ -1,4 +1,7 @@
-"""The document's source and sink: every mode gives the answer of plain Python."""
+"""The document's source and sink: every mode gives the answer of plain Python.
+
+By default in mixed mode; tests/connectors runs a custom source and sink in the other modes.
+"""
 
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from tests.harness import run
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+@pytest.mark.parametrize("mode", [*(pytest.param(m, marks=pytest.mark.soak) for m in ("batch", "streaming")), "mixed"])
 def test_modes_agree_with_plain_python(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     example = Example(tmp_path / "a folder")
     history, live = some_readings(0, 500), some_readings(500, 40)

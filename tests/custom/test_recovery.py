@@ -1,4 +1,8 @@
-"""After kills, also in the middle of `publish`, and after damage, the document's journal holds each row once."""
+"""After kills, also in the middle of `publish`, and after damage, the document's journal holds each row once.
+
+By default only the kill in the middle of `publish`: tests/connectors has a backlog that is repeated, and an older
+checkpoint, for a custom source and sink.
+"""
 
 import signal
 from pathlib import Path
@@ -68,6 +72,7 @@ def broken(example: Example) -> tuple[Path, Path]:
     return locked, die
 
 
+@pytest.mark.soak
 def test_a_backlog_that_failed_is_repeated_over_the_same_range(spark: SparkSession, tmp_path: Path) -> None:
     example = Example(tmp_path / "a folder")
     locked, _ = broken(example)
@@ -100,6 +105,7 @@ def test_a_kill_in_the_middle_of_publishing(spark: SparkSession, scratch_folder:
     assert example.table() == answer(readings + later)
 
 
+@pytest.mark.soak
 def test_going_back_takes_later_epochs_out_of_the_journal(spark: SparkSession, tmp_path: Path) -> None:
     example = Example(tmp_path / "a folder")
     readings = some_readings(0, 600)

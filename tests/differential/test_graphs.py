@@ -39,7 +39,7 @@ from tests.differential.test_time_in_chains import (
     totals,
     tumbling,
 )
-from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases
+from tests.differential.timelines import MODES, MODES_ON_SPARK, MS, Case, Event, Mode, cases
 from tests.harness import SPARK, SPARK_CASES, ManualClock, Recording, manifests, output_rows, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
 from tests.walk.faults import FailAtStep, Fault, Faults, KillAtPoint, KillAtStep, Killed
@@ -363,7 +363,7 @@ DIAMOND = Graph(
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES_ON_SPARK)
 def test_spark_agrees_about_branches_and_unions(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
     assert Play(ON_SPARK, mode, DIAMOND, tmp_path, spark).outputs() == expected(ON_SPARK, DIAMOND)
 

@@ -14,7 +14,7 @@ from mixedmode.driver.phases import Until
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.testing import run_job
-from tests.differential.timelines import MODES, Mode
+from tests.differential.timelines import MODES_ON_SPARK, Mode
 from tests.harness import SPARK, output_changes, output_rows, run, write_parquet
 
 Record = dict[str, Any]
@@ -120,7 +120,7 @@ def found(base: Path) -> dict[str, Bag]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES_ON_SPARK)
 def test_all_modes_emit_the_rows_of_plain_python(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
     arrivals = [
         partial(write_parquet, tmp_path / "in", f"{number}.parquet", pa.Table.from_pylist(rows(epoch), SCHEMA))

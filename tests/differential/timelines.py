@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal
 
+import pytest
 from hypothesis import strategies as st
 
 from mixedmode.testing import Harness
@@ -17,6 +18,9 @@ from mixedmode.testing.outputs import Row
 
 Mode = Literal["mixed", "streaming", "batch"]
 MODES: tuple[Mode, ...] = ("mixed", "streaming", "batch")
+#: of a test on Spark. By default Spark has a backlog with live epochs (mixed), and a job without checkpoints (batch);
+#: the epochs of streaming mode have the plans of mixed mode's live epochs
+MODES_ON_SPARK = ["mixed", "batch", pytest.param("streaming", marks=pytest.mark.soak)]
 
 SCHEMA = "k string, v bigint, t timestamp"
 MS = 1000

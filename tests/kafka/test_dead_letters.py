@@ -28,7 +28,7 @@ def found(folder: Path) -> list[tuple[int, int, bytes]]:
     return sorted((row["partition"], row["offset"], row["value"]) for row in output_changes(folder))
 
 
-@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+@pytest.mark.parametrize("mode", ["batch", pytest.param("streaming", marks=pytest.mark.soak), "mixed"])
 def test_each_is_in_the_dead_letters_once_and_the_others_are_rows(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, mode: str
 ) -> None:

@@ -1,6 +1,7 @@
 """The checks of topics before a job runs, against a real broker: a missing topic and a broker that does not answer."""
 
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,23 @@ from tests.services.fixtures import Kafka
 
 pytestmark = pytest.mark.spark
 
+#: Kafka's client asks for a missing topic, and for a broker, until this time is over
+SHORT = {"kafka.default.api.timeout.ms": "1500", "kafka.request.timeout.ms": "1400", "fetchOffset.numRetries": "1"}
 
-def problems(spark: SparkSession, folder: Path, servers: str, topic: str, out: str) -> list[MixedmodeError]:
+
+def problems(
+    spark: SparkSession, folder: Path, servers: str, topic: str, out: str, options: Mapping[str, str] = SHORT
+) -> list[MixedmodeError]:
     kafka = {"format": "kafka", "bootstrap-servers": servers}
-    quick = {"kafka.default.api.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
     job = JobSpec.model_validate(
         {
             "name": "clicks",
             "execution": {"checkpointing": {"dir": str(folder)}},
             "sources": {
-                "t": {**kafka, "topics": topic, "options": quick, "value": {"format": "json", "schema": "k string"}}
+                "t": {**kafka, "topics": topic, "options": options, "value": {"format": "json", "schema": "k string"}}
             },
             "steps": [{"key-by": "k", "aggregate": {"n": "count(*)"}}],
-            "sink": {**kafka, "topic": out, "options": quick},
+            "sink": {**kafka, "topic": out, "options": options},
         }
     )
     return connection_problems(spark, job, lambda *path: ".".join(map(str, path)))
@@ -35,7 +40,7 @@ def test_topics_of_a_real_broker_are_found_and_missing_ones_are_named(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     topic, other = kafka.new_topic(), kafka.new_topic()
-    assert problems(spark, tmp_path, kafka.bootstrap_servers, topic, other) == []
+    assert problems(spark, tmp_path, kafka.bootstrap_servers, topic, other, options={}) == []
     found = problems(spark, tmp_path, kafka.bootstrap_servers, "no-such-source", "no-such-sink")
     assert [type(one) for one in found] == [InvalidJobError, InvalidJobError]
     for one, place, name in zip(found, ("sources.t", "sink"), ("no-such-source", "no-such-sink"), strict=True):
