@@ -42,7 +42,7 @@ def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: St
         _check_shape(plan, specs)
         (spec,), (frame,) = specs.values(), inputs.sources.values()
         assert isinstance(spec, FileSourceSpec), spec
-        queries = _queries(plan, frame, inputs.relations[plan.entries[0]])
+        queries = _queries(plan, frame, inputs.relations[next(iter(plan.entries))])
     except OnlySparkError as error:
         return replace(plan, by_spark_because=str(error))
     drift = replace(spec.drift or Drift(), declared=tuple(frame.columns))

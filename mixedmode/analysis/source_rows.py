@@ -26,10 +26,10 @@ def source_rows(
     """
     if len(plan.sources_read) > 1 or event_time is None:
         return None
-    if not plan.maps and len(plan.reader(plan.entries[0])[0].relations) > 1:
+    if not plan.maps and len(plan.reader(next(iter(plan.entries)))[0].relations) > 1:
         return None  # a record may be several rows
     origins = columns_of_source(first_input, source)
-    stage = None if plan.maps else plan.reader(plan.entries[0])[1]
+    stage = None if plan.maps else plan.reader(next(iter(plan.entries)))[1]
     if origins is None or (stage and stage.event_time and origins.get(stage.event_time) != event_time):
         return None  # the step goes by another column than the watermark
     columns = {origin: name for name, origin in origins.items()}

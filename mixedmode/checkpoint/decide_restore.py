@@ -19,7 +19,7 @@ Invariants (tests/checkpoint/test_decide_restore.py):
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mixedmode.changes import changes
 from mixedmode.checkpoint.decide import Refused
@@ -36,13 +36,17 @@ class Program:
 
     stateless: the steps of the job and of the savepoint that keep no state. can_emit_full_snapshot: the job's steps
     whose state holds all rows that they have emitted. new_outputs: those of the job's outputs of whole steps that are
-    new and empty; the main output is "".
+    new and empty; the main output is "". sources, has_clock: those that the job's query reads, in Spark's order, and
+    whether it reads the clock. readers: {step or output that reads sources: these sources}.
     """
 
     identity: JobIdentity
     stateless: Collection[str]
     can_emit_full_snapshot: Collection[str]
     new_outputs: Collection[str]
+    sources: Sequence[str] = ()
+    has_clock: bool = False
+    readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +127,7 @@ def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
             f"pipeline.max-parallelism was {stored.max_parallelism} and is {now.max_parallelism} (state is stored by "
             "key group, and this is their number; parallelism may change)"
         )
-    sources, sources_now = stored.operators.get(SOURCES_ENTRY), now.operators.get(SOURCES_ENTRY)
-    if sources != sources_now:
-        yield f"the sources were changed ({changes(sources, sources_now)}), and Spark knows them by their order"
+    yield from _other_readers(wanted, stored)
     steps_now = now.steps
     for step, fingerprint in stored.steps.items():
         other = steps_now.get(step, fingerprint)
@@ -138,6 +140,32 @@ def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
             )
         else:
             yield f"step {step!r} was changed ({changes(fingerprint, other)})"
+
+
+def _other_readers(wanted: Program, stored: JobIdentity) -> Iterator[str]:
+    """Yield why the readers of sources are others. Readers may be removed, as the offsets of a source are those of all.
+
+    A step that is added needs no reason here: it begins in the middle.
+    """
+    before, now = stored.operators.get(SOURCES_ENTRY), wanted.identity.operators.get(SOURCES_ENTRY)
+    if before == now:
+        return
+    had = {} if before is None else before.get("read-by", {})
+    assert isinstance(had, Mapping), before
+    same = before is not None and had and before["sources"] == list(wanted.sources)
+    if not same or before is None or bool(before.get("clock")) != wanted.has_clock:
+        yield f"the sources were changed ({changes(before, now)}), and Spark knows them by their order"
+        return
+    for entry, sources in wanted.readers.items():
+        is_output = entry.startswith(OUTPUT_ENTRY)
+        named = f"{'output' if is_output else 'step'} {entry.removeprefix(OUTPUT_ENTRY)!r}"
+        if entry not in had and is_output:
+            yield (
+                f"{named} reads a source and was added, and nothing in the savepoint holds the rows that it has missed"
+            )
+        elif entry in had and list(had[entry]) != list(sources):
+            then, others = (", ".join(map(repr, names)) for names in (had[entry], sources))
+            yield f"{named} read {then} and now reads {others}, so its rows came from other input"
 
 
 def _without_from(fingerprint: Mapping[str, object]) -> Mapping[str, object]:

@@ -186,6 +186,8 @@ def _is_of_spark(path: str) -> bool:
 def _log_entry(given: Restoration, file: SavepointFile) -> bytes:
     """Return the content of a file of Spark's log as the restore writes it."""
     data = _whole(given, file)
+    if file.path == paths.spark_offsets_path(given.savepoint.epoch):
+        return given.manifest.offsets.encode()
     return moved_entry(data, given.moved)[0] if given.moved and _is_of_source(file.path) else data
 
 

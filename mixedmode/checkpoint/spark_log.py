@@ -30,6 +30,7 @@ __all__ = [
     "files_up_to",
     "lines_by_source",
     "newest_begun",
+    "offsets_of",
     "source_entries_read",
     "source_lines",
     "source_log_ends",
@@ -171,6 +172,21 @@ def lines_by_source(offsets: str, counts: Mapping[str, int], *, has_clock: bool)
         found[source] = tuple(lines[max(at, 0) : max(at + count, 0)])
         at += count
     return found
+
+
+def offsets_of(offsets: str, line_sources: Sequence[int]) -> str:
+    r"""Return an offset log entry for a query that reads the same sources, but some of them more or less often.
+
+    offsets: an entry in which all readers of a source are equally far. line_sources: the number of the source of each
+    line of the new query. Both queries read each source, and the clock, once more at the end, in the order of their
+    numbers.
+
+    >>> offsets_of('v1\n{}\n3\n3\n7\n3\n7', (0, 1, 0, 1))
+    'v1\n{}\n3\n7\n3\n7'
+    """
+    lines = offsets.split("\n")
+    last = lines[len(lines) - max(line_sources) - 1 :]
+    return "\n".join([*lines[:_HEAD_LINES], *(last[number] for number in line_sources)])
 
 
 def source_lines(offsets: str) -> list[str]:

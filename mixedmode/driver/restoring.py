@@ -23,8 +23,9 @@ from mixedmode.checkpoint.restore import (
     restored_manifest,
 )
 from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_manifest, verify_savepoint
+from mixedmode.checkpoint.spark_log import offsets_of
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
+from mixedmode.checkpoint.types import SOURCES_ENTRY, Generation, JobIdentity, Manifest
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
@@ -103,13 +104,17 @@ def _restored(
     verify_savepoint(source, savepoint)
     stored = savepoint_manifest(source, savepoint)
     session = session or open_session(spec)
-    plan = engine(session).analyse(spec, where).plan
+    analysis = engine(session).analyse(spec, where)
+    plan = analysis.plan
     sinks = open_sinks(session, spec, plan, log.store.url, Generation(0))
     identity = JobIdentity(spec.name, spec.pipeline.max_parallelism, plan.fingerprints)
     steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)
     outputs = _going_on(sinks, stored, steps.changed_outputs)
     manifest = restored_manifest(stored, identity, steps, outputs=outputs)
     manifest = replace(manifest, source_logs=moved_logs(source, savepoint, manifest, moved))
+    if identity.operators.get(SOURCES_ENTRY) != savepoint.job.operators.get(SOURCES_ENTRY):  # readers were removed
+        line_sources = engine(session).inputs(spec, analysis).line_sources()
+        manifest = replace(manifest, offsets=offsets_of(manifest.offsets, line_sources))
     check_state(plan, manifest)
     _check_outputs(sinks, plan, manifest)
     given = Restoration(source, savepoint, identity, manifest, dict(moved))
@@ -143,6 +148,9 @@ def _program(identity: JobIdentity, plan: JobPlan, sinks: Sinks, before: JobIden
         stateless=stateless | (before.operators.keys() - with_state),
         can_emit_full_snapshot={stage.operator_id for stage in plan.stages if stage.can_emit_full_snapshot},
         new_outputs={name for name in plan.results if _is_new(sinks, name)},
+        sources=plan.sources_read,
+        has_clock=plan.uses_clock,
+        readers=plan.entries,
     )
 
 

@@ -196,7 +196,7 @@ class _OfEntries(_Input):
 
     @override
     def rows(self, entry: str) -> DataFrame | None:
-        return None if self.frame is None else entry_rows(self.frame, self.plan.entries.index(entry))
+        return None if self.frame is None else entry_rows(self.frame, list(self.plan.entries).index(entry))
 
 
 @dataclass(frozen=True, slots=True)

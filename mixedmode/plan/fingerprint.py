@@ -134,12 +134,13 @@ def of_list() -> Fingerprint:
     return step_fingerprint("map")
 
 
-def of_sources(names: Sequence[str], entries: Sequence[str], *, has_clock: bool) -> Fingerprint:
+def of_sources(names: Sequence[str], entries: Mapping[str, Sequence[str]], *, has_clock: bool) -> Fingerprint:
     """Return the fingerprint of the sources. Spark stores its progress by the number of a source, so order matters.
 
-    entries: the steps and outputs that read sources, if there are several.
+    entries: {step or output: the sources that it reads}, if several read sources.
     """
-    return _given({"version": VERSION, "sources": list(names), "read-by": list(entries), "clock": has_clock})
+    read_by = {entry: list(sources) for entry, sources in entries.items()}
+    return _given({"version": VERSION, "sources": list(names), "read-by": read_by, "clock": has_clock})
 
 
 def _window(window: WindowSpec) -> Fingerprint:

@@ -307,10 +307,11 @@ class JobPlan:
         return {name: result for name, result in self.results.items() if result.stage is None}
 
     @property
-    def entries(self) -> tuple[str, ...]:
-        """Return the readers of sources: operator ids of stages, then those of results (`entry_of`). There is one."""
-        stages = [stage.operator_id for stage in self.stages if stage.reads.sources]
-        return (*stages, *(entry_of(name) for name, result in self.rows_results.items() if result.reads.sources))
+    def entries(self) -> Mapping[str, tuple[str, ...]]:
+        """Return {reader: its sources}: operator ids of stages, then those of results (`entry_of`). There is one."""
+        stages = {stage.operator_id: stage.reads.sources for stage in self.stages if stage.reads.sources}
+        results = {entry_of(name): result.reads.sources for name, result in self.rows_results.items()}
+        return stages | {entry: sources for entry, sources in results.items() if sources}
 
     def reader(self, entry: str) -> tuple[Reads, KeyedStage | None]:
         """Return what an entry reads, and its stage; None for a result."""
@@ -393,7 +394,7 @@ class JobPlan:
         readers of sources must stay.
         """
         has_order = len(self.sources_read) + self.uses_clock > 1 or not self.has_one_entry
-        entries = () if self.has_one_entry else self.entries
+        entries = {} if self.has_one_entry else self.entries
         order = {SOURCES_ENTRY: of_sources(self.sources_read, entries, has_clock=self.uses_clock)} if has_order else {}
         maps = {stage.operator_id: stage.fingerprint for stage in self.maps if stage.keeps_list}
         outputs = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mixedmode.checkpoint.decide import Refused
 from mixedmode.checkpoint.decide_restore import Program, Restorable, decide_restore
-from mixedmode.checkpoint.types import JobIdentity
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, JobIdentity
 
 STORED = {"a": "key-by (k) keeping count", "b": "key-by (n) keeping rows"}
 Edges = Mapping[str, Sequence[str]]
@@ -84,6 +84,37 @@ def test_other_sources_are_refused() -> None:
         'the sources were changed (said was "read x, y" and is "read y, x"), and Spark knows them by their order'
     )
     assert "and is not set" in reason(decided(STORED, stored))
+
+
+def sources_read(*sources: str, **readers: list[str]) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "sources": list(sources),
+        "read-by": readers,
+    }
+
+
+def restored(before: dict[str, Any], sources: list[str], readers: dict[str, list[str]], *steps: str) -> Any:
+    """A decision about a job with these readers of sources, and the steps a and b, each of which reads a source."""
+    said = {step: {"said": step} for step in "ab"}
+    now = {step: said[step] for step in steps}
+    if len(readers) > 1:
+        now = {"sources": sources_read(*sources, **readers), **now}
+    wanted = Program(JobIdentity("orders", 128, now), (), {"a", "b"}, {""}, sources, has_clock=False, readers=readers)
+    return decide_restore(wanted, JobIdentity("orders", 128, {"sources": before, **said}), allow_dropped=True)
+
+
+def test_a_reader_of_a_source_may_be_dropped_and_none_may_be_added_or_read_another_source() -> None:
+    both = sources_read("s", "t", a=["s"], b=["t", "s"])
+    assert restored(both, ["s", "t"], {"b": ["t", "s"]}, "b").kept == ("b",)
+    assert "the sources were changed" in reason(restored(both, ["s"], {"a": ["s"]}, "a"))
+    assert reason(restored(both, ["s", "t"], {"a": ["t"], "b": ["t", "s"]}, "a", "b")) == (
+        "step 'a' read 's' and now reads 't', so its rows came from other input"
+    )
+    readers = {"a": ["s"], "b": ["t", "s"], f"{OUTPUT_ENTRY}new": ["t"]}
+    assert reason(restored(both, ["s", "t"], readers, "a", "b")) == (
+        "output 'new' reads a source and was added, and nothing in the savepoint holds the rows that it has missed"
+    )
 
 
 def test_a_step_may_be_added_behind_all_others_into_a_new_output() -> None:

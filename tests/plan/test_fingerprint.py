@@ -126,8 +126,8 @@ def fingerprints() -> Iterator[tuple[str, Fingerprint]]:
     yield "upsert", step_fingerprint("upsert")
     yield from ranked_fingerprints()
     yield "map that keeps a list", of_list()
-    yield "sources", of_sources(["b", "a"], [], has_clock=False)
-    yield "a source and the clock", of_sources(["a"], [], has_clock=True)
+    yield "sources", of_sources(["b", "a"], {}, has_clock=False)
+    yield "a source and the clock", of_sources(["a"], {}, has_clock=True)
 
 
 def ranked_fingerprints() -> Iterator[tuple[str, Fingerprint]]:
