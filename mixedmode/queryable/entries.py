@@ -173,8 +173,11 @@ def _first_entries(stored: Sequence[bytes], view: StateView) -> Sequence[int]:
 def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:
     tables, held = list[pa.Table](), StateRange([], [])
     for piece in pieces:
-        held.keys.extend(piece.keys)
-        held.values.extend(piece.values)
+        if held.keys:
+            held.keys.extend(piece.keys)
+            held.values.extend(piece.values)
+        else:
+            held = StateRange(list(piece.keys), list(piece.values)) if len(piece.keys) < _ROWS else piece
         if len(held.keys) >= _ROWS:
             tables.append(view.part.decode(held))
             held = StateRange([], [])

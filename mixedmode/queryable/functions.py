@@ -17,12 +17,11 @@ from mixedmode.operators.process.due import KEYS
 from mixedmode.operators.process.maps import EXPIRING, EXPIRY_BYTES, MAP_STATE_ID
 from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS, key_of, time_of
 from mixedmode.operators.process.timers import TIME_BYTES as TIMER_BYTES
-from mixedmode.operators.window.keys import cut_keys
 from mixedmode.operators.window.output import instants
 from mixedmode.queryable.parts import Moment, Part
 from mixedmode.queryable.values import column_of, decoded
 from mixedmode.state import StateRange
-from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 
 __all__ = ["function_parts"]
 

@@ -47,13 +47,13 @@ from mixedmode.operators.window import (
     SessionAggregateOperator,
     TimeWindowAggregateOperator,
 )
-from mixedmode.operators.window.keys import TIME_BYTES, cut_keys, stored_schema, trailing_times
+from mixedmode.operators.window.keys import TIME_BYTES, stored_schema, trailing_times
 from mixedmode.operators.window.output import instants
 from mixedmode.plan.stored_operators import keys_of, operator_from
 from mixedmode.queryable.functions import function_parts
 from mixedmode.queryable.parts import Moment, Part, StateView
 from mixedmode.state import RowCodec, StateRange
-from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 from mixedmode.time import MIN_TIME_US
 
 __all__ = ["views_of"]

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.keys.encode import KeySchema
+from mixedmode.keys.rows import binary_rows
 from mixedmode.state.fixed_bytes import FixedBytes
 
 PREFIX_BYTES = 3
@@ -40,6 +42,20 @@ def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[
     prefixes[:, :2] = key_groups.astype(">u2").view(np.uint8).reshape(-1, 2)
     prefixes[:, 2] = state_id
     return prefixes
+
+
+def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: int = 0) -> pa.Array:
+    """Return the keys in stored keys (n,), without the first `before` bytes and the last `after` bytes of each."""
+    if schema.width is not None:
+        whole = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), before + schema.width + after)
+        return FixedBytes(whole[:, before : before + schema.width]).fixed_size_binary()
+    rows = binary_rows(pa.array(stored, pa.large_binary()))
+    lengths = rows.ends - rows.starts - before - after
+    bounds = np.zeros(len(stored) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    positions = np.repeat(rows.starts + before - bounds[:-1], lengths) + np.arange(bounds[-1])
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(rows.data[positions])]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(stored), buffers)
 
 
 def after_prefix(prefix: bytes) -> bytes:

@@ -17,7 +17,7 @@ from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Rows
 from mixedmode.operators.aggregate.segments import segments
-from mixedmode.operators.aggregate.stored import StoredTable, key_of
+from mixedmode.operators.aggregate.stored import StoredTable
 from mixedmode.operators.aggregate.values import Argument
 from mixedmode.operators.interface import (
     KEY_COLUMN,
@@ -33,6 +33,7 @@ from mixedmode.operators.interface import (
 from mixedmode.operators.tables import column_of, keyed_table
 from mixedmode.sort import Combine
 from mixedmode.state import RowCodec, StateDescriptor, StateRange, StateTable
+from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 
 _NO_ROWS = np.empty(0, np.intp)
 
@@ -185,7 +186,7 @@ class AggregateOperator:
         """Yield the stored keys of `ranges` as inserts."""
         codec = RowCodec(self.states[0].fields)
         for found in ranges:
-            keys = decode_keys(pa.array(map(key_of, found.keys), pa.large_binary()), self.key_schema)
+            keys = decode_keys(cut_keys(found.keys, self.key_schema, before=PREFIX_BYTES), self.key_schema)
             yield self._changes(_Keys(keys, _NO_ROWS, codec.unpack([])), codec.unpack(found.values))
 
     def _first_changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state import KeyedStateBackend, StateRange
-from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
+from mixedmode.state.keys import after_prefix, range_of_group
 
 
 class StoredTable:
@@ -68,8 +68,3 @@ def _others(found: StateRange, keys: Sequence[bytes]) -> StateRange:
             others.keys.append(stored)
             others.values.append(value)
     return others
-
-
-def key_of(stored_key: bytes) -> bytes:
-    """Return the key of a stored key that has no namespace."""
-    return stored_key[PREFIX_BYTES:]

@@ -89,20 +89,6 @@ def joined(*parts: pa.Array) -> pa.Array:
     return FixedBytes(out).fixed_size_binary()
 
 
-def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: int = 0) -> pa.Array:
-    """Return the keys in stored keys (n,), without the first `before` bytes and the last `after` bytes of each."""
-    if schema.width is not None:
-        whole = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), before + schema.width + after)
-        return FixedBytes(whole[:, before : before + schema.width]).fixed_size_binary()
-    rows = binary_rows(pa.array(stored, pa.large_binary()))
-    lengths = rows.ends - rows.starts - before - after
-    bounds = np.zeros(len(stored) + 1, np.int64)
-    np.cumsum(lengths, out=bounds[1:])
-    positions = np.repeat(rows.starts + before - bounds[:-1], lengths) + np.arange(bounds[-1])
-    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(rows.data[positions])]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(stored), buffers)
-
-
 def time_range(key_group: int, state_id: int, after_us: int, up_to_us: int) -> tuple[bytes, bytes]:
     """Return (start, end) of the stored keys whose leading time is in (after, up to]: start <= key < end.
 

@@ -42,7 +42,7 @@ from mixedmode.operators.interface import (
 )
 from mixedmode.operators.window.firing import Firing
 from mixedmode.operators.window.fold import fold_sessions, times_of, without_late
-from mixedmode.operators.window.keys import TIME_BYTES, Int64s, cut_keys, stored_schema, trailing_times
+from mixedmode.operators.window.keys import TIME_BYTES, Int64s, stored_schema, trailing_times
 from mixedmode.operators.window.output import WINDOW_BOUNDS
 from mixedmode.operators.window.partials import CHANGED, Layout
 from mixedmode.operators.window.session_state import END, ENDS_ID, SESSIONS_ID, SessionState
@@ -50,7 +50,7 @@ from mixedmode.operators.window.settle_sessions import SessionSettlement
 from mixedmode.operators.window.stored import stored_in
 from mixedmode.sort import Combine, sort_table
 from mixedmode.state import RowCodec, StateDescriptor
-from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, checked_times, shifted_us
 
 _BEYOND_END_US = 1  # how far the watermark must be beyond the end of a session for it to fire

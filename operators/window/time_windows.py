@@ -42,14 +42,14 @@ from mixedmode.operators.interface import (
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.window.firing import Firing
 from mixedmode.operators.window.fold import fold_time_windows
-from mixedmode.operators.window.keys import cut_keys, encoded_times, joined, leading_times, stored_schema
+from mixedmode.operators.window.keys import encoded_times, joined, leading_times, stored_schema
 from mixedmode.operators.window.output import WINDOW_BOUNDS
 from mixedmode.operators.window.partials import CHANGED, Layout, Partials
 from mixedmode.operators.window.settle import Settlement
 from mixedmode.operators.window.stored import stored_in
 from mixedmode.sort import Combine
 from mixedmode.state import RowCodec, StateDescriptor, StateTable
-from mixedmode.state.keys import PREFIX_BYTES
+from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 from mixedmode.time import TimeWindows, shifted_us
 
 _STATE_ID = 0

@@ -66,6 +66,10 @@ class RunningJob:
         """Run a live epoch over the rows, and commit it."""
         return self._commit(lambda: self.run.run_live({"t": [self.table(rows)]}), parallelism)
 
+    def table_epoch(self, table: pa.Table) -> Manifest:
+        """Run a live epoch over a table of the source, and commit it."""
+        return self._commit(lambda: self.run.run_live({"t": [table]}), None)
+
     def backlog(self, rows: Sequence[Row]) -> Manifest:
         """Run the backlog over the rows, and commit it."""
         return self._commit(lambda: self.run.run_backlog({"t": [self.table(rows)]}), None)

@@ -1,5 +1,6 @@
 """The private database of a reader: the newest entry of a key counts, in scans and in point reads."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,10 @@ def a_run(folder: Path, entries: dict[bytes, bytes | None]) -> Path:
         return Path(run.path)
 
 
+def copy(source: Path, target: Path) -> None:
+    shutil.copy(source, target)
+
+
 def link(source: Path, target: Path) -> None:
     target.hardlink_to(source)
 
@@ -36,6 +41,21 @@ def test_later_runs_override_earlier_ones_and_deleted_keys_do_not_exist(tmp_path
     assert reader.scan(PREFIX + b"b", PREFIX + b"\xff", limit=1).keys == [PREFIX + b"b"]
     reader.close()
     assert older.exists(), "the committed file is only linked"
+
+
+def test_a_scan_over_a_damaged_block_fails_instead_of_ending_early(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "1", {number.to_bytes(4, "big"): number.to_bytes(40, "big") for number in range(9000)})
+    reader = RunsReader(tmp_path / "reader", [partial(copy, run)], cache_bytes=0)
+    assert len(reader.scan(PREFIX, PREFIX + b"\xff").keys) == 9000
+    (stored,) = (tmp_path / "reader").rglob("*.sst")
+    data = bytearray(stored.read_bytes())
+    data[len(data) // 2] ^= 1
+    stored.write_bytes(data)
+    for limit in (None, 100_000):
+        with pytest.raises(RetryableError, match="--verify"):
+            reader.scan(PREFIX, PREFIX + b"\xff", limit=limit)
+    assert len(reader.scan(PREFIX, PREFIX + b"\xff", limit=10).keys) == 10, "before the damage"
+    reader.close()
 
 
 def test_a_damaged_run_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ Invariant (tests/queryable/test_reader.py): the newest value of a key counts, an
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress, islice
 from pathlib import Path
+from typing import Any
 
 from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
 
@@ -52,22 +54,34 @@ class RunsReader:
     def scan(self, start: bytes, end: bytes, *, limit: int | None = None) -> StateRange:
         """Return the entries with start <= key < end, at most the first `limit` of them."""
         found = StateRange([], [])
-        bounds = ReadOptions()
-        bounds.set_iterate_upper_bound(end)
         with _local(self._folder):
-            entries = self._database.iter(bounds)
+            following: bytes | None = start
+            while following is not None and len(found.keys) != limit:
+                wanted = None if limit is None else limit - len(found.keys)
+                part = self._entries(following, end, wanted)
+                is_over = wanted is None or len(part.keys) < wanted
+                following = None if is_over else part.keys[-1] + b"\0"
+                if TOMBSTONE in part.values:
+                    lives = [value != TOMBSTONE for value in part.values]
+                    part = StateRange(list(compress(part.keys, lives)), list(compress(part.values, lives)))
+                found = StateRange(found.keys + part.keys, found.values + part.values) if found.keys else part
+        return found
+
+    def _entries(self, start: bytes, end: bytes, limit: int | None) -> StateRange:
+        """Return entries and tombstones. Keys and values apart need no Python for each of them."""
+        database: Any = self._database  # in raw mode, keys and values are bytes
+        keys: list[bytes] = list(islice(database.keys(from_key=start, read_opt=_until(end)), limit))
+        values: list[bytes] = list(islice(database.values(from_key=start, read_opt=_until(end)), limit))
+        if limit is None or len(keys) < limit:
+            entries = self._database.iter(_until(end))
             try:
-                entries.seek(start)
-                while len(found.keys) != limit and entries.valid():
-                    value = entries.value()
-                    if value != TOMBSTONE:
-                        found.keys.append(entries.key())
-                        found.values.append(value)
-                    entries.next()
-                entries.status()  # raises if damage ended the loop
+                entries.seek(keys[-1] + b"\0" if keys else start)
+                entries.status()  # raises if not the end of the range, but damage has ended the lists
+                assert not entries.valid(), (start, end)
             finally:
                 del entries  # it keeps the database open, and a traceback would keep the iterator
-        return found
+        assert len(keys) == len(values), (len(keys), len(values))
+        return StateRange(keys, values)
 
     def close(self) -> None:
         """Close the database."""
@@ -81,6 +95,12 @@ class RunsReader:
             fetch(copy)
             self._database.ingest_external_file([str(copy)], options)
             copy.unlink(missing_ok=True)
+
+
+def _until(end: bytes) -> ReadOptions:
+    options = ReadOptions()
+    options.set_iterate_upper_bound(end)
+    return options
 
 
 @contextmanager

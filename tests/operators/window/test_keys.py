@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from mixedmode.keys import KeySchema, encode_keys
 from mixedmode.operators.window.keys import (
     TIME_BYTES,
-    cut_keys,
     encoded_times,
     joined,
     leading_times,
@@ -17,7 +16,7 @@ from mixedmode.operators.window.keys import (
     time_range,
     trailing_times,
 )
-from mixedmode.state.keys import range_of_group, stored_keys
+from mixedmode.state.keys import cut_keys, range_of_group, stored_keys
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.operators.window.runs import FIXED, KEYED
 

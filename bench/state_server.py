@@ -1,0 +1,119 @@
+"""The server of state alone, without Spark: CPU time of a point read by HTTP, and keys per second of a scan.
+
+    python bench/state_server.py [--keys 1000000] [--rate 500] [--seconds 10]
+
+The client is a process of its own. CPU time hardly depends on what else the machine does; latencies do.
+"""
+
+import argparse
+import http.client
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.queryable import open_state
+from mixedmode.queryable.kept import KeptState
+from mixedmode.serve.address import Tokens, parse_address
+from mixedmode.serve.app import Site
+from mixedmode.serve.folders import open_folders
+from mixedmode.serve.server import Endpoint, Server
+from tests.queryable.jobs import RunningJob
+
+_ROWS = 250_000  # rows of an epoch
+_CONNECTIONS = 32
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=int, default=500)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.client is not None:
+        print(json.dumps(latencies(given.client, given.keys, given.rate, given.seconds)))
+        return
+    with tempfile.TemporaryDirectory(prefix="state-server-") as name:
+        checkpoints = state_of(Path(name), given.keys)
+        scan(checkpoints)
+        point_reads(checkpoints, given)
+
+
+def state_of(folder: Path, keys: int) -> Path:
+    """Return the checkpoint folder of a job that has counted so many keys."""
+    job = RunningJob(
+        folder / "job",
+        lambda job: job.key_by("k").aggregate(n="count(*)", s="sum(v)", top="max(v)"),
+        ddl="k long, v long, at timestamp",
+    )
+    for start in range(0, keys, _ROWS):
+        numbers = pa.array(np.arange(start, min(keys, start + _ROWS)))
+        table = pa.table([numbers, numbers, numbers.cast(pa.timestamp("us", "UTC"))], schema=job.schema)
+        job.table_epoch(table)
+    return job.checkpoints
+
+
+def scan(checkpoints: Path) -> None:
+    """Print how fast all keys are read to Arrow."""
+    with open_state(checkpoints) as state:
+        state.read("aggregate-1", keys=[1])
+        began, worked = time.monotonic(), time.process_time()
+        table = state.read("aggregate-1").table
+        seconds, cpu = time.monotonic() - began, time.process_time() - worked
+    rates = f"{table.num_rows / seconds:,.0f} keys/s, {table.num_rows / cpu:,.0f} keys per second of CPU"
+    print(f"scan of {table.num_rows:,} keys: {rates}")
+
+
+def point_reads(checkpoints: Path, given: argparse.Namespace) -> None:
+    """Print latencies, and the CPU time of a request."""
+    jobs = open_folders([str(checkpoints)])
+    site = Site(jobs, states={one.id: KeptState(checkpoints) for one in jobs})
+    with Server(site, Endpoint(parse_address("0"), Tokens())) as server:
+        command = [sys.executable, __file__, "--client", str(server.port), "--keys", str(given.keys)]
+        for seconds in (2, given.seconds):  # the first one is a warm-up
+            worked = time.process_time()
+            options = ["--rate", str(given.rate), "--seconds", str(seconds)]
+            answer = subprocess.run([*command, *options], check=True, capture_output=True, text=True)
+            found = sorted(json.loads(answer.stdout))
+            cpu = time.process_time() - worked
+    shown = {f"p{share}": round(1000 * found[int(len(found) * share / 100)], 1) for share in (50, 90, 99)}
+    each = f"{1000 * cpu / len(found):.2f} ms of CPU each"
+    print(f"{len(found)} requests, {given.rate} a second: milliseconds {shown}, {each}")
+
+
+def latencies(port: int, keys: int, rate: int, seconds: int) -> list[float]:
+    """Return the seconds of each request, from its scheduled time on."""
+    found: list[float] = []
+    start = time.monotonic() + 0.1
+
+    def client(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        chance = random.Random(number)
+        for request in range(number, rate * seconds, _CONNECTIONS):
+            due = start + request / rate
+            time.sleep(max(0.0, due - time.monotonic()))
+            key = chance.randrange(keys)
+            connection.request("GET", f"/api/v1/state/aggregate-1?key={key}")
+            answer = json.loads(connection.getresponse().read())
+            assert answer["rows"][0]["k"] == key, answer
+            found.append(time.monotonic() - due)
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(_CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+if __name__ == "__main__":
+    main()
