@@ -93,28 +93,31 @@ def _encoded(rows: Sequence[Sequence[Any]], fields: Sequence[pa.Field]) -> pa.Ar
 
 
 def _column(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    return pa.concat_arrays([_one(value, field) for value in values]) if values else pa.array([], field.type)
+    if not values:
+        return pa.array([], field.type)
+    try:
+        return _cast(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # values of several types, or a wrong one
+        return pa.concat_arrays([_one(value, field) for value in values])
 
 
 def _one(value: Any, field: pa.Field) -> pa.Array:
-    kind = field.type
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     try:
-        if isinstance(value, str) and pa.types.is_timestamp(kind):
-            return _instant(value, kind)
-        if isinstance(value, str) and not is_text:
-            return pa.array([value]).cast(kind)
-        return pa.array([value], kind)
+        return _cast([value], field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        msg = f"a value does not fit its key column. column={field.name}, type={kind}, value={value!r}"
+        msg = f"a value does not fit its key column. column={field.name}, type={field.type}, value={value!r}"
         raise InvalidJobError(msg) from error
 
 
-def _instant(text: str, kind: pa.DataType) -> pa.Array:
-    """Return a time: `2024-01-01 08:00:00`, taken as UTC, or with an offset such as `+02:00` or `Z`."""
-    if kind.tz is None:
-        return pa.array([text]).cast(kind)
+def _cast(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return values as a column; texts are parsed if the column is none.  Raises Arrow's errors and Python's."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if is_text or not isinstance(values[0], str):
+        return pa.array(values, kind)
+    texts = pa.array(values, pa.string())
+    if not (pa.types.is_timestamp(kind) and kind.tz is not None):
+        return texts.cast(kind)
     try:
-        return pa.array([text]).cast(kind)
-    except pa.ArrowInvalid:  # without an offset
-        return pc.assume_timezone(pa.array([text]).cast(pa.timestamp("us")), "UTC").cast(kind)
+        return texts.cast(kind)
+    except pa.ArrowInvalid:  # without an offset: taken as UTC
+        return pc.assume_timezone(texts.cast(pa.timestamp("us")), "UTC").cast(kind)

@@ -10,6 +10,7 @@ POST  /api/v1/{savepoint,rescale,pause,resume,stop,drain}of a running job
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.queryable.kept import KeptState
@@ -99,7 +101,7 @@ def application(site: Site, tokens: Tokens) -> Guard:
         Route("/api/v1/jobs", partial(_jobs, site)),
         Route("/api/v1/events", partial(_events, site)),
         Route("/api/v1/state", partial(_state, site, reads_of_state)),
-        Route("/api/v1/state/{step}", partial(_state, site, reads_of_state)),
+        Route("/api/v1/state/{step}", partial(_state, site, reads_of_state)),  # HEAD; a GET comes to _state_first
     ]
     reads: dict[str, Callable[[JobView, Request], object]] = {
         "job": lambda job, _request: {**job.job(), "operations": list(OPERATIONS) if site.control else []},
@@ -122,7 +124,34 @@ def application(site: Site, tokens: Tokens) -> Guard:
             return "control"
         return "public" if path in public else "read"
 
-    return Guard(app, tokens, kind_of_path)
+    return Guard(_state_first(app, site, reads_of_state), tokens, kind_of_path)
+
+
+def _state_first(app: ASGIApp, site: Site, reads: "Mapping[str, _Reads]") -> ASGIApp:
+    """Return the application that answers from the state of a step itself: these requests are the many ones.
+
+    The routes and middleware of Starlette would cost a request about as much as its read.
+    """
+    path = re.compile(r"/api/v1/state/([^/]+)")
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        found = path.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if found is None:
+            await app(scope, receive, send)
+            return
+        request = Request({**scope, "path_params": {"step": found[1]}}, receive)
+        try:
+            response = await _state(site, reads, request)
+        except HTTPException as error:
+            response = await _http_error(request, error)
+        except MixedmodeError as error:
+            response = await _mixedmode_error(request, error)
+        except Exception as error:
+            await (await _failed(request, error))(scope, receive, send)
+            raise
+        await response(scope, receive, send)
+
+    return answer
 
 
 async def _file(content: bytes, media_type: str, _request: Request) -> Response:

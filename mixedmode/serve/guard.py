@@ -10,7 +10,6 @@ The answer to an unexpected error does not have its text, which may tell too muc
 import logging
 from collections.abc import Callable, Mapping
 
-from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -35,6 +34,7 @@ _SECURITY = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+_SECURITY_HEADERS = [(name.encode(), value.encode()) for name, value in _SECURITY.items()]
 
 
 def json_response(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -69,7 +69,7 @@ class Guard:
             nonlocal is_started, is_complete
             if message["type"] == "http.response.start":
                 is_started = True
-                MutableHeaders(scope=message).update(_SECURITY)
+                message["headers"] = [*message["headers"], *_SECURITY_HEADERS]  # no route has one of these
             await send(message)
             is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 

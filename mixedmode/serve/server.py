@@ -3,6 +3,7 @@
 import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ __all__ = ["Endpoint", "Server"]
 
 _JOIN_SECONDS = 5.0
 _BACKLOG = 256
+#: a thread of the job gives the interpreter's lock to the server after so long; Python's 5 ms would be in each request,
+#: several times
+_SWITCH_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class Server:
             )
             raise InvalidJobError(msg) from error
         self._server = uvicorn.Server(config)
+        self._switch_seconds = sys.getswitchinterval()
+        sys.setswitchinterval(min(_SWITCH_SECONDS, self._switch_seconds))
         self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
         self._thread.start()
         for state in self.site.states.values():
@@ -101,6 +107,7 @@ class Server:
         self.site.hub.close()
         self._server.should_exit = True
         self._thread.join(_JOIN_SECONDS)
+        sys.setswitchinterval(self._switch_seconds)
         for state in self.site.states.values():
             state.close()
 
