@@ -43,6 +43,8 @@ Guarantees, in backlog and in live mode:
     list, dict, tuple, set, a dataclass or a msgspec.Struct of these. A new version of the program may add a state, or
     a field with a default. The job refuses to start if a change would make stored state unreadable.
 
+A `KeyedCoProcessFunction` is for a step with two inputs on one key (docs/co-process.md).
+
 A `MapFunction` is for a step without a key: it maps rows to rows, and keeps a list per subtask
 (docs/map-functions.md).
 
@@ -55,6 +57,7 @@ from mixedmode.operators.process import (
     AggregatingState,
     Context,
     KeyedBatchProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListState,
     MapState,
@@ -80,6 +83,7 @@ __all__ = [
     "AggregatingState",
     "Context",
     "KeyedBatchProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
     "MapContext",

@@ -5,9 +5,18 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.keyed_steps import check_declared
+from mixedmode.analysis.declared import check_declared
 from mixedmode.analysis.map_steps import check_declared_map
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, MapStep, ProcessStep, SqlStep, TopStep
+from mixedmode.config import (
+    CoProcessStep,
+    DeduplicateStep,
+    KeyedAggregateStep,
+    KeyedStep,
+    MapStep,
+    ProcessStep,
+    SqlStep,
+    TopStep,
+)
 from mixedmode.errors import MixedmodeError
 from mixedmode.plan.keyed_operators import Where, expressions_of
 from mixedmode.spark.errors import refused
@@ -35,7 +44,7 @@ def check_alone(
                 _check_syntax(parser.parseExpression, by.expression, where("top", "order-by"), found)
         case DeduplicateStep():
             pass  # it names columns only
-        case ProcessStep():
+        case ProcessStep() | CoProcessStep():
             check_declared(step, where, found)
         case MapStep():
             check_declared_map(step, where, found)

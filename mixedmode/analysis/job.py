@@ -16,12 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import read_query
+from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
+from mixedmode.analysis.function_steps import analysed_co_process
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.joins import analysed_join, selected_rows
-from mixedmode.analysis.keyed_steps import StepInput, check_alike, declared_fields, keyed_stage, with_computed_keys
+from mixedmode.analysis.keyed_steps import StepInput, check_alike, keyed_stage, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks
@@ -31,17 +33,19 @@ from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage,
 from mixedmode.analysis.source_rows import source_rows
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of
 from mixedmode.config import (
+    CoProcessStep,
     JobParts,
     JobSpec,
     JoinStep,
     KeyedStep,
     MapStep,
     OneInputStep,
-    ProcessStep,
     SqlStep,
 )
 from mixedmode.config.graph import MAIN, Graph, Ref
+from mixedmode.config.step_outputs import FunctionStep, function_section
 from mixedmode.config.steps import Step, operator_id
+from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.keyed_operators import Where
@@ -145,7 +149,7 @@ class _Walk:
             elif step is not None and inputs is not None:
                 with collecting(self._found):
                     self._add(index, step, inputs)
-                if ("steps", index) not in self._relations and isinstance(step, MapStep | ProcessStep):
+                if ("steps", index) not in self._relations and isinstance(step, MapStep | FunctionStep):
                     self._assume(index, step)
                 if index in self._partial:
                     self._relations.pop(("steps", index), None)
@@ -177,13 +181,14 @@ class _Walk:
         else:
             self._add_keyed(index, step, inputs)
 
-    def _assume(self, index: int, step: MapStep | ProcessStep) -> None:
+    def _assume(self, index: int, step: MapStep | FunctionStep) -> None:
         """Go on with the declared output of a step that is wrong otherwise."""
+        _, own = ((), step) if isinstance(step, MapStep) else function_section(step)
         with suppress(InvalidJobError):
-            fields = declared_fields(step.output, "")
+            fields = declared_fields(own.output, "")
             name = operator_id(step, len(self._maps) if isinstance(step, MapStep) else self._keyed_before)
-            if isinstance(step, ProcessStep):
-                self._roots.emitted[name] = EmittedRows(Changelog.APPEND, step.event_time)
+            if not isinstance(own, MapStep):
+                self._roots.emitted[name] = EmittedRows(Changelog.APPEND, own.event_time)
             self._roots.upstream[name] = frozenset(self._sources)
             self._emit(index, name, fields, is_map=isinstance(step, MapStep))
 
@@ -310,8 +315,8 @@ class _Walk:
         if self._first_input is None:
             self._first_input = inputs[0].frame
         where = partial(self._where, "steps", index)
-        if isinstance(step, JoinStep):
-            self._add_join(index, step, inputs, where)
+        if isinstance(step, TwoInputStep):
+            self._add_pair(index, step, inputs, where)
             return
         for other in inputs[1:]:
             check_alike(inputs[0].types, other.types, (inputs[0].name, other.name), where("from"))
@@ -325,19 +330,23 @@ class _Walk:
         self._append(index, stage)
         self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 
-    def _add_join(self, index: int, step: JoinStep, inputs: Sequence[Relation], where: Where) -> None:
-        """Add the stage of a join, and the sql of its `select`, if it has expressions."""
-        given = (inputs[0], inputs[-1])  # a join of a relation with itself reads it twice
+    def _add_pair(self, index: int, step: JoinStep | CoProcessStep, inputs: Sequence[Relation], where: Where) -> None:
+        """Add the stage of a step with two inputs, and the sql of the `select` of a join, if it has expressions."""
+        given = (inputs[0], inputs[-1])  # a step over a relation and itself reads it twice
         upstream, *sides = (
             self._roots.upstream_of(one, self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
             for one in (given, *([relation] for relation in given))
         )
         times = (sides[0].event_time, sides[1].event_time)
-        stage, selected = analysed_join(self._session, step, given, times, upstream, where)
+        selected = None
+        if isinstance(step, JoinStep):
+            stage, selected = analysed_join(self._session, step, given, times, upstream, where)
+        else:
+            stage = analysed_co_process(self._session, step, given, times, upstream, where)
         self._inputs.relations[stage.operator_id] = [one.frame for one in given]
         self._stage_of_step[index] = stage
         self._append(index, stage)
-        if selected.sql is not None:
+        if selected is not None and selected.sql is not None:
             rows = self._relations["steps", index]
             self._relations["steps", index] = selected_rows(self._session, rows, selected.sql, where("join", "select"))
 

@@ -16,6 +16,7 @@ from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_s
 from mixedmode.config import JoinStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.steps import operator_id
+from mixedmode.config.two_inputs import TwoInputs, TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.join_operators import JoinedInput, Selection, join_problems
 from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
@@ -26,7 +27,7 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import arrow_fields, spark_schema, views
 
-__all__ = ["analysed_join", "selected_rows"]
+__all__ = ["analysed_join", "inputs_of", "pair_keys", "selected_rows"]
 
 
 def analysed_join(
@@ -44,13 +45,10 @@ def analysed_join(
     found: list[MixedmodeError] = []
     if upstream.is_changelog and not step.join.is_regular:
         found.append(rows_change(where("join"), upstream.reads))
-    left, right = (
-        JoinedInput(of.alias, tuple(arrow_fields(one.frame.schema)), time, (*one.sources, *one.stages))
-        for of, one, time in zip(step.join.inputs, given, event_times, strict=True)
-    )
+    left, right = inputs_of(step.join, given, event_times)
     keys, selected = list[JoinKey](), None
     with collecting(found):
-        keys = _keys(session, step, (left, right), where)
+        keys = pair_keys(session, step, (left, right), where)
     condition = None
     if step.join.condition is not None:
         with collecting(found):
@@ -79,11 +77,26 @@ def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -
     return replace(rows, name=makes, frame=result, sql=(SqlText(sql, {rows.name: rows.name}, makes),))
 
 
-def _keys(
-    session: SparkSession, step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Where
+def inputs_of(
+    pair: TwoInputs, given: tuple[Relation, Relation], event_times: tuple[str | None, str | None]
+) -> tuple[JoinedInput, JoinedInput]:
+    """Return the inputs of a step with two.  given, event_times: the rows and the event-time column of each."""
+    left, right = (
+        JoinedInput(of.alias, tuple(arrow_fields(one.frame.schema)), time, (*one.sources, *one.stages))
+        for of, one, time in zip(pair.inputs, given, event_times, strict=True)
+    )
+    return left, right
+
+
+def pair_keys(
+    session: SparkSession, step: TwoInputStep, inputs: tuple[JoinedInput, JoinedInput], where: Where
 ) -> list[JoinKey]:
-    place, found = where("join", "on"), []
-    for left, right in equal_fields(step, inputs, where):
+    """Return the key columns of a step with two inputs, in the types in which Spark compares those of `on`.
+
+    Raise InvalidJobError for columns that are not there, cannot be a key, or cannot be compared.
+    """
+    place, found = where(step.section, "on"), []
+    for left, right in equal_fields(step.pair, inputs, place):
         data_type, casts = left.type, (quoted(left.name), quoted(right.name))
         if left.type != right.type:
             common = _common_type(session, left, right, place)

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst import read_frame
-from mixedmode.analysis.event_times import check_event_time
+from mixedmode.analysis.declared import check_declared, declared_fields, declared_outputs
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
@@ -21,7 +21,6 @@ from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateFunction
 from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
-from mixedmode.operators.process import FunctionReference, state_schema_of
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
@@ -37,7 +36,6 @@ from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
-from mixedmode.sources.source import parse_ddl
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import IN_UTC, arrow_fields
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
@@ -202,10 +200,7 @@ class ProcessStage:
             keys=keys,
             arguments={quoted(field.name): field for field in arrow_fields(given.frame.schema)},
             output_fields=declared_fields(step.output, self._where("output")),
-            function_outputs={
-                tag: declared_fields(output.schema_ddl, self._where("outputs", tag, "schema"))
-                for tag, output in step.outputs.items()
-            },
+            function_outputs=declared_outputs(step, self._where),
         )
 
 
@@ -298,22 +293,6 @@ def keyed_stage(step: OneInputStep, given: StepInput, where: Where) -> KeyedStag
             return RankedStage(step, given, where).build()
 
 
-def check_declared(step: ProcessStep, where: Where, found: list[MixedmodeError]) -> None:
-    """Append the mistakes of a step that do not depend on its input: in its outputs and its function.
-
-    where: names a place in the step.
-    """
-    with collecting(found):
-        fields = declared_fields(step.output, where("output"))
-        if step.event_time is not None:
-            check_event_time(fields, step.event_time, where("event-time"))
-    for tag, output in step.outputs.items():
-        with collecting(found):
-            declared_fields(output.schema_ddl, where("outputs", tag, "schema"))
-    with collecting(found, where=where("process")):
-        state_schema_of(FunctionReference.parse(step.process, step.args, step.folder))
-
-
 def key_fields(
     frame: DataFrame, columns: Sequence[str], where: str, found: list[MixedmodeError]
 ) -> tuple[pa.Field, ...]:
@@ -351,16 +330,6 @@ def checked_key(field: pa.Field, where: str) -> pa.Field:
 def _kept(column: str, where: str) -> InvalidJobError:
     msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={column}"
     return InvalidJobError(msg)
-
-
-def declared_fields(ddl: str, where: str) -> tuple[pa.Field, ...]:
-    """Return the declared output of a function as Arrow fields. Raise InvalidJobError, beginning with `where`."""
-    fields = arrow_fields(parse_ddl(ddl, where=where))
-    taken = [field.name for field in fields if field.name.startswith("_")]
-    if taken:
-        msg = f"{where}: names that start with _ are kept for columns such as _op. Choose another. column={taken[0]}"
-        raise InvalidJobError(msg)
-    return tuple(fields)
 
 
 def arrow_type(data_type: DataType, where: str) -> pa.DataType:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from mixedmode.analysis.keyed_steps import declared_fields
+from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.types import ListState
 from mixedmode.config import JobSpec, MapStep, SqlStep

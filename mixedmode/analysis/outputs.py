@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from mixedmode.config import JobSpec, JoinStep, KeyedAggregateStep, ProcessStep, SinkSpec
-from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, LATE_OF_SIDES, dead_letter_output
+from mixedmode.config import JobSpec, SinkSpec
+from mixedmode.config.step_outputs import side_outputs_of, tag_of
+from mixedmode.plan.side_outputs import dead_letter_output
 from mixedmode.plan.stages import KeyedStage
 
 __all__ = ["side_sinks"]
@@ -16,13 +17,5 @@ def side_sinks(spec: JobSpec, stages: Mapping[int, KeyedStage]) -> dict[str, Sin
     }
     for index, stage in stages.items():
         step = spec.steps[index]
-        if isinstance(step, KeyedAggregateStep) and step.late is not None:
-            sinks[stage.output_of(LATE)] = step.late
-        if isinstance(step, JoinStep):
-            tags = dict(zip(("left", "right"), LATE_OF_SIDES, strict=True))
-            sinks |= {stage.output_of(tags[side]): sink for side, sink in step.join.late_sinks.items()}
-        if isinstance(step, ProcessStep):
-            sinks |= step.outputs
-            if step.dead_letter is not None:
-                sinks[stage.output_of(DEAD_LETTER)] = step.dead_letter
+        sinks |= {stage.output_of(tag_of(path)): sink for path, sink in side_outputs_of(step).items()}
     return sinks

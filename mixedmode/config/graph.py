@@ -17,7 +17,8 @@ from typing import Self
 
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.steps import JoinStep, KeyedStep, SqlStep, Step
+from mixedmode.config.steps import KeyedStep, SqlStep, Step
+from mixedmode.config.two_inputs import TwoInputStep
 
 __all__ = ["MAIN", "MAIN_OUTPUT", "Graph", "Ref", "input_findings", "output_name"]
 
@@ -94,10 +95,10 @@ def input_findings(
     for index, step in enumerate(steps):
         seen = set[str]()
         places: list[Path] = [("steps", index, "from")] * len(step.from_)
-        if isinstance(step, JoinStep):
-            places = [("steps", index, "join", "left"), ("steps", index, "join", "right")]
+        if isinstance(step, TwoInputStep):
+            places = [("steps", index, step.section, side) for side in ("left", "right")]
         for place, name in zip(places, step.from_, strict=True):
-            if name.lower() in seen and not isinstance(step, JoinStep):
+            if name.lower() in seen and not isinstance(step, TwoInputStep):
                 yield place, f" names an input twice. Remove one. found={name}"
             seen.add(name.lower())
             yield from _unknown(place, name, earlier, later)

@@ -1,7 +1,7 @@
 """The section `join` of a step: two inputs, the columns in which their rows are equal, and the columns of the result.
 
-A join reads its inputs by name, `trades` or `trades AS t`. An entry of `on` is a column of both, or one of each; an
-entry of `select` is a column, all columns of an input, or an SQL expression with a name:
+Its two inputs and `on` are those of TwoInputs. An entry of `select` is a column, all columns of an input, or an SQL
+expression with a name:
 
     left: trades
     right: quotes AS q
@@ -13,7 +13,7 @@ entry of `select` is a column, all columns of an input, or an SQL expression wit
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
@@ -21,27 +21,16 @@ from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Lines, Section, SpanMs, Text, refusal
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.two_inputs import NAME, TwoInputs, plain_name
 from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["AsOfSpec", "JoinInput", "JoinSpec", "LateRowsSpec", "Selected"]
+__all__ = ["AsOfSpec", "JoinSpec", "LateRowsSpec", "Selected"]
 
-_NAME = r"(?:\w+|`(?:[^`]|``)+`)"
-_INPUT = re.compile(rf"(?P<name>{_NAME})(?:\s+as\s+(?P<alias>\w+))?", re.IGNORECASE)
-_COLUMN = rf"(?:(?P<{{0}}input>{_NAME})\s*\.\s*)?(?P<{{0}}column>{_NAME})"
-_EQUAL = re.compile(rf"{_COLUMN.format('a')}(?:\s*=\s*{_COLUMN.format('b')})?")
 _SELECTED = re.compile(
-    rf"(?:(?P<input>{_NAME})\s*\.\s*)?(?P<column>{_NAME}|\*)(?:\s+as\s+(?P<name>{_NAME}))?", re.IGNORECASE
+    rf"(?:(?P<input>{NAME})\s*\.\s*)?(?P<column>{NAME}|\*)(?:\s+as\s+(?P<name>{NAME}))?", re.IGNORECASE
 )
-_COMPUTED = re.compile(rf"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>{_NAME})", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinInput:
-    """An input of a join: the source or step, and the name by which the join knows it."""
-
-    name: str
-    alias: str
+_COMPUTED = re.compile(rf"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>{NAME})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +102,13 @@ class LateRowsSpec(Section):
     right: AnySink | None = Field(default=None, description="where late rows of the right go; not given: nowhere")
 
 
-class JoinSpec(Section):
+class JoinSpec(TwoInputs):
     """Two inputs, and which of their rows belong together: all with equal keys, if there is no as-of and no within."""
 
-    left: Text = Field(description="a source or step, such as trades, or trades AS t")
-    right: Text = Field(description="a source or step, such as quotes, or quotes AS q")
+    other_comparisons: ClassVar[str] = " Write any other comparison in `condition`."
+
     on: Columns = Field(
-        description="one or several: a column that both inputs have, or one of each, such as trades.symbol = "
-        "quotes.ticker; NULL is equal to nothing",
-        min_length=1,
+        description=f"{TwoInputs.model_fields['on'].description}; NULL is equal to nothing", min_length=1
     )
     type: Literal["inner", "left", "right", "full", "semi", "anti"] = Field(
         default="inner",
@@ -173,42 +160,15 @@ class JoinSpec(Section):
         return self.as_of is None and self.within is None
 
     @property
-    def inputs(self) -> tuple[JoinInput, JoinInput]:
-        """The left and the right."""
-        found = [_INPUT.fullmatch(text) for text in (self.left, self.right)]
-        names = [(plain_name(one["name"]), one["alias"]) for one in found if one is not None]
-        left, right = (JoinInput(name, alias or name) for name, alias in names)
-        return left, right
-
-    @property
-    def equal_columns(self) -> tuple[tuple[str, str], ...]:
-        """(column of the left, column of the right) of each entry of `on`."""
-        found = [self._equal(text) for text in self.on]
-        return tuple(one for one in found if one is not None)
-
-    @property
     def selected(self) -> tuple[Selected, ...]:
         """The entries of `select`."""
         return tuple(_selected(text) for text in self.select)
 
-    def _equal(self, text: str) -> tuple[str, str] | None:
-        """Return (column of the left, column of the right) of an entry of `on`; None if it says something else."""
-        found = _EQUAL.fullmatch(text)
-        if found is None:
-            return None
-        first = plain_name(found["acolumn"])
-        if found["bcolumn"] is None:
-            return None if found["ainput"] is not None else (first, first)
-        pair, names = (first, plain_name(found["bcolumn"])), (found["ainput"], found["binput"])
-        left, right = (one.alias.lower() for one in self.inputs)
-        sides = tuple(None if name is None else plain_name(name).lower() for name in names)
-        if sides in {(None, None), (left, right), (left, None), (None, right)}:
-            return pair
-        return pair[::-1] if sides in {(right, left), (right, None), (None, left)} else None
-
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._kind_findings()
-        yield from self._column_findings()
+        yield from self._input_findings()
+        if self._has_two_names:
+            yield from self._select_findings({one.alias.lower() for one in self.inputs})
 
     def _kind_findings(self) -> Iterator[tuple[Path, str]]:
         if self.as_of is not None and self.within is not None:
@@ -235,34 +195,6 @@ class JoinSpec(Section):
             text = f" begins after its end. Write the lesser one first. found={', '.join(map(_bound, self.within))}"
             yield ("within",), text
 
-    def _column_findings(self) -> Iterator[tuple[Path, str]]:
-        wrong = [key for key in ("left", "right") if _INPUT.fullmatch(getattr(self, key)) is None]
-        for key in wrong:
-            text = (
-                " names no input. Write the name of a source or step, with another name for it if needed, such as "
-                f"trades or trades AS t. found={getattr(self, key)}"
-            )
-            yield (key,), text
-        if wrong:
-            return
-        left, right = self.inputs
-        if left.alias.lower() == right.alias.lower():
-            text = (
-                ": both inputs have this name, so nothing says which of them a column is of. Give one of them another "
-                f"name, such as {right.name} AS other. found={right.alias}"
-            )
-            yield ("right",), text
-            return
-        for text in self.on:
-            if self._equal(text) is None:
-                said = (
-                    " compares columns of the two inputs. Write a column that both have, or one of each, such as "
-                    f"{left.alias}.a = {right.alias}.b. Write any other comparison in `condition`, and compute an "
-                    f"expression in a sql step before. found={text}"
-                )
-                yield ("on",), said
-        yield from self._select_findings({left.alias.lower(), right.alias.lower()})
-
     def _select_findings(self, aliases: set[str]) -> Iterator[tuple[Path, str]]:
         known = ", ".join(one.alias for one in self.inputs)
         for item in self.selected:
@@ -272,11 +204,6 @@ class JoinSpec(Section):
                 yield ("select",), f": all columns cannot have one name. Remove `AS`. found={item.text}"
             elif item.expression is not None and item.name is None:
                 yield ("select",), f": an expression needs a name. Add `AS name`. found={item.text}"
-
-
-def plain_name(text: str) -> str:
-    """Return a name without the quotes of SQL."""
-    return text[1:-1].replace("``", "`") if text.startswith("`") else text
 
 
 def _selected(text: str) -> Selected:

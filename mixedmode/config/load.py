@@ -23,7 +23,8 @@ from mixedmode.config.overlaps import overlap_findings
 from mixedmode.config.parts import JobParts, valid_fields, valid_parts, without_wrong_settings
 from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
-from mixedmode.config.steps import JoinStep, KeyedAggregateStep, MapStep, ProcessStep
+from mixedmode.config.step_outputs import FunctionStep, function_section, with_function_section
+from mixedmode.config.steps import JoinStep, KeyedAggregateStep, MapStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -150,15 +151,17 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
         return step.model_copy(update={"join": step.join.with_late_sinks(late)}) if late else step
     if isinstance(step, MapStep):
         return step.model_copy(update={"folder": resolve_path(step.folder or "", folder)})
-    if isinstance(step, ProcessStep):
-        update: dict[str, Any] = {
-            "folder": resolve_path(step.folder or "", folder),
-            "outputs": {tag: with_paths(sink, folder) for tag, sink in step.outputs.items()},
-        }
-        if step.dead_letter is not None:
-            update["dead_letter"] = with_paths(step.dead_letter, folder)
-        return step.model_copy(update=update)
-    return step
+    if not isinstance(step, FunctionStep):
+        return step
+    _, own = function_section(step)
+    return with_function_section(
+        step,
+        {
+            "folder": resolve_path(own.folder or "", folder),
+            "outputs": {tag: with_paths(sink, folder) for tag, sink in own.outputs.items()},
+            "dead_letter": None if own.dead_letter is None else with_paths(own.dead_letter, folder),
+        },
+    )
 
 
 def with_paths(section: AnySection, folder: FilePath) -> AnySection:

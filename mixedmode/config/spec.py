@@ -31,20 +31,18 @@ from mixedmode.config.execution import (
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, TagName, Text
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.graph import MAIN, Graph, input_findings
+from mixedmode.config.names import repeated
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.step_inputs import needs_of, refusal_of
+from mixedmode.config.step_outputs import FunctionStep, function_section, side_outputs_of
 from mixedmode.config.steps import (
-    JoinStep,
-    KeyedAggregateStep,
     KeyedStep,
     MapStep,
-    ProcessStep,
     SqlStep,
     Step,
     operator_id,
-    repeated,
 )
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
@@ -198,14 +196,7 @@ class JobSpec(JobSettings):
         for name, source in self.sources.items():
             found |= {("sources", name, *path): sink for path, sink in source.outputs.items()}
         for index, step in enumerate(self.steps):
-            if isinstance(step, KeyedAggregateStep) and step.late is not None:
-                found["steps", index, "late"] = step.late
-            if isinstance(step, JoinStep):
-                found |= {("steps", index, "join", "late", side): sink for side, sink in step.join.late_sinks.items()}
-            if isinstance(step, ProcessStep):
-                found |= {("steps", index, "outputs", tag): sink for tag, sink in step.outputs.items()}
-                if step.dead_letter is not None:
-                    found["steps", index, "dead-letter"] = step.dead_letter
+            found |= {("steps", index, *path): sink for path, sink in side_outputs_of(step).items()}
         return found
 
     def sink_findings(self) -> Iterator[tuple[Path, str]]:
@@ -283,11 +274,12 @@ class JobSpec(JobSettings):
                 owners[step.name] = "another step"
         tags: dict[str, str] = {}
         for index, step in enumerate(self.steps):
-            if isinstance(step, ProcessStep):
-                for tag, _ in repeated(step.outputs, tags):
+            if isinstance(step, FunctionStep):
+                path, section = function_section(step)
+                for tag, _ in repeated(section.outputs, tags):
                     text = ": another step has this name already (case does not count). Choose another."
-                    yield ("steps", index, "outputs", tag), text
-                tags |= dict.fromkeys(step.outputs, "another step")
+                    yield ("steps", index, *path, "outputs", tag), text
+                tags |= dict.fromkeys(section.outputs, "another step")
         for name, _ in repeated(self.outputs, tags):
             yield ("outputs", name), ": another output has this name already (case does not count). Choose another."
 

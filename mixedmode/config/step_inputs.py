@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mixedmode.config.function_steps import CoProcessStep
 from mixedmode.config.steps import (
     DeduplicateStep,
     JoinStep,
@@ -36,6 +37,8 @@ def needs_of(step: KeyedStep) -> Needs | None:
             return Needs("process", "a function cannot retract a row")
         case KeyedAggregateStep() if step.window is not None and step.window.global_ is not None:
             return Needs("window", "a global window that is full cannot give a row back", "windows go")
+        case CoProcessStep():
+            return Needs("co-process", "a function cannot retract a row", "co-process goes")
         case KeyedAggregateStep() if step.window is not None:
             return Needs(
                 "window",
@@ -60,7 +63,9 @@ def refusal_of(needs: Needs, before: KeyedStep, place: str) -> str | None:
     """
     match before:
         case ProcessStep():
-            return _of_function(needs, before, place)
+            return _of_function(needs, before.event_time, place)
+        case CoProcessStep():
+            return _of_function(needs, before.co_process.event_time, f"{place}.co-process")
         case JoinStep():
             return _of_join(needs, before, place)
         case TopStep() | DeduplicateStep():
@@ -69,8 +74,8 @@ def refusal_of(needs: Needs, before: KeyedStep, place: str) -> str | None:
             return _of_aggregate(needs, before, place) if before.window is None else _of_windows(needs, before, place)
 
 
-def _of_function(needs: Needs, before: ProcessStep, place: str) -> str | None:
-    if needs.goes_by_time is None or before.event_time is not None:
+def _of_function(needs: Needs, event_time: str | None, place: str) -> str | None:
+    if needs.goes_by_time is None or event_time is not None:
         return None
     return (
         f" goes by event time, and the rows of the function before it have none. Add `event-time` to {place}, the "

@@ -1,8 +1,11 @@
-"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate, joins."""
+"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate, joins.
+
+Those with a function over two inputs are in function_steps.py.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -26,8 +29,11 @@ from mixedmode.config.fields import (
     TagName,
     Text,
 )
+from mixedmode.config.function_steps import CoProcessStep, failure_findings
 from mixedmode.config.joins import JoinSpec
+from mixedmode.config.names import repeated
 from mixedmode.config.spelling import nearest
+from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
 #: the column that a step with `top` adds
@@ -213,12 +219,7 @@ class ProcessStep(Keyed):
         yield from self._key_findings()
         for tag, owner in repeated(self.outputs, {}):
             yield ("outputs", tag), f": {owner} has this name already (case does not count). Choose another."
-        if self.on_error == "dead-letter" and self.dead_letter is None:
-            text = " is missing: with on-error: dead-letter, failed records need a place. Add format and path."
-            yield ("dead-letter",), text
-        if self.on_error != "dead-letter" and self.dead_letter is not None:
-            text = f" has no effect unless on-error is dead-letter. Remove one of the two. on-error={self.on_error}"
-            yield ("dead-letter",), text
+        yield from failure_findings(self.on_error, self.dead_letter)
 
 
 class TopSpec(Section):
@@ -297,8 +298,10 @@ class DeduplicateStep(Keyed):
         yield from self._key_findings()
 
 
-class JoinStep(Section):
+class JoinStep(TwoInputStep):
     """A step that joins the rows of two inputs by key."""
+
+    section: ClassVar[str] = "join"
 
     name: TableName | None = Field(default=None, description="a name for the step")
     join: JoinSpec = Field(description="the two inputs, and which of their rows belong together")
@@ -306,37 +309,10 @@ class JoinStep(Section):
         default=None, description="subtasks of this step; not given: as many as the job has"
     )
 
-    @property
-    def from_(self) -> tuple[str, ...]:
-        """The sources and steps that it reads: the left and the right."""
-        return tuple(one.name for one in self.join.inputs)
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The key columns of the left."""
-        return tuple(left for left, _ in self.join.equal_columns)
-
-    @property
-    def has_window_key(self) -> bool:
-        """False: the rows have an event time of their own."""
-        return False
-
 
 #: a keyed step that reads all of its inputs as one
 OneInputStep = KeyedAggregateStep | ProcessStep | TopStep | DeduplicateStep
-KeyedStep = OneInputStep | JoinStep
-
-
-def repeated(names: Iterable[str], taken: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (name, its owner) of each name that is taken already. Spark ignores the case of names.
-
-    taken: {name: owner} of the names that are taken before.
-    """
-    owners = {name.lower(): owner for name, owner in taken.items()}
-    for name in names:
-        if name.lower() in owners:
-            yield name, owners[name.lower()]
-        owners[name.lower()] = "another one"
+KeyedStep = OneInputStep | JoinStep | CoProcessStep
 
 
 #: {key that identifies a kind of step: the kind}
@@ -348,6 +324,7 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "top": TopStep,
     "deduplicate": DeduplicateStep,
     "join": JoinStep,
+    "co-process": CoProcessStep,
 }
 #: (keys, the kind of a step that has one of them); the first match wins
 _TELLTALES = (
@@ -358,6 +335,7 @@ _TELLTALES = (
     (("top",), "top"),
     (("deduplicate",), "deduplicate"),
     (("join",), "join"),
+    (("co-process",), "co-process"),
     (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late", "having"), "aggregate"),
 )
@@ -397,6 +375,7 @@ Step = Annotated[
     | Annotated[ProcessStep, Tag("process")]
     | Annotated[TopStep, Tag("top")]
     | Annotated[DeduplicateStep, Tag("deduplicate")]
-    | Annotated[JoinStep, Tag("join")],
+    | Annotated[JoinStep, Tag("join")]
+    | Annotated[CoProcessStep, Tag("co-process")],
     Discriminator(_step_kind),
 ]

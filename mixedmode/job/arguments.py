@@ -65,6 +65,7 @@ _ARGUMENTS: dict[Path, str] = {
     ("deduplicate", "tie-break"): "tie_break",
     ("deduplicate", "within"): "within",
     ("join", "on"): "on",
+    ("class",): "function",
     ("join", "type"): "type",
     ("join", "select"): "select",
     ("join", "as-of", "tie-break"): "tie_break",
@@ -85,6 +86,8 @@ def argument(path: Path) -> str:
     """Return the argument for the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
     if path[:2] == ("execution", "autoscaler"):
         return "autoscaler" + "".join(f"[{str(part).replace('-', '_')!r}]" for part in path[2:] if part != "enabled")
+    if path[0] == "co-process" and len(path) > 1:
+        path = path[1:]
     if path[0] == "aggregate" and len(path) > 1:
         return str(path[1])  # each output is an argument
     if path[0] == "window" and len(path) > 2:

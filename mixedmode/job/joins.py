@@ -18,6 +18,7 @@ __all__ = [
     "JoinArguments",
     "RegularArguments",
     "as_of_step",
+    "given_arguments",
     "interval_step",
     "regular_step",
 ]
@@ -90,7 +91,7 @@ _LATE = {"late_left": "left", "late_right": "right"}
 
 def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
     """Return an as-of join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
-    given = _given(arguments, AsOfArguments, "as_of_join")
+    given = given_arguments(arguments, AsOfArguments, "as_of_join")
     others = (*_OF_STEP, *_OF_JOIN, *_LATE)
     as_of = {name.replace("_", "-"): value for name, value in given.items() if name not in others}
     return _step({"on": on, "as-of": as_of}, given, "Stream.as_of_join")
@@ -98,16 +99,16 @@ def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
 
 def interval_step(on: str | Sequence[str], within: tuple[Duration, Duration], arguments: IntervalArguments) -> JoinStep:
     """Return an interval join of two inputs whose names are not known yet. Raise InvalidJobError."""
-    given = _given(arguments, IntervalArguments, "interval_join")
+    given = given_arguments(arguments, IntervalArguments, "interval_join")
     return _step({"on": on, "within": list(within)}, given, "Stream.interval_join")
 
 
 def regular_step(on: str | Sequence[str], arguments: RegularArguments) -> JoinStep:
     """Return a join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
-    return _step({"on": on}, _given(arguments, RegularArguments, "join"), "Stream.join")
+    return _step({"on": on}, given_arguments(arguments, RegularArguments, "join"), "Stream.join")
 
 
-def _given(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[str, Any]:
+def given_arguments(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[str, Any]:
     """Return the arguments that have a value. Raise TypeError for an unknown one."""
     unknown = next((name for name in arguments if name not in known.__annotations__), None)
     if unknown is not None:

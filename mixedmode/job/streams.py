@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Literal, Self, Unpack
 
+from mixedmode.config.function_steps import CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
+from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
+from mixedmode.job.function_steps import CoProcessArguments, co_process_step
 from mixedmode.job.joins import (
     AsOfArguments,
     IntervalArguments,
@@ -110,17 +113,35 @@ class Stream(AllRows):
         """
         return self._joined(right, regular_step(on, arguments), "join")
 
+    def co_process(
+        self,
+        right: "Stream",
+        *,
+        on: str | Sequence[str],
+        function: str | type,
+        output: str,
+        **arguments: Unpack[CoProcessArguments],
+    ) -> "Stream":
+        """Return the rows of a function that sees the records of this stream and of `right` of each key, with state.
+
+        on: columns that both streams have, or one of each, such as `left.order = right.order_id`.
+        function: a KeyedCoProcessFunction, or its name as `package.module:Class`.
+        output: columns of the rows that the function emits, as Spark DDL.
+        See CoProcessArguments for the other arguments. docs/co-process.md is the guide.
+        """
+        return self._joined(right, co_process_step(on, function, output, arguments), "co_process")
+
     def with_step(self, step: Step) -> "Stream":
         """Return the rows of a step over this stream."""
         return Stream(None, resolve_step(step, FilePath()), (self,))
 
-    def _joined(self, right: "Stream", step: JoinStep, method: str) -> "Stream":
-        """Return the rows of a join. Raise InvalidJobError if an input is the rows of several streams."""
+    def _joined(self, right: "Stream", step: JoinStep | CoProcessStep, method: str) -> "Stream":
+        """Return the rows of a step with two inputs. Raise InvalidJobError if an input is a union."""
         for name, stream in (("left", self), ("right", right)):
             if stream.step is None and stream.source is None:
                 msg = (
-                    f"Stream.{method}: a join reads the rows of one source or step on each side, and the {name} is a "
-                    "union. Make it one step, such as with sql and UNION ALL."
+                    f"Stream.{method}: the step reads the rows of one source or step on each side, and the {name} is "
+                    "a union. Make it one step, such as with sql and UNION ALL."
                 )
                 raise InvalidJobError(msg)
         return Stream(None, step, (self, right))
@@ -178,15 +199,15 @@ class _Placing:
         return name
 
     def _free_name(self, step: Step) -> str:
-        kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model)
+        kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model).replace("-", "_")
         taken = {one.name for one in self.steps}
         return next(name for number in range(1, len(taken) + 2) if (name := f"{kind}_{number}") not in taken)
 
 
 def _reading(step: Step, name: str, inputs: Sequence[str]) -> Step:
     """Return a step with its name and the names of what it reads."""
-    if not isinstance(step, JoinStep):
+    if not isinstance(step, TwoInputStep):
         return step.model_copy(update={"name": name, "from_": tuple(inputs)})
-    named = [f"{read} AS {given.alias}" for read, given in zip(inputs, step.join.inputs, strict=True)]
-    join = step.join.model_copy(update={"left": named[0], "right": named[1]})
-    return step.model_copy(update={"name": name, "join": join})
+    named = [f"{read} AS {given.alias}" for read, given in zip(inputs, step.pair.inputs, strict=True)]
+    pair = step.pair.model_copy(update={"left": named[0], "right": named[1]})
+    return step.model_copy(update={"name": name, step.section.replace("-", "_"): pair})

@@ -19,7 +19,7 @@ from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
-from mixedmode.operators.process import ProcessOperator
+from mixedmode.operators.process import CoProcessOperator, ProcessOperator
 from mixedmode.operators.process.descriptions import shown
 from mixedmode.operators.top import OrderColumn, TopOperator
 from mixedmode.operators.window import (
@@ -98,7 +98,11 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
         case CountWindowAggregateOperator():
             yield f"  windows     every {operator.count} records of a key; given when full, whatever the watermark"
         case ProcessOperator():
-            yield f"  function    {operator.function.label}, the records of a key in order of event time"
+            which = "records"
+            if isinstance(operator, CoProcessOperator):
+                left, right = (", ".join(side.roots) for side in stage.sides)
+                which = f"records of {left} and {right}"
+            yield f"  function    {operator.function.label}, the {which} of a key in order of event time"
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
         case TopOperator():
             which = f"the best {operator.n} rows" if operator.has_rank else "the last row"

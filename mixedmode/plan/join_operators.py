@@ -33,6 +33,7 @@ __all__ = [
     "join_identity",
     "join_operator",
     "join_problems",
+    "no_event_time_of",
     "pair_condition",
     "pair_name",
 ]
@@ -179,7 +180,7 @@ def join_problems(
     if step.join.is_regular:
         return _no_orders(_sides(selected, []), where)
     kind = "within" if step.join.as_of is None else "as-of"
-    found = [_no_event_time(one, where("join", kind)) for one in inputs if one.event_time is None]
+    found = [no_event_time_of(one, where("join", kind)) for one in inputs if one.event_time is None]
     if step.join.as_of is None:
         return [*found, *_no_orders(_sides(selected, []), where)]
     try:
@@ -230,7 +231,8 @@ def _emitted_time(selected: Selection, event_time: str) -> str | None:
     return next(own, None)
 
 
-def _no_event_time(given: JoinedInput, where: str) -> InvalidJobError:
+def no_event_time_of(given: JoinedInput, where: str) -> InvalidJobError:
+    """Return the error of a step, at `where`, that goes by event time, and of whose input the rows have none."""
     msg = (
         f"{where}: it goes by event time, and the rows of {given.alias} have none. Set `event-time` "
         "on the source, or on the process step, that they come from, and keep that column in the sql between."

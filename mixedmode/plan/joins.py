@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -10,6 +10,7 @@ from mixedmode.config import JoinStep
 from mixedmode.config.calls import named, quoted
 from mixedmode.config.joins import Selected
 from mixedmode.config.steps import operator_id
+from mixedmode.config.two_inputs import TwoInputs
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.join import LEFT, RIGHT
@@ -18,7 +19,7 @@ from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage, Side
 
-__all__ = ["JoinKey", "equal_fields", "join_stage", "selection"]
+__all__ = ["JoinKey", "equal_fields", "join_stage", "selection", "sides_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,36 @@ class JoinKey:
 
 
 def equal_fields(
-    step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Where
+    pair: TwoInputs, inputs: tuple[JoinedInput, JoinedInput], where: str
 ) -> tuple[tuple[pa.Field, pa.Field], ...]:
-    """Return (column of the left, column of the right) of each pair that must be equal. Raise InvalidJobError."""
+    """Return (column of the left, column of the right) of each pair that must be equal.
+
+    where: the place of `on`. Raise InvalidJobError for a column that is not there.
+    """
     left, right = inputs
-    place = where("join", "on")
-    return tuple((left.field(a, place), right.field(b, place)) for a, b in step.join.equal_columns)
+    return tuple((left.field(a, where), right.field(b, where)) for a, b in pair.equal_columns)
+
+
+def sides_of(
+    keys: Sequence[JoinKey],
+    inputs: tuple[JoinedInput, JoinedInput],
+    times: tuple[str | None, str | None],
+    columns: Sequence[Sequence[pa.Field]],
+) -> tuple[Side, ...]:
+    """Return the inputs of a stage with two.
+
+    times: the event-time column of each input that the stage goes by. columns: the arguments of the stage, by input.
+    """
+    starts = (0, len(columns[LEFT]), len(columns[LEFT]) + len(columns[RIGHT]))
+    return tuple(
+        Side(
+            tuple(key.expressions[side] for key in keys),
+            times[side],
+            range(starts[side], starts[side + 1]),
+            inputs[side].roots,
+        )
+        for side in (LEFT, RIGHT)
+    )
 
 
 def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_name: str, where: Where) -> Selection:
@@ -96,7 +121,6 @@ def join_stage(
     times = (None, None) if step.join.is_regular else (inputs[LEFT].event_time, inputs[RIGHT].event_time)
     layout = operator.layout
     columns = layout.sides
-    starts = (0, len(columns[LEFT]), len(columns[LEFT]) + len(columns[RIGHT]))
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
         reads=upstream.reads,
@@ -109,14 +133,8 @@ def join_stage(
         identity=join_identity(step, operator),
         delay_us=upstream.delay_us,
         sides=tuple(
-            Side(
-                tuple(key.expressions[side] for key in keys),
-                times[side],
-                range(starts[side], starts[side + 1]),
-                inputs[side].roots,
-                inputs[side].fields if name in step.join.late_sinks else (),
-            )
-            for side, name in ((LEFT, "left"), (RIGHT, "right"))
+            replace(side, late_fields=given.fields if name in step.join.late_sinks else ())
+            for side, given, name in zip(sides_of(keys, inputs, times, columns), inputs, ("left", "right"), strict=True)
         ),
     )
 

@@ -16,6 +16,7 @@ from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.results import has_key, result_of_stage
 from mixedmode.config import (
+    CoProcessStep,
     DeduplicateStep,
     JobSpec,
     JoinStep,
@@ -27,12 +28,15 @@ from mixedmode.config import (
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.step_outputs import FunctionStep, function_section
 from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
+from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.operators.process import FunctionReference, state_schema_of
+from mixedmode.operators.process import state_schema_of
+from mixedmode.plan.function_steps import co_process_stage, function_reference, untimed_inputs
 from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
 from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import (
@@ -77,6 +81,8 @@ def parts_for_spark(steps: Sequence[Step]) -> list[tuple[tuple[str | int, ...], 
 
 
 def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(step, CoProcessStep):
+        return
     if isinstance(step, JoinStep):
         computed = [item.expression for item in step.join.selected if item.expression is not None]
         yield from ((("join", "select"), text) for text in computed)
@@ -142,8 +148,8 @@ class _Walk:
         """Add the stage of a step. Raise InvalidJobError for its mistakes."""
         refs = self._spec.graph.inputs[index]
         where = partial(self._where, "steps", index)
-        if isinstance(step, JoinStep):
-            self._append(index, self._join(step, refs, where))
+        if isinstance(step, TwoInputStep):
+            self._append(index, self._pair(step, refs, where))
             return
         columns = self._columns[refs[0]]
         for ref in refs[1:]:
@@ -162,24 +168,28 @@ class _Walk:
             event_time = self._columns[refs[0]].field(min(lowered), where("from")).name
         return Upstream.of(reads, emitted, len(self._stages), event_time=event_time)
 
-    def _join(self, step: JoinStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
-        pair = (refs[0], refs[-1])  # a join of an input with itself reads it twice
+    def _pair(self, step: JoinStep | CoProcessStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
+        pair = (refs[0], refs[-1])  # a step over an input and itself reads it twice
         left, right = (
             JoinedInput(given.alias, self._columns[ref].fields, self._upstream_of([ref], where).event_time, (name,))
-            for given, ref, name in zip(step.join.inputs, pair, (self._names[ref] for ref in pair), strict=True)
+            for given, ref, name in zip(step.pair.inputs, pair, (self._names[ref] for ref in pair), strict=True)
         )
-        reads = self._reads(pair)
-        if reads.changelogs and not step.join.is_regular:
-            raise rows_change(where("join"), reads)
-        keys = [_join_key(a, b, where("join", "on")) for a, b in equal_fields(step, (left, right), where)]
+        reads, place = self._reads(pair), where(step.section, "on")
+        if reads.changelogs and not (isinstance(step, JoinStep) and step.join.is_regular):
+            raise rows_change(where(step.section), reads)
+        keys = [_join_key(a, b, place) for a, b in equal_fields(step.pair, (left, right), place)]
+        emitted = [self._stage_of(name).emitted for name in reads.stages]
+        upstream = Upstream.of(reads, emitted, len(self._stages), event_time=None)
+        if not isinstance(step, JoinStep):
+            raise_all(untimed_inputs((left, right), where(step.section)))
+            output, outputs = _declared(step, where)
+            return co_process_stage(step, upstream, (left, right), keys, output_fields=output, function_outputs=outputs)
         selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
         text = step.join.condition
         if text is not None:
             condition = pair_condition(text, self._conditions[text], (left, right), where("join", "condition"))
             selected = replace(selected, condition=condition)
         raise_all(join_problems(step, (left, right), selected, where))
-        emitted = [self._stage_of(name).emitted for name in reads.stages]
-        upstream = Upstream.of(reads, emitted, len(self._stages), event_time=None)
         return join_stage(step, upstream, (left, right), keys, selected, where)
 
     def _append(self, index: int, stage: KeyedStage) -> None:
@@ -328,22 +338,25 @@ def _process(
 ) -> KeyedStage:
     if upstream.is_changelog:
         raise rows_change(where("process"), upstream.reads)
-    output = declared_output(step.output, where("output"))
-    if step.event_time is not None:
-        place = where("event-time")
-        check_event_time(pa.schema(output), _Columns(output).field(step.event_time, place).name, where=place)
-    try:
-        state_schema_of(FunctionReference.parse(step.process, step.args, step.folder))
-    except InvalidJobError as error:
-        msg = f"{where('process')}: {error}"
-        raise InvalidJobError(msg) from error
+    output, outputs = _declared(step, where)
     return process_stage(
-        step,
-        upstream,
-        keys=keys,
-        arguments=columns.quoted(),
-        output_fields=output,
-        function_outputs={
-            tag: declared_output(side.schema_ddl, where("outputs", tag, "schema")) for tag, side in step.outputs.items()
-        },
+        step, upstream, keys=keys, arguments=columns.quoted(), output_fields=output, function_outputs=outputs
     )
+
+
+def _declared(step: FunctionStep, where: Where) -> tuple[tuple[pa.Field, ...], dict[str, tuple[pa.Field, ...]]]:
+    """Return the columns of the rows of a function, and those of its side outputs. Raise InvalidJobError."""
+    path, own = function_section(step)
+    output = declared_output(own.output, where(*path, "output"))
+    if own.event_time is not None:
+        place = where(*path, "event-time")
+        check_event_time(pa.schema(output), _Columns(output).field(own.event_time, place).name, where=place)
+    try:
+        state_schema_of(function_reference(step))
+    except InvalidJobError as error:
+        msg = f"{where(*path, 'process' if isinstance(step, ProcessStep) else 'class')}: {error}"
+        raise InvalidJobError(msg) from error
+    return output, {
+        tag: declared_output(side.schema_ddl, where(*path, "outputs", tag, "schema"))
+        for tag, side in own.outputs.items()
+    }

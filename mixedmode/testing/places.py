@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from mixedmode.config import JoinStep, KeyedAggregateStep, KeyedStep, ProcessStep
+from mixedmode.config import JoinStep, KeyedAggregateStep, KeyedStep
 from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
 from mixedmode.config.graph import MAIN
 from mixedmode.config.sources import SourceSpec
+from mixedmode.config.step_outputs import FunctionStep, function_section, side_outputs_of, tag_of, with_function_section
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
-from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, side_output
+from mixedmode.plan.side_outputs import DEAD_LETTER, side_output
 
 __all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
 
@@ -84,15 +85,9 @@ def output_names(job: Job) -> list[str]:
     ]
 
 
-def _side_names(step: Step, keyed_before: int) -> list[str]:
-    if isinstance(step, KeyedAggregateStep):
-        return [] if step.late is None else [side_output(operator_id(step, keyed_before), LATE)]
-    if isinstance(step, JoinStep):
-        return [side_output(operator_id(step, keyed_before), f"late-{side}") for side in step.join.late_sinks]
-    if not isinstance(step, ProcessStep):
-        return []
-    failed = [] if step.dead_letter is None else [side_output(operator_id(step, keyed_before), DEAD_LETTER)]
-    return [*step.outputs, *failed]
+def _side_names(step: KeyedStep, keyed_before: int) -> list[str]:
+    own_id = operator_id(step, keyed_before)
+    return [side_output(own_id, tag_of(path)) for path in side_outputs_of(step)]
 
 
 def _source(source: SourceSpec, ddl: str, folder: Path, name: str) -> FileSourceSpec:
@@ -115,12 +110,12 @@ def _step(step: Step, keyed_before: int, folder: Path) -> Step:
         names = zip(step.join.late_sinks, _side_names(step, keyed_before), strict=True)
         late = {side: Sink.parquet(output_folder(folder, name)) for side, name in names}
         return step.model_copy(update={"join": step.join.with_late_sinks(late)})
-    if not isinstance(step, ProcessStep):
+    if not isinstance(step, FunctionStep):
         return step
+    _, own = function_section(step)
     sides = {
-        tag: SideOutput.parquet(output_folder(folder, tag), schema=side.schema_ddl)
-        for tag, side in step.outputs.items()
+        tag: SideOutput.parquet(output_folder(folder, tag), schema=side.schema_ddl) for tag, side in own.outputs.items()
     }
     failed = side_output(operator_id(step, keyed_before), DEAD_LETTER)
-    dead_letter = None if step.dead_letter is None else Sink.parquet(output_folder(folder, failed))
-    return step.model_copy(update={"outputs": sides, "dead_letter": dead_letter})
+    dead_letter = None if own.dead_letter is None else Sink.parquet(output_folder(folder, failed))
+    return with_function_section(step, {"outputs": sides, "dead_letter": dead_letter})

@@ -1,10 +1,12 @@
 """Process functions: a user's code per key, with state and timers, in the backlog and live."""
 
+from mixedmode.operators.process.co_process import CoProcessOperator
 from mixedmode.operators.process.context import Context, Record, Timers
 from mixedmode.operators.process.descriptions import incompatibilities
 from mixedmode.operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError
 from mixedmode.operators.process.function import (
     KeyedBatchProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     OpenContext,
     RecordAttributes,
@@ -12,7 +14,7 @@ from mixedmode.operators.process.function import (
 )
 from mixedmode.operators.process.maps import MapState
 from mixedmode.operators.process.operator import ProcessOperator, state_schema_of
-from mixedmode.operators.process.reference import FunctionReference, FunctionSource, LocalFunction
+from mixedmode.operators.process.reference import CoFunctionReference, FunctionReference, FunctionSource, LocalFunction
 from mixedmode.operators.process.states import AggregatingState, ListState, ReducingState, ValueState
 from mixedmode.operators.process.ttl import Ttl
 
@@ -21,10 +23,13 @@ __all__ = [
     "DEAD_LETTER_TAG",
     "SKIPPED_TAG",
     "AggregatingState",
+    "CoFunctionReference",
+    "CoProcessOperator",
     "Context",
     "FunctionReference",
     "FunctionSource",
     "KeyedBatchProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
     "LocalFunction",

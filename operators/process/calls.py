@@ -27,7 +27,7 @@ from mixedmode.operators.process.failures import (
     dead_letter,
     function_error,
 )
-from mixedmode.operators.process.function import KeyedBatchProcessFunction
+from mixedmode.operators.process.function import KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.reference import AnyFunction
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError
@@ -42,7 +42,7 @@ EMIT_ROWS = 2**16  # number of rows in a table at which it is emitted
 # In the last epoch every timer is due. A timer that always registers the next timer would never end.
 LAST_TIMERS_MAX = 100_000
 
-Timed = Iterator[tuple[Any, int | None]]  #: records with their event times
+Feed = Iterator[Any]  #: (record, event time or None) each
 
 
 class StepSettings(Protocol):
@@ -98,17 +98,17 @@ class Calls:
         self._uses_clock = function.attributes.uses_clock
         self._is_guarded = step.on_error != "fail"
         self._names = [field.name for field in step.record_fields]
+        self._records: Callable[[Any, int], None] = self._guarded_records if self._is_guarded else self._plain_records
+        self._look_records = LOOK_RECORDS
+        self._add = self._main.add
+        self._method: Callable[[Any, Context], Any]
         if isinstance(function, KeyedBatchProcessFunction):
-            self._method: Callable[[Any, Context], Any] = function.process_rows
-            self._rows_as = function.rows_as
-            self._records: Callable[[Any, int], None] = self._batch_records
+            self._method, self._rows_as = function.process_rows, function.rows_as
+            self._records = self._batch_records
             self._look_records = sys.maxsize
             self._add = self._main.add_frames
-        else:
+        elif isinstance(function, KeyedProcessFunction):
             self._method = function.process_element
-            self._records = self._guarded_records if self._is_guarded else self._plain_records
-            self._look_records = LOOK_RECORDS
-            self._add = self._main.add
         self._is_firing = False
         self._horizon_us = MIN_TIME_US  #: watermark or last event time of the key, whichever is greater
         self._timers_beyond = 0  #: number of timers after `_horizon_us` that on_timer has registered for the key
@@ -189,7 +189,7 @@ class Calls:
         times = chunk.records.column(TIME_COLUMN).to_pylist() if self._step.has_event_time else repeat(None)
         return zip(python_records(columns, self._names), times, strict=False)
 
-    def _plain_records(self, feed: Timed, count: int) -> None:
+    def _plain_records(self, feed: Feed, count: int) -> None:
         context, process_element, add = self._context, self._method, self._add
         record = None
         try:
@@ -203,7 +203,7 @@ class Calls:
             call = Call("process_element", context.current_key, record, context.timestamp)
             raise self._error(error, call) from error
 
-    def _guarded_records(self, feed: Timed, count: int) -> None:
+    def _guarded_records(self, feed: Feed, count: int) -> None:
         for record, timestamp in islice(feed, count):
             self._context.timestamp = timestamp
             call = Call("process_element", self._context.current_key, record, timestamp)

@@ -16,7 +16,15 @@ from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.keys.arrow import I64
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, TIME_COLUMN
-from mixedmode.operators.process.due import EVENT_TIMER, EXPIRY, KEYS, KIND_COLUMN, PROCESSING_TIMER, RECORD
+from mixedmode.operators.process.due import (
+    EVENT_TIMER,
+    EXPIRY,
+    KEYS,
+    KIND_COLUMN,
+    PROCESSING_TIMER,
+    RECORD,
+    RECORD_OF_RIGHT,
+)
 from mixedmode.operators.process.records import python_values
 from mixedmode.operators.tables import column_of
 from mixedmode.state.keys import stored_keys
@@ -87,7 +95,7 @@ def _chunk(table: pa.Table, borders: I64, key_schema: KeySchema) -> Chunk:
     kinds = column_of(table, KIND_COLUMN).to_numpy()
     if not kinds.any():
         return Chunk(keys, stored, table, np.diff(borders).tolist())
-    is_record = kinds == RECORD
+    is_record = (kinds == RECORD) | (kinds == RECORD_OF_RIGHT)
     key_of_row = np.repeat(np.arange(len(keys)), np.diff(borders))
     return Chunk(
         keys,

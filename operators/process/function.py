@@ -74,6 +74,26 @@ class KeyedProcessFunction(_Function):
         raise NotImplementedError(msg)
 
 
+class KeyedCoProcessFunction(_Function):
+    """Called record by record with the records of two inputs. See docs/co-process.md for an example."""
+
+    def process_left(self, record: Record, context: Context) -> Rows:
+        """Process one record of the left of the current key, as KeyedProcessFunction.process_element does.
+
+        Within an epoch, the records of both inputs of a key come together in event-time order; of equal times, those of
+        the left come first. The order of records of one input with equal time is undefined.
+        """
+        del record, context
+        msg = f"{type(self).__name__} has no method process_left. Write one"
+        raise NotImplementedError(msg)
+
+    def process_right(self, record: Record, context: Context) -> Rows:
+        """Process one record of the right of the current key; see process_left."""
+        del record, context
+        msg = f"{type(self).__name__} has no method process_right. Write one"
+        raise NotImplementedError(msg)
+
+
 class KeyedBatchProcessFunction(_Function):
     """Called once per key and epoch with all of the key's records, in the order of process_element.
 

@@ -40,7 +40,7 @@ from mixedmode.operators.process.failures import (
     OnError,
     lifecycle_error,
 )
-from mixedmode.operators.process.function import KeyedProcessFunction, OpenContext, RecordAttributes
+from mixedmode.operators.process.function import KeyedBatchProcessFunction, OpenContext, RecordAttributes
 from mixedmode.operators.process.maps import MAP_STATE_ID
 from mixedmode.operators.process.reference import AnyFunction, FunctionSource
 from mixedmode.operators.process.states import State
@@ -48,6 +48,7 @@ from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from mixedmode.operators.process.turns import Turns
 from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor
+from mixedmode.time import EpochTime
 
 _BYTES = (pa.field("value", pa.large_binary()),)
 
@@ -164,10 +165,10 @@ class ProcessOperator:
             self._guarded(function, "open", OpenContext(self.operator_id, time.is_backlog))
             if time.was_backlog is not time.is_backlog:
                 self._guarded(function, "process_record_attributes", RecordAttributes(time.is_backlog))
-            calls = Calls(self, function, turns, time)
-            splits = isinstance(function, KeyedProcessFunction)
+            calls = self._calls(function, turns, time)
+            splits = not isinstance(function, KeyedBatchProcessFunction)
             for table in tables:
-                for chunk in chunks_of(table, self.key_schema, keys_max=turns.keys_max, splits=splits):
+                for chunk in chunks_of(self._in_order(table), self.key_schema, keys_max=turns.keys_max, splits=splits):
                     yield from calls.run(chunk)
             turns.finish()
             yield from calls.rows(1)
@@ -186,6 +187,14 @@ class ProcessOperator:
     def _sorted_schema(self) -> pa.Schema:
         keys = [pa.field(KEY_GROUP_COLUMN, pa.uint16()), pa.field(KEY_COLUMN, self._key_type)]
         return pa.schema([*keys, pa.field(TIME_COLUMN, pa.int64()), *self.input_fields])
+
+    def _calls(self, function: AnyFunction, turns: Turns, time: EpochTime) -> Calls:
+        """Return the calls of a function object."""
+        return Calls(self, function, turns, time)
+
+    def _in_order(self, table: pa.Table) -> pa.Table:
+        """Return a sorted table of whole keys in the order in which the function sees the records."""
+        return table
 
     def _guarded(self, function: AnyFunction, method: str, *arguments: Any) -> None:
         try:

@@ -7,17 +7,29 @@ from typing_extensions import override
 
 from mixedmode.operators.classes import ClassKind, GivenClass, NamedClass
 from mixedmode.operators.interface import OperatorAttributes
-from mixedmode.operators.process.function import KeyedBatchProcessFunction, KeyedProcessFunction
+from mixedmode.operators.process.function import (
+    KeyedBatchProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+)
 
-__all__ = ["AnyFunction", "FunctionReference", "FunctionSource", "LocalFunction"]
+__all__ = ["AnyFunction", "CoFunctionReference", "FunctionReference", "FunctionSource", "LocalFunction"]
 
-AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction
+AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction | KeyedCoProcessFunction
 
 _KIND: ClassKind[AnyFunction] = ClassKind(
     noun="process function",
     key="process",
     bases=(KeyedProcessFunction, KeyedBatchProcessFunction),
     derives_from="mixedmode.process.KeyedProcessFunction or KeyedBatchProcessFunction",
+)
+
+
+_CO_KIND: ClassKind[AnyFunction] = ClassKind(
+    noun="co-process function",
+    key="class",
+    bases=(KeyedCoProcessFunction,),
+    derives_from="mixedmode.process.KeyedCoProcessFunction",
 )
 
 
@@ -52,6 +64,13 @@ class FunctionReference(NamedClass[AnyFunction], FunctionSource):
     def attributes(self) -> OperatorAttributes:
         """Import the module, so its top-level code runs, and return the attributes."""
         return self.load().attributes
+
+
+class CoFunctionReference(FunctionReference):
+    """A FunctionSource whose class is named in a job, for a step with two inputs."""
+
+    __slots__ = ()
+    kind = _CO_KIND
 
 
 class LocalFunction(GivenClass[AnyFunction], FunctionSource):

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mixedmode.config import JobSpec, JoinStep
-from mixedmode.config.joins import JoinInput, Selected
+from mixedmode.config.joins import Selected
+from mixedmode.config.two_inputs import NamedInput
 from tests.config.refusals import messages
 
 AS_OF = {"left": "trades", "right": "quotes", "on": "symbol", "as-of": {}}
@@ -21,10 +22,10 @@ def complaints(**given: Any) -> list[str]:
 
 
 def test_inputs_may_have_another_name_in_the_join() -> None:
-    assert join().join.inputs == (JoinInput("trades", "trades"), JoinInput("quotes", "quotes"))
+    assert join().join.inputs == (NamedInput("trades", "trades"), NamedInput("quotes", "quotes"))
     assert join(left="trades AS t", right="trades as u").join.inputs == (
-        JoinInput("trades", "t"),
-        JoinInput("trades", "u"),
+        NamedInput("trades", "t"),
+        NamedInput("trades", "u"),
     )
     assert join(left="trades AS t").from_ == ("trades", "quotes")
 

@@ -1,0 +1,91 @@
+"""Functions over two inputs: whatever the mode, flip, epochs, parallelism and restarts are, the answer is the same.
+
+The oracle is plain Python: nested loops over the records.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mixedmode.job import Stream
+from mixedmode.process import KeyedCoProcessFunction, MapState
+from tests.differential.stories import case_folder, local_cases
+from tests.differential.test_graphs import Graph, Join, Node, Play, expected, struck
+from tests.differential.test_joins import by_value, graphs, some_mode
+from tests.differential.test_time_in_chains import ON_SPARK, Row, tumbling
+from tests.differential.timelines import MODES, MS, Case, Mode, cases
+from tests.walk.faults import Fault, Faults
+
+OUTPUT = "k string, v bigint, n bigint, t timestamp"
+
+
+class Near(KeyedCoProcessFunction):
+    """For each row of the left, the sum and the number of the rows of the right less than `reach_ms` away."""
+
+    lefts = MapState(int, int)
+    rights = MapState(int, list[int | None])
+
+    def __init__(self, reach_ms: int) -> None:
+        self.reach_us = reach_ms * MS
+
+    def process_left(self, record: Any, context: Any) -> None:
+        self.lefts[context.timestamp] = self.lefts.get(context.timestamp, 0) + 1
+        context.timers.register_event_time_timer(context.timestamp + self.reach_us)
+
+    def process_right(self, record: Any, context: Any) -> None:
+        self.rights[context.timestamp] = [*self.rights.get(context.timestamp, []), record["v"]]
+        context.timers.register_event_time_timer(context.timestamp + 2 * self.reach_us)
+
+    def on_timer(self, timestamp: int, context: Any) -> Iterator[Row]:
+        time = timestamp - self.reach_us
+        for _ in range(self.lefts.pop(time, 0)):
+            values = [v for at, own in self.rights.items() if abs(at - time) < self.reach_us for v in own]
+            yield {"k": context.current_key, "v": sum(v or 0 for v in values), "n": len(values), "t": timestamp}
+        self.rights.pop(time - self.reach_us, None)
+
+
+def near(reach_ms: int) -> Join:
+    def apply(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+        found = []
+        for row in left:
+            values = [
+                other["v"] for other in right if other["k"] == row["k"] and abs(other["t"] - row["t"]) < reach_ms * MS
+            ]
+            v, n = sum(v or 0 for v in values), len(values)
+            found.append({"k": row["k"], "v": v, "n": n, "t": row["t"] + reach_ms * MS})
+        return found
+
+    def add(left: Stream, right: Stream) -> Stream:
+        return left.co_process(right, on="k", function=Near, args={"reach_ms": reach_ms}, output=OUTPUT, event_time="t")
+
+    return Join(add, apply)
+
+
+some_functions = st.sampled_from([1, 10, 30]).map(near)
+
+
+@given(case=cases(), mode=some_mode, graph=graphs(some_functions), strikes=struck)
+@local_cases(0.1)
+def test_functions_of_two_inputs_give_the_answer_of_the_records(
+    case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
+) -> None:
+    with case_folder() as base:
+        played = Play(case, mode, graph, base, faults=faults, strikes=strikes)
+        assert played.outputs() == expected(case, graph)
+
+
+CHAIN = Graph(
+    (Node(None), Node(None), Node(near(10), (0, 1), "near"), Node(near(5), (2, 2), "near"), Node(tumbling(20), (3,))),
+    (2, 3, 4),
+    source_of=by_value,
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_spark_agrees_about_functions_of_two_inputs(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
+    assert Play(ON_SPARK, mode, CHAIN, tmp_path, spark).outputs() == expected(ON_SPARK, CHAIN)
