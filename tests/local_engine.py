@@ -152,7 +152,7 @@ class LocalEngine(Engine):
         return LocalInputs(self.session, spec, analysis.plan, analysis.sources)
 
     @override
-    def executor(self) -> Executor[DataFrame]:
+    def executor(self, analysis: Analysis) -> Executor[DataFrame]:
         return _OfFrames(self._world)
 
     @override

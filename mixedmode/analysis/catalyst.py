@@ -11,7 +11,7 @@ from typing import Any
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.plan import INPUT, Expression, Node
+from mixedmode.analysis.plan import DIMENSION, INPUT, Expression, Node
 
 _Java = Any  # an object of the JVM
 
@@ -22,13 +22,15 @@ _SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
 
 
-def read_query(session: SparkSession, sql: str, *, inputs: Collection[str]) -> Node | None:
-    """Return the analysed plan of a query, down to the temporary views named `inputs`; None for a command or a script.
+def read_query(
+    session: SparkSession, sql: str, *, inputs: Collection[str], dimensions: Collection[str] = ()
+) -> Node | None:
+    """Return the analysed plan of a query, down to the temporary views named `inputs` and `dimensions`.
 
-    Raise the exceptions of Spark, with positions in `sql`.
+    Return None for a command or a script. Raise the exceptions of Spark, with positions in `sql`.
     """
     state: _Java = session._jsparkSession.sessionState()
-    reader = _Reader(session, inputs)
+    reader = _Reader(session, inputs, dimensions=dimensions)
     parsed = state.sqlParser().parsePlan(sql)
     if kind_of(parsed) == _SCRIPT:
         return None
@@ -38,7 +40,7 @@ def read_query(session: SparkSession, sql: str, *, inputs: Collection[str]) -> N
 
 def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
     """Return the analysed plan of a frame, down to the plan of the frame `until` that it was made from."""
-    return _Reader(frame.sparkSession, (), analysed(until)).node(analysed(frame))
+    return _Reader(frame.sparkSession, (), until=analysed(until)).node(analysed(frame))
 
 
 def column_ids(frame: DataFrame) -> dict[str, int]:
@@ -75,10 +77,17 @@ def analysed(frame: DataFrame) -> _Java:
 class _Reader:
     """Reads plans of one session. Temporary views named in `inputs`, and the plan `until`, are read as inputs."""
 
-    def __init__(self, session: SparkSession, inputs: Collection[str], until: _Java | None = None) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        inputs: Collection[str],
+        *,
+        dimensions: Collection[str] = (),
+        until: _Java | None = None,
+    ) -> None:
         context = session.sparkContext
         self._gateway = context._gateway
-        self._inputs = frozenset(name.lower() for name in inputs)
+        self._views = {name.lower(): INPUT for name in inputs} | {name.lower(): DIMENSION for name in dimensions}
         self._until = until
         jvm: _Java = context._jvm
         self.jvm = jvm.org.apache.spark.sql
@@ -90,9 +99,9 @@ class _Reader:
         """Read a plan and all plans below it."""
         kind = kind_of(plan)
         name = str(_NAMES[kind](plan)) if kind in _NAMES else ""
-        is_input = kind == "View" and plan.isTempView() and name.lower() in self._inputs
-        if is_input or (self._until is not None and plan.equals(self._until)):
-            return Node(INPUT, name=name, is_streaming=plan.isStreaming())
+        view = self._views.get(name.lower()) if kind == "View" and plan.isTempView() else None
+        if view is not None or (self._until is not None and plan.equals(self._until)):
+            return Node(view or INPUT, name=name, is_streaming=plan.isStreaming())
         return Node(
             kind,
             name=name,

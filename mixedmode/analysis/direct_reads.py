@@ -18,6 +18,7 @@ from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.expressions import Query
+from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.stages import JobPlan, ReadColumn
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.tasks.stage_columns import progress_rows, stage_columns, watched_columns, with_source_column
@@ -55,6 +56,7 @@ def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec]) -> None:
     reasons = {
         "the job has several sources": len(specs) > 1,
         "a map step reads the source": plan.maps,
+        "sql joins a dimension": joins_sources(plan),
         "the source has several readers": not plan.has_one_entry,
         "a step joins the source with itself": any(stage.sides for stage in plan.stages[:1]),
         "the source has no local Parquet files": not isinstance(source, FileSourceSpec)

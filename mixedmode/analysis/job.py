@@ -4,10 +4,9 @@ In every mode, each sql step is analysed over streaming stand-ins of its input. 
 return other rows live than in batch is refused.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.alone import check_alone
 from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.declared import declared_fields
+from mixedmode.analysis.dimensions import empty_tables, mentions, unread_dimensions
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
 from mixedmode.analysis.function_steps import analysed_co_process
@@ -31,7 +31,14 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import source_rows
-from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless, inputs_of
+from mixedmode.analysis.sql_checks import (
+    check_joins_added_rows,
+    check_query,
+    check_repeatable,
+    check_stateless,
+    dimensions_of,
+    inputs_of,
+)
 from mixedmode.config import (
     CoProcessStep,
     JobParts,
@@ -42,32 +49,33 @@ from mixedmode.config import (
     OneInputStep,
     SqlStep,
 )
-from mixedmode.config.graph import MAIN, Graph, Ref
+from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
 from mixedmode.config.step_outputs import FunctionStep, function_section
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
+from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
 from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ResultPlan, SourceRows, entry_of
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
+from mixedmode.sources.versions import HasVersions
 from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import stand_in, views
 from mixedmode.spark.session import check_session, cores
 from mixedmode.time import Strategy
 
-PREVIOUS = "previous"  # the name by which a sql step reads the output of the previous step
-
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A plan, and the opened sources by name."""
+    """A plan, and the opened sources and dimensions by name."""
 
     plan: JobPlan
     sources: Mapping[str, OpenSource]
+    dimensions: Mapping[str, HasVersions] = field(default_factory=dict)
 
 
 def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
@@ -94,10 +102,11 @@ def examine(session: SparkSession, parts: JobParts, where: Where, found: list[Mi
     walk = _Walk(session, parts, sources, where, of_job)
     walk.walk()
     analysis = None
-    is_whole = not of_job and not parts.unknown and not parts.untimed and None not in parts.steps
-    if is_whole:
+    if not of_job and parts.is_whole:
         with collecting(of_job):
-            analysis = Analysis(walk.plan(), sources.opened)
+            plan = walk.plan()
+            raise_all(unread_dimensions(plan, spec.dimensions, where))
+            analysis = Analysis(plan, sources.opened, sources.dimensions)
     found += of_job
     return analysis
 
@@ -115,9 +124,10 @@ class _Walk:
         self._found = found
         self._event_times = sources.event_times
         self._partitions = sources.partitions
-        self._unknown = sources.unknown
+        self._unknown, self._unknown_tables = sources.unknown, sources.unknown_dimensions
         self._is_time_in_doubt = bool(sources.untimed)
         self._sources = {name: source.stream(Admission()) for name, source in sources.opened.items()}
+        self._tables = empty_tables(session, sources.dimensions)
         results = self._spec.results
         self._graph = Graph.of(
             [*self._sources, *self._unknown], self._steps, {name: sink.from_ for name, sink in results.items()}
@@ -164,14 +174,12 @@ class _Walk:
         """Return what a step reads, None if some of it is unknown. The first sql step reads sources by their names."""
         refs = self._graph.inputs[index]
         by_name = index == 0 and not step.from_ and isinstance(step, SqlStep)
-        if by_name and isinstance(step, SqlStep) and self._names_unknown(step.sql):
+        unknown = self._unknown_tables | (self._unknown if by_name else set())
+        if isinstance(step, SqlStep) and mentions(step.sql, unknown):
             return None
         found = [self._relations[ref] for ref in refs if ref in self._relations]
         is_whole = bool(found) if by_name else len(found) == len(refs) >= max(1, len(step.from_))
         return found if is_whole else None
-
-    def _names_unknown(self, sql: str) -> bool:
-        return any(re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) for name in self._unknown)
 
     def _add(self, index: int, step: Step, inputs: Sequence[Relation]) -> None:
         if isinstance(step, SqlStep):
@@ -241,7 +249,7 @@ class _Walk:
         """
         declared = [name for name in plan.sources_read if name in self._event_times]
         rows = None
-        if plan.has_one_entry and self._first_input is not None:
+        if plan.has_one_entry and self._first_input is not None and not joins_sources(plan):
             name = plan.sources_read[0]
             columns = (self._event_times.get(name), self._partitions.get(name))
             rows = source_rows(plan, self._first_input, self._sources[name], *columns)
@@ -254,21 +262,24 @@ class _Walk:
         readable = self._readable(index, step, inputs)
         frames = {name: relation.frame for name, relation in readable.items()}
         try:
-            with views(self._session, frames):
-                plan = check_query(read_query(self._session, step.sql, inputs=frames), where=where)
+            with views(self._session, self._tables | frames):
+                found = read_query(self._session, step.sql, inputs=frames, dimensions=self._tables)
+                plan = check_query(found, where=where)
                 result = self._session.sql(step.sql)
         except PySparkException as error:
-            raise refused(where, error, readable=tuple(frames)) from error
-        named = inputs_of(plan)
+            raise refused(where, error, readable=(*frames, *self._tables)) from error
+        named, joined = inputs_of(plan), dimensions_of(plan)
+        tables = tuple(name for name in self._tables if name.lower() in joined)
         used = {name: relation for name, relation in readable.items() if name.lower() in named}
         self._check_all_read(index, step, used)
         read = self._roots.reads(list({relation.name: relation for relation in used.values()}.values()))
         with collecting(self._found):
             check_stateless(plan, where=where)
             check_repeatable(plan, where=where, is_keyed=bool(read.changelogs), allows_clock=step.clock == "allowed")
+            check_joins_added_rows(tables, read.changelogs, where=where)
         check_columns(result, where)
         makes = step.name or f"sql-{index + 1}"
-        text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes)
+        text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes, tables)
         root = next(iter(used.values())).root if len(read.relations) == 1 else None
         self._relations["steps", index] = Relation(makes, result, (*read.sql, text), read.sources, read.stages, root)
 

@@ -1,4 +1,4 @@
-"""Opens the sources of a job for its analysis, and collects their mistakes."""
+"""Opens the sources and dimensions of a job for its analysis, and collects their mistakes."""
 
 from pyspark.sql import SparkSession
 
@@ -9,21 +9,25 @@ from mixedmode.errors import MixedmodeError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sources.open import open_source
 from mixedmode.sources.source import OpenSource
+from mixedmode.sources.versions import HasVersions
 
 
 class OpenSources:
-    """The opened sources, and their event-time and partition columns, by source.
+    """The opened sources, and their event-time and partition columns, by source; and the opened dimensions.
 
-    found: the mistakes. unknown: the names of the sources that are wrong. untimed: those whose event time is in doubt.
+    found: the mistakes. unknown, unknown_dimensions: the names of those that are wrong. untimed: the sources whose
+    event time is in doubt.
     """
 
     def __init__(self, session: SparkSession, parts: JobParts, where: Where) -> None:
         """Open the valid sources of a job."""
         self.opened: dict[str, OpenSource] = {}
+        self.dimensions: dict[str, HasVersions] = {}
         self.event_times: dict[str, str] = {}
         self.partitions: dict[str, str] = {}
         self.found: list[MixedmodeError] = []
         self.unknown, self.untimed = set(parts.unknown), set(parts.untimed)
+        self.unknown_dimensions = set(parts.unknown_dimensions)
         for name, source in parts.spec.sources.items():
             with collecting(self.found):
                 self.opened[name] = open_source(session, source, where=where("sources", name))
@@ -40,3 +44,10 @@ class OpenSources:
             with collecting(self.found):
                 column = partition_column_of(source, schema, where("sources", name, "watermark", "partition-column"))
                 self.partitions |= {} if column is None else {name: column}
+        for name, table in parts.spec.dimensions.items():
+            with collecting(self.found):
+                opened = open_source(session, table, where=where("dimensions", name))
+                assert isinstance(opened, HasVersions), table
+                self.dimensions[name] = opened
+            if name not in self.dimensions:
+                self.unknown_dimensions.add(name)

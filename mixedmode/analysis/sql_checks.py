@@ -4,9 +4,10 @@ A record must have the same result rows in every mode, every run and every epoch
 to work on one record at a time are allowed; unknown kinds are refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from mixedmode.analysis.plan import (
+    DIMENSION,
     INPUT,
     Expression,
     Node,
@@ -19,6 +20,7 @@ from mixedmode.errors import InvalidJobError
 
 _PER_RECORD = frozenset(
     {
+        DIMENSION,
         INPUT,
         "CTERelationDef",
         "CTERelationRef",
@@ -55,6 +57,7 @@ _OVER_RECORDS: Mapping[str, str] = {
     "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
 }
 _WRITTEN_OUT = "This one is over constants: write out the rows that it gives as VALUES."
+_OF_DIMENSION = "This one is over a dimension: store the rows that it gives as a table, and make that the dimension."
 _INSTEAD = "Use key-by and aggregate, or a process step, for what goes over many records."
 _GENERATORS = frozenset({"Explode", "GeneratorOuter", "Inline", "JsonTuple", "PosExplode", "Stack", "VariantExplode"})
 _CLOCKS = frozenset({"CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"})
@@ -102,8 +105,8 @@ def check_tables(plan: Node, *, where: str) -> None:
         if node.kind == "View" or (is_leaf and node.kind not in {*_CONSTANT, "UnionLoopRef"}):
             msg = (
                 f"{where}: SQL reads the sources of the job or the step before it, and constants. Another table or "
-                "file may change while the job runs, and its rows would be those of one moment. Make it a source, and "
-                "bring both together with UNION ALL and key-by; or write its rows as VALUES. "
+                "file may change while the job runs, and its rows would be those of one moment. Add it to `dimensions` "
+                "and join it; make it a source, and use a step with join; or write its rows as VALUES. "
                 f"table={node.name or node.kind}"
             )
             raise InvalidJobError(msg)
@@ -112,6 +115,26 @@ def check_tables(plan: Node, *, where: str) -> None:
 def inputs_of(plan: Node) -> frozenset[str]:
     """Return the names of the inputs that a plan reads, in lower case."""
     return frozenset(node.name.lower() for node in nodes_with_subqueries(plan) if node.kind == INPUT)
+
+
+def dimensions_of(plan: Node) -> frozenset[str]:
+    """Return the names of the dimensions that a plan joins, in lower case."""
+    return frozenset(node.name.lower() for node in nodes_with_subqueries(plan) if node.kind == DIMENSION)
+
+
+def check_joins_added_rows(dimensions: Collection[str], changelogs: Collection[str], *, where: str) -> None:
+    """Raise InvalidJobError if sql joins dimensions to rows that change.
+
+    A row is retracted by computing it again, and another version of the dimension would give another row.
+    """
+    if dimensions and changelogs:
+        msg = (
+            f"{where}: rows of these steps change, and a changed row is retracted by computing it again; but the "
+            "dimension may have changed since. Join the dimension in a sql step before them, or make the table "
+            f"a source and use a step with join. dimensions={', '.join(dimensions)}, "
+            f"steps={', '.join(sorted(changelogs))}"
+        )
+        raise InvalidJobError(msg)
 
 
 def check_stateless(plan: Node, *, where: str) -> None:
@@ -204,8 +227,10 @@ def _problems(node: Node) -> Iterator[tuple[str, str]]:
     """Yield (SQL that needs several records, what to write instead) of one node and its subqueries."""
     if node.kind == "Join":
         yield from _join_problems(node)
+    elif node.kind == "Union" and node.is_streaming and not all(child.is_streaming for child in node.children):
+        yield "UNION of an input and other rows", "These other rows, it would give again in each epoch."
     elif node.kind not in _PER_RECORD | _CONSTANT:
-        yield node.kind, _OVER_RECORDS.get(node.kind, _INSTEAD) if _sees_records(node) else _WRITTEN_OUT
+        yield node.kind, _instead(node)
     if node.kind == "Generate":
         for generator in node.expressions:
             if generator.kind not in _GENERATORS:
@@ -215,6 +240,13 @@ def _problems(node: Node) -> Iterator[tuple[str, str]]:
             yield from _subquery_problems(node, expression, expression.plan)
 
 
+def _instead(node: Node) -> str:
+    """Return what to write instead of a node that needs several records."""
+    if _sees_records(node):
+        return _OVER_RECORDS.get(node.kind, _INSTEAD)
+    return _OF_DIMENSION if dimensions_of(node) else _WRITTEN_OUT
+
+
 def _join_problems(node: Node) -> Iterator[tuple[str, str]]:
     sides = [_sees_records(child) for child in node.children]
     if all(sides):
@@ -222,7 +254,10 @@ def _join_problems(node: Node) -> Iterator[tuple[str, str]]:
     elif any(sides) and node.name not in _MATCHES:
         kept = _KEEPS.get(node.name)
         if kept is None or not sides[kept]:
-            instead = "A join may keep all rows of the input; those of VALUES, it would give again in each epoch."
+            instead = (
+                "A join may keep all rows of the input; those of VALUES or of a dimension, it would give again in each "
+                "epoch."
+            )
             yield f"{node.name} join", instead
 
 
@@ -245,7 +280,7 @@ def _subquery_problems(node: Node, expression: Expression, plan: Node) -> Iterat
 def _is_lookup(plan: Node) -> bool:
     """Return whether a subquery picks constant rows, and refers to the record only in its conditions."""
     for node in nodes_of(plan):
-        if node.kind not in ("Filter", "Join", "LocalRelation", "Project", "Range", "SubqueryAlias"):
+        if node.kind not in (DIMENSION, "Filter", "Join", "LocalRelation", "Project", "Range", "SubqueryAlias"):
             return False
         if node.kind != "Filter" and any(found.kind in _OUTWARD for found in expressions_of(node)):
             return False

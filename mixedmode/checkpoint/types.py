@@ -186,7 +186,7 @@ class Manifest:
     `backlog_sources` are the sources that were in backlog in this epoch, sorted by name. `source_logs` are the parts of
     Spark's source logs that this epoch and the epochs before it have read. `output_contents` are digests of all files
     that were ever published to each output (contents.py). If a manifest lacks the digest of an output, all later
-    manifests lack it, too.
+    manifests lack it, too. `dimensions` is {dimension: the name of the version that this epoch has read}.
     """
 
     job: str
@@ -217,6 +217,7 @@ class Manifest:
     source_logs: tuple[SourceLog, ...] = ()
     output_contents: Mapping[str, str] = field(default_factory=dict)
     step_watermarks: Mapping[str, int] = field(default_factory=dict)
+    dimensions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from mixedmode.config.registry import connector_kinds, formats_of
 from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec
 
-Role = Literal["source", "sink", "side output", "history", "live"]
-ROLES: tuple[Role, ...] = ("source", "sink", "side output", "history", "live")
+Role = Literal["source", "sink", "side output", "history", "live", "dimension"]
+ROLES: tuple[Role, ...] = ("source", "sink", "side output", "history", "live", "dimension")
 #: {kind: its settings in one role}
 Kinds = Mapping[str, type[Section]]
 
@@ -51,6 +51,8 @@ AnySideOutput = TypeAliasType("AnySideOutput", Annotated[SideOutputSpec, OfAnyKi
 #: the two sides of a source with a history and a live continuation
 AnyHistory = TypeAliasType("AnyHistory", Annotated[SourceSpec, OfAnyKind("history")])
 AnyLive = TypeAliasType("AnyLive", Annotated[SourceSpec, OfAnyKind("live")])
+#: a bounded table that sql joins by name
+AnyDimension = TypeAliasType("AnyDimension", Annotated[SourceSpec, OfAnyKind("dimension")])
 
 
 def kinds_with(role: Role) -> Kinds:
@@ -65,6 +67,8 @@ def kinds_with(role: Role) -> Kinds:
             case "source":
                 found[name] = kind.source
             case "history" | "live" if kind.source is not None and role in kind.source.may_be:
+                found[name] = kind.source
+            case "dimension" if kind.source is not None and kind.source.dimension_settings:
                 found[name] = kind.source
     return {name: section for name, section in found.items() if section is not None}
 

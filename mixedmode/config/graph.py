@@ -20,10 +20,13 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import KeyedStep, SqlStep, Step
 from mixedmode.config.two_inputs import TwoInputStep
 
-__all__ = ["MAIN", "MAIN_OUTPUT", "Graph", "Ref", "input_findings", "output_name"]
+__all__ = ["MAIN", "MAIN_OUTPUT", "PREVIOUS", "Graph", "Ref", "input_findings", "output_name"]
 
 #: the name of the only output of a job with `sink`, in stored documents; and the one by which a person asks for it
 MAIN, MAIN_OUTPUT = "", "sink"
+
+#: the name by which a sql step reads the rows of the step before it
+PREVIOUS = "previous"
 
 #: ("sources", name) or ("steps", index)
 Ref = Path
@@ -87,9 +90,17 @@ class Graph:
 
 
 def input_findings(
-    sources: Iterable[str], steps: Sequence[Step], outputs: Mapping[str, str | None]
+    sources: Iterable[str],
+    steps: Sequence[Step],
+    outputs: Mapping[str, str | None],
+    *,
+    dimensions: Iterable[str] = (),
 ) -> Iterator[tuple[Path, str]]:
-    """Yield the mistakes in what steps and outputs read. Arguments are as for Graph.of."""
+    """Yield the mistakes in what steps and outputs read. Arguments are as for Graph.of.
+
+    dimensions: their names. Only the text of a sql step can read a dimension.
+    """
+    tables = {name.lower() for name in dimensions}
     earlier = {name.lower(): name for name in sources}
     later = {step.name.lower() for step in steps if step.name is not None}
     for index, step in enumerate(steps):
@@ -101,12 +112,12 @@ def input_findings(
             if name.lower() in seen and not isinstance(step, TwoInputStep):
                 yield place, f" names an input twice. Remove one. found={name}"
             seen.add(name.lower())
-            yield from _unknown(place, name, earlier, later)
+            yield from _unknown(place, name, earlier, later, tables)
         if step.name is not None:
             earlier[step.name.lower()] = step.name
     for output, wanted in outputs.items():
         if wanted is not None:
-            yield from _unknown(("outputs", output, "from"), wanted, earlier, later)
+            yield from _unknown(("outputs", output, "from"), wanted, earlier, later, tables)
     graph = Graph.of(sources, steps, outputs)
     for index, step in enumerate(steps):
         if not graph.readers(("steps", index)):
@@ -124,10 +135,17 @@ def input_findings(
             yield ("steps", index), text
 
 
-def _unknown(path: Path, name: str, earlier: Mapping[str, str], later: Iterable[str]) -> Iterator[tuple[Path, str]]:
+def _unknown(
+    path: Path, name: str, earlier: Mapping[str, str], later: Iterable[str], dimensions: Iterable[str]
+) -> Iterator[tuple[Path, str]]:
     if name.lower() in earlier:
         return
-    if path[0] == "steps" and name.lower() in later:
+    if name.lower() in dimensions:
+        text = (
+            ": this is a dimension, which is joined in the text of a sql step and has no rows of its own. Remove it "
+            f"here, and write JOIN {name} in the sql; or make the table a source. found={name}"
+        )
+    elif path[0] == "steps" and name.lower() in later:
         text = f" names a step that comes later, or this one. Put the step that is read first. found={name}"
     else:
         known = list(earlier.values())

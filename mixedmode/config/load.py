@@ -127,6 +127,7 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
     update: dict[str, Any] = {
         "execution": job.execution.model_copy(update={"checkpointing": checkpointing}),
         "sources": {name: with_paths(source, folder) for name, source in job.sources.items()},
+        "dimensions": {name: with_paths(table, folder) for name, table in job.dimensions.items()},
         "functions": {
             name: one.model_copy(update={"folder": resolve_path(one.folder or "", folder)})
             for name, one in job.functions.items()
@@ -241,7 +242,7 @@ def _joint_findings(
     """
     joint = list(parts.spec.joint_findings(valid))
     spec = resolve_paths(parts.spec, folder)
-    if {"sources", "steps", "sink", "outputs", "execution"}.issubset(valid):
+    if {"sources", "dimensions", "steps", "sink", "outputs", "execution"}.issubset(valid):
         told = {path for path, _ in joint}
         joint += [(path, text) for path, text in overlap_findings(spec) if path not in told]
     steps = tuple(None if step is None else resolve_step(step, folder) for step in parts.steps)

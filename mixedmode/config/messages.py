@@ -43,7 +43,7 @@ _LIMITS = {
 #: {type of a collection: how a path continues below it}
 _MANY: dict[Any, str] = {Mapping: ".<name>", tuple: "[]"}
 #: keys at these places are suggested only if no place nearer to the top has such a key
-_FURTHER_IN = re.compile(r"steps\[\]\..*\.|sources\.<name>\.(?:history|live)\.")
+_FURTHER_IN = re.compile(r"steps\[\]\..*\.|sources\.<name>\.(?:history|live)\.|dimensions\.")
 _NO_KIND = {"union_tag_not_found", "union_tag_invalid"}
 _KINDS = "sql, or map, or join, or co-process, or key-by and one of aggregate, process, top, deduplicate"
 
@@ -110,7 +110,10 @@ def _no_format(detail: ErrorDetails, kinds: Kinds) -> str:
         or_else = "".join(f" Or give it {', '.join(keys[:-1])} and {keys[-1]}, each a section." for keys in others)
         return f" is missing: what it is. Add it. Known values: {', '.join(known)}.{or_else}"
     found = detail["ctx"]["tag"]
-    return f" cannot be {found}.{did_you_mean(found, known)} Known values: {', '.join(known)}."
+    why = ""
+    if kinds == kinds_with("dimension") and any(found in formats_of(kind) for kind in kinds_with("source").values()):
+        why = " A dimension is read at a version of its table, and this format has none."
+    return f" cannot be {found}.{why}{did_you_mean(found, known)} Known values: {', '.join(known)}."
 
 
 def _required(section: type[Section]) -> list[str]:

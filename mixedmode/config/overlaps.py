@@ -87,8 +87,12 @@ def _refusal(one: _Place, other: _Place) -> str:
 
 def _places(spec: JobSpec) -> list[_Place]:
     """Return all places of a job, first those that it reads."""
+    read = {"sources": spec.sources, "dimensions": spec.dimensions}
     found = [
-        _used("source", ("sources", name), used) for name, source in spec.sources.items() for used in source.used_places
+        _used("source", (section, name), used)
+        for section, sources in read.items()
+        for name, source in sources.items()
+        for used in source.used_places
     ]
     if spec.execution.checkpointing.dir is not None:
         found.append(_checkpoints(spec.execution.checkpointing.dir))

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
-from mixedmode.config.connectors import AnySource
+from mixedmode.config.connectors import AnyDimension, AnySource
 from mixedmode.config.document import Path
 from mixedmode.config.fields import SparkSettings, TableName, key_of
 from mixedmode.config.sinks import SinkSpec
@@ -22,7 +22,11 @@ from mixedmode.config.steps import STEP_KINDS, Step
 
 #: sections that an unknown key at the top may have been meant for
 _OPTIONAL = {name for name, field in JobSpec.model_fields.items() if not field.is_required()}
-_SOURCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[TableName, AnySource])
+#: {section of the job: the type of its entries}
+_INPUTS: Mapping[str, TypeAdapter[dict[str, Any]]] = {
+    "sources": TypeAdapter(dict[TableName, AnySource]),
+    "dimensions": TypeAdapter(dict[TableName, AnyDimension]),
+}
 _STEP: TypeAdapter[Any] = TypeAdapter(Step)
 _SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
 #: settings of a step whose error at the level of the job leaves the rows of the step unknown
@@ -59,6 +63,7 @@ class JobParts:
     steps: all steps by their position; None for a step that is wrong.
     unknown: the names of the sources that are wrong. untimed: the valid sources whose `event-time` is in doubt.
     partial: the positions of steps that lack a column of their rows.
+    unknown_dimensions: the names of the dimensions that are wrong.
     """
 
     spec: JobSpec
@@ -66,15 +71,22 @@ class JobParts:
     unknown: frozenset[str] = frozenset()
     untimed: frozenset[str] = frozenset()
     partial: frozenset[int] = frozenset()
+    unknown_dimensions: frozenset[str] = frozenset()
 
     @classmethod
     def whole(cls, spec: JobSpec) -> "JobParts":
         """Return the parts of a job without mistakes."""
         return cls(spec, spec.steps)
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether no part is wrong or in doubt."""
+        return not (self.unknown or self.untimed or self.unknown_dimensions or None in self.steps)
+
     def without(self, findings: Sequence[Path]) -> "JobParts":
         """Return the parts without those that are the subject of `findings`, which concern the job as a whole."""
         steps, unknown, untimed = list(self.steps), set(self.unknown), set(self.untimed)
+        tables = set(self.unknown_dimensions)
         for path in findings:
             match path:
                 case ("steps", int(index)):
@@ -83,14 +95,21 @@ class JobParts:
                     steps[index] = None
                 case ("sources", str(name)):
                     unknown.add(name)
+                case ("dimensions", str(name), *_):
+                    tables.add(name)
                 case ("sources", str(name), *_):
                     untimed.add(name)
         sources = {name: source for name, source in self.spec.sources.items() if name not in unknown}
-        spec = self.spec.model_copy(
-            update={"sources": sources, "steps": tuple(step for step in steps if step is not None)}
-        )
+        dimensions = {name: table for name, table in self.spec.dimensions.items() if name not in tables}
+        valid = tuple(step for step in steps if step is not None)
+        spec = self.spec.model_copy(update={"sources": sources, "dimensions": dimensions, "steps": valid})
         return replace(
-            self, spec=spec, steps=tuple(steps), unknown=frozenset(unknown), untimed=frozenset(untimed - unknown)
+            self,
+            spec=spec,
+            steps=tuple(steps),
+            unknown=frozenset(unknown),
+            untimed=frozenset(untimed - unknown),
+            unknown_dimensions=frozenset(tables),
         )
 
 
@@ -112,23 +131,30 @@ def valid_parts(values: Mapping[str, Any], valid: set[str], partial: frozenset[i
     sources, steps = values.get("sources"), values.get("steps")
     if "spark" not in valid or not (sources and isinstance(sources, Mapping) and steps and isinstance(steps, list)):
         return None
-    known: dict[str, Any] = {}
-    for name, source in sources.items():
-        with suppress(ValidationError):
-            known |= _SOURCE.validate_python({name: source})
+    known = _known("sources", sources)
+    given = values.get("dimensions")
+    dimensions = given if isinstance(given, Mapping) else {}
+    tables = _known("dimensions", dimensions)
     checked = tuple(map(_step, steps))
     fields: dict[str, Any] = {
         name: TypeAdapter[Any](JobSpec.model_fields[name].annotation or Any).validate_python(values[name])
-        for name in valid - {"sources", "steps", "spark"}
+        for name in valid - {"sources", "dimensions", "steps", "spark"}
         if values.get(name) is not None
     }
     spec = JobSpec.model_construct(
         **{"name": "job", **({} if "outputs" in fields else {"sink": _Unknown()}), **fields},
         spark={**SPARK_DEFAULTS, **_SPARK.validate_python(values.get("spark") or {})},
         sources=known,
+        dimensions=tables,
         steps=tuple(step for step in checked if step is not None),
     )
-    return JobParts(spec, checked, frozenset(str(name) for name in sources if name not in known), partial=partial)
+    return JobParts(
+        spec,
+        checked,
+        unknown=frozenset(str(name) for name in sources if name not in known),
+        partial=partial,
+        unknown_dimensions=frozenset(str(name) for name in dimensions if name not in tables),
+    )
 
 
 def without_wrong_settings(
@@ -161,6 +187,15 @@ def without_wrong_settings(
                 if group is not None:
                     reduced[index] = _without(reduced[index], {*group, key})
     return {**values, "steps": reduced}, frozenset(partial)
+
+
+def _known(section: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the valid ones of some sources or dimensions."""
+    known: dict[str, Any] = {}
+    for name, one in given.items():
+        with suppress(ValidationError):
+            known |= _INPUTS[section].validate_python({name: one})
+    return known
 
 
 def _without(step: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -45,9 +45,12 @@ class SourceSpec(Section):
     """A source that the job reads under one name. The base of every kind.
 
     may_be: the sides that it may be of a source with a history and a live continuation.
+    dimension_settings: the fields that it may have as a dimension, but `format`; empty if it can be none, because its
+    records have no versions.
     """
 
     may_be: ClassVar[frozenset[str]] = frozenset({"history", "live"})
+    dimension_settings: ClassVar[frozenset[str]] = frozenset()
 
     event_time: Text | None = Field(default=None, description="the column that says when a record happened")
     watermark: WatermarkSpec = Field(default=WatermarkSpec(), description="how event time moves; needs event-time")
@@ -96,6 +99,10 @@ class SourceSpec(Section):
     def declared_schema(self) -> str | None:
         """The columns as Spark DDL, if the settings say them; None if only the place knows them."""
         return None
+
+    def dimension_findings(self) -> Iterator[tuple[Path, str]]:
+        """Yield what is wrong with the source as a dimension, beside the settings that a dimension cannot have."""
+        yield from ()
 
     def seam_findings(self, offsets: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[Path, str]]:  # noqa: ARG002
         """Yield why a seam cannot be at these offsets, {topic: {partition: offset}}, if this source is its live side.

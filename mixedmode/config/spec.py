@@ -20,7 +20,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from mixedmode.config.connectors import AnySink, AnySource
+from mixedmode.config.connectors import AnyDimension, AnySink, AnySource
+from mixedmode.config.dimensions import dimension_findings
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.execution import (
     ExecutionSpec,
@@ -67,6 +68,9 @@ class JobSettings(Section):
         default={}, description="functions of Python that SQL may call, by the name that SQL uses"
     )
     sources: Mapping[TableName, AnySource] = Field(description="what the job reads, by name", min_length=1)
+    dimensions: Mapping[TableName, AnyDimension] = Field(
+        default={}, description="bounded tables that sql joins by name; each epoch reads their newest version"
+    )
 
     @property
     def chosen_mode(self) -> RuntimeMode:
@@ -95,6 +99,7 @@ class JobSettings(Section):
             ({"parallelism", "execution", "sources"}, self._autoscaler_findings),
             ({"execution", "sources"}, self._checkpoint_findings),
             ({"sources"}, self._source_findings),
+            ({"sources", "dimensions"}, lambda: dimension_findings(self.dimensions, self.sources)),
             ({"spark"}, self._spark_findings),
             ({"functions"}, self._function_findings),
         ]
@@ -224,8 +229,8 @@ class JobSpec(JobSettings):
         return [
             *super()._checks(),
             ({"steps", "sink", "outputs"}, self._result_findings),
-            ({"sources", "steps", "sink", "outputs"}, self._graph_findings),
-            ({"sources", "steps", "outputs"}, self._step_findings),
+            ({"sources", "dimensions", "steps", "sink", "outputs"}, self._graph_findings),
+            ({"sources", "dimensions", "steps", "outputs"}, self._step_findings),
             ({"sources", "steps"}, self._event_time_findings),
             ({"execution", "pipeline", "steps"}, self._scaling_findings),
             ({"sources", "steps", "sink", "outputs"}, self.sink_findings),
@@ -255,7 +260,7 @@ class JobSpec(JobSettings):
         if not self.results:
             return
         given = {name: sink.from_ for name, sink in self.results.items()}
-        yield from input_findings(self.sources, self.steps, given)
+        yield from input_findings(self.sources, self.steps, given, dimensions=self.dimensions)
         maps = [index for index, step in enumerate(self.steps) if isinstance(step, MapStep)]
         if maps and not self.graph.is_chain:
             text = (
@@ -265,7 +270,7 @@ class JobSpec(JobSettings):
             yield ("steps", maps[0], "map"), text
 
     def _step_findings(self) -> Iterator[tuple[Path, str]]:
-        owners = dict.fromkeys(self.sources, "a source")
+        owners = {**dict.fromkeys(self.dimensions, "a dimension"), **dict.fromkeys(self.sources, "a source")}
         for index, step in enumerate(self.steps):
             for name, owner in repeated([step.name] if step.name else [], owners):
                 text = f": {owner} has this name already (case does not count). Choose another. found={name}"

@@ -11,6 +11,7 @@ from mixedmode.analysis.job import Analysis, analyse
 from mixedmode.config import JobSpec
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.watched import Figures, FiguresOfSpark
+from mixedmode.executor.dimensions import Dimensions
 from mixedmode.executor.protocol import Executor
 from mixedmode.executor.spark import SparkExecutor
 from mixedmode.plan.keyed_operators import Where
@@ -37,9 +38,9 @@ class Engine:
         """Return the inputs of a job."""
         return Inputs(self.session, spec, analysis.plan, analysis.sources)
 
-    def executor(self) -> Executor[DataFrame]:
+    def executor(self, analysis: Analysis) -> Executor[DataFrame]:
         """Return what runs the epochs of the frames of `inputs`."""
-        return SparkExecutor(self.session)
+        return SparkExecutor(self.session, Dimensions(analysis.dimensions))
 
     def figures(self) -> Figures | None:
         """Return the figures of an epoch's tasks while they run; None if the executor has none."""

@@ -67,8 +67,7 @@ class EpochContext:
     """Everything that stays the same for all epochs of a run.
 
     `stop`: set when the run shall end after the current epoch. `log_file`: of Spark. `line_sources`: for each line of
-    Spark's offset entries, the number of its source. `present`: returns the input files that exist, with their
-    bytes (Inputs.present).
+    Spark's offset entries, the number of its source. `present`: returns {input file that exists: bytes}.
     """
 
     spec: JobSpec
@@ -350,6 +349,7 @@ class EpochRunner:
             records_skipped=result.skipped,
             rows_out=result.rows_out,
             pairs=result.pairs,
+            dimensions=result.dimensions,
         )
 
     def _offsets(self, epoch: Epoch) -> str:

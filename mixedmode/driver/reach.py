@@ -43,4 +43,5 @@ def _sections(spec: JobSpec) -> Iterator[tuple[Path, SourceSpec | SinkSpec]]:
     for name, source in spec.sources.items():
         yield ("sources", name), source
         yield from ((("sources", name, *path), side) for path, side in source.inner_sources.items())
+    yield from ((("dimensions", name), table) for name, table in spec.dimensions.items())
     yield from spec.sinks.items()

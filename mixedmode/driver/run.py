@@ -93,7 +93,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         if options.session is None:
             begin_workers(session)
         analysis = _checked(engine, spec, where)
-        with _watched(engine, observer) as executor:
+        with _watched(engine, analysis, observer) as executor:
             run = _Run(engine, spec, analysis, options, observer, executor)
             if run.policy.mode == "batch":
                 run.run_batch()
@@ -103,9 +103,9 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
 
 
 @contextmanager
-def _watched(engine: Engine, observer: Observer) -> Iterator[Executor[DataFrame]]:
+def _watched(engine: Engine, analysis: Analysis, observer: Observer) -> Iterator[Executor[DataFrame]]:
     """Return the executor of the run, whose epochs tell their progress, as a context manager."""
-    executor, figures = engine.executor(), engine.figures()
+    executor, figures = engine.executor(analysis), engine.figures()
     if figures is None:
         yield executor
         return

@@ -4,6 +4,9 @@ The frame is part of the streaming query, so Spark prunes columns and pushes fil
 line for each time that a query reads a source, and Spark refuses to go on with another number of lines. So the query
 always reads each source a second time, for its event time. Where the rows of the first step have the event time, the
 second reading has a false filter, and Spark prunes it.
+
+If the sql joins a dimension, the query has the rows of the sources as they are, and the sql runs in the epoch: each
+epoch has another version of the dimension, and a query has one plan (`joined_rows`).
 """
 
 import json
@@ -16,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from mixedmode.config.calls import quoted
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
 from mixedmode.spark.frames import relations_of, spark_schema
@@ -31,7 +35,7 @@ from mixedmode.tasks.stage_columns import (
 )
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["entry_rows", "input_frame", "rows_read", "with_nothing_of"]
+__all__ = ["entry_rows", "input_frame", "joined_rows", "map_input", "rows_read", "with_nothing_of"]
 
 ENTRY_COLUMN = "_entry"  # number of the entry, in rows of a job with several
 _OF_PROGRESS = (TIME_COLUMN, PARTITION_COLUMN, SOURCE_COLUMN)
@@ -46,9 +50,12 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
     If there are several entries, their columns have the number of the entry in their names, and each row has the number
     of its entry in ENTRY_COLUMN; `entry_rows` takes them apart. If the sources are read a second time for their
     progress, the frame also has these rows. They have the number of their source in SOURCE_COLUMN; the other rows have
-    NULL there.
+    NULL there. If sql joins a dimension, each source is an entry, in the order of `plan.sources_read`.
     """
-    rows = _only_entry(session, plan, sources) if plan.has_one_entry else _entries(session, plan, sources)
+    if joins_sources(plan):
+        rows = _numbered(plan, [sources[name] for name in plan.sources_read])
+    else:
+        rows = _only_entry(session, plan, sources) if plan.has_one_entry else _entries(session, plan, sources)
     if plan.source_rows is None:
         rows = with_source_column(rows)
         seen = [progress_rows(plan, number, sources[name], rows) for number, name in enumerate(plan.sources_read)]
@@ -72,6 +79,48 @@ def entry_rows(frame: DataFrame, number: int) -> DataFrame:
     return rows.select(*(column.alias(name) for name, column in own.items()))
 
 
+def joined_rows(
+    session: SparkSession, frame: DataFrame, plan: JobPlan, entry: str, tables: Mapping[str, DataFrame]
+) -> DataFrame:
+    """Return the rows of an entry of a job whose sql joins dimensions, made of the rows of sources in an input frame.
+
+    The first entry also gets the rows that show the progress.  tables: {dimension: its rows}.
+    """
+    reads, stage = plan.reader(entry)
+    rows = rows_read(session, reads, _source_rows(frame, plan, reads.sources), plan, stage, tables=tables)
+    return _with_progress(rows, frame) if entry == next(iter(plan.entries)) else rows
+
+
+def map_input(session: SparkSession, frame: DataFrame, plan: JobPlan, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the input of the first map stage, as `joined_rows` does that of an entry."""
+    roots = _source_rows(frame, plan, plan.maps[0].reads.sources)
+    return _with_progress(_map_columns(session, plan, roots, tables), frame)
+
+
+def _source_rows(frame: DataFrame, plan: JobPlan, sources: Sequence[str]) -> dict[str, DataFrame]:
+    """Return the rows of sources in an input frame, without those that show the progress."""
+    return {
+        name: _columns_of(frame.where(F.col(ENTRY_COLUMN) == n), n)
+        for n, name in enumerate(plan.sources_read)
+        if name in sources
+    }
+
+
+def _with_progress(rows: DataFrame, frame: DataFrame) -> DataFrame:
+    """Return rows of an entry, and those rows of an input frame that show the progress, if it has any."""
+    if SOURCE_COLUMN not in frame.columns:
+        return rows
+    progress = frame.where(F.col(SOURCE_COLUMN).isNotNull()).select(*(n for n in _OF_PROGRESS if n in frame.columns))
+    return rows.unionByName(progress, allowMissingColumns=True)
+
+
+def _columns_of(frame: DataFrame, number: int) -> DataFrame:
+    """Return the columns of one entry, under their own names."""
+    prefix = f"_entry{number}_"
+    own = {name.removeprefix(prefix): name for name in frame.columns if name.startswith(prefix)}
+    return frame.select(*(F.col(quoted(name)).alias(alias) for alias, name in own.items()))
+
+
 def with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame | None = None) -> DataFrame:
     """Return `rows` and a second reading of `source` that adds no row.  source: None for the frame itself."""
     session.conf.set(_PRUNES, "true")
@@ -80,13 +129,7 @@ def with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame | 
 
 def _only_entry(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
     if plan.maps:
-        (frame,) = relations_of(session, sources, plan.maps[0].reads)
-        if not plan.strategies:
-            return frame
-        rows = plan.source_rows or SourceRows()
-        columns = [F.col(quoted(name)).alias(f"{ROW_PREFIX}{i}") for i, name in enumerate(frame.columns)]
-        partition = [partition_column(rows.partition)] if plan.partitions else []
-        return frame.select(*columns, event_time_column(rows.event_time), *partition)
+        return _map_columns(session, plan, sources, {})
     (entry,) = plan.entries
     reads, stage = plan.reader(entry)
     if stage is None:
@@ -94,12 +137,30 @@ def _only_entry(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
     return rows_read(session, reads, sources, plan, stage, watched_columns(plan, stage))
 
 
+def _map_columns(
+    session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame], tables: Mapping[str, DataFrame]
+) -> DataFrame:
+    """Return the columns that the first map stage reads."""
+    (frame,) = relations_of(session, sources, plan.maps[0].reads, tables)
+    if not plan.strategies:
+        return frame
+    rows = plan.source_rows or SourceRows()
+    columns = [F.col(quoted(name)).alias(f"{ROW_PREFIX}{i}") for i, name in enumerate(frame.columns)]
+    partition = [partition_column(rows.partition)] if plan.partitions else []
+    return frame.select(*columns, event_time_column(rows.event_time), *partition)
+
+
 def _entries(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the rows of all entries, one after the other, with their number and with NULL in the columns of others."""
+    """Return the rows of all entries, numbered."""
     frames = []
     for entry in plan.entries:
         reads, stage = plan.reader(entry)
         frames.append(rows_read(session, reads, sources, plan, stage))
+    return _numbered(plan, frames)
+
+
+def _numbered(plan: JobPlan, frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all entries, one after the other, with their number and with NULL in the columns of others."""
     every = [(n, field) for n, frame in enumerate(frames) for field in frame.schema]
     numbered = []
     for number, frame in enumerate(frames):
@@ -121,10 +182,12 @@ def rows_read(
     plan: JobPlan,
     stage: KeyedStage | None,
     watched: Sequence[Column] = (),
+    tables: Mapping[str, DataFrame] | None = None,
 ) -> DataFrame:
     """Return the rows that a stage or an output reads from `roots`; all other roots that it reads have no rows.
 
     roots: {name: frame}. The frame of a stage whose rows may be retracted has weights. stage: None for an output.
+    tables: {dimension: its rows}.
 
     Each row is made of one row of a root. So the rows of several roots can be made one after the other. The sql runs
     on rows of each weight (-1 retracts, +1 adds) separately. For example, when count 4 of a key becomes 5, `SELECT k,
@@ -132,7 +195,7 @@ def rows_read(
     """
     known = {name: roots[name] for name in (*reads.sources, *reads.stages) if name in roots}
     if not reads.changelogs:
-        frames = _relations(session, reads, known, plan)
+        frames = _relations(session, reads, known, plan, tables or {})
         return _joined(stage, frames, watched)
     parts = []
     for weight in (-1, 1):
@@ -142,7 +205,7 @@ def rows_read(
             if name in reads.changelogs or weight == 1
         }
         if weighted:
-            frames = _relations(session, reads, weighted, plan)
+            frames = _relations(session, reads, weighted, plan, tables or {})
             parts.append(
                 _joined(
                     stage,
@@ -154,11 +217,15 @@ def rows_read(
 
 
 def _relations(
-    session: SparkSession, reads: Reads, roots: Mapping[str, DataFrame], plan: JobPlan
+    session: SparkSession,
+    reads: Reads,
+    roots: Mapping[str, DataFrame],
+    plan: JobPlan,
+    tables: Mapping[str, DataFrame],
 ) -> dict[int, DataFrame]:
     """Return the relations of a reader that have rows of `roots`, by number."""
     if len(roots) == len(reads.sources) + len(reads.stages):
-        return dict(enumerate(relations_of(session, roots, reads)))
+        return dict(enumerate(relations_of(session, roots, reads, tables)))
     if not reads.sql:
         return {number: roots[name] for number, name in enumerate(reads.relations) if name in roots}
     some = next(iter(roots.values()))
@@ -166,7 +233,7 @@ def _relations(
     for name in (*reads.sources, *reads.stages):
         if name not in given:
             given[name] = _without_rows(some, _schema_of(name, plan))
-    return dict(enumerate(relations_of(session, given, reads)))
+    return dict(enumerate(relations_of(session, given, reads, tables)))
 
 
 def _without_rows(some: DataFrame, schema: StructType) -> DataFrame:

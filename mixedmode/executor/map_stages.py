@@ -6,7 +6,7 @@ A map stage runs in one Spark action, which collects its reports. The stage chan
 epoch: its rows are persisted until the epoch ends, and later steps read the persisted rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -43,17 +43,17 @@ class Mapped:
     seen: Progress
 
 
-def run_maps(session: SparkSession, frame: DataFrame, task: EpochTask) -> Mapped:
+def run_maps(session: SparkSession, frame: DataFrame, task: EpochTask, tables: Mapping[str, DataFrame]) -> Mapped:
     """Run the map stages of an epoch, one after the other.
 
-    frame: the input of the first map stage, after its sql. Raise the error of a subtask, or InvalidJobError for lists
-    that are too large or cannot be redistributed. Batch mode stores no lists.
+    frame: the input of the first map stage, after its sql. tables: {dimension: its rows}. Raise the error of a subtask,
+    or InvalidJobError for lists that are too large or cannot be redistributed. Batch mode stores no lists.
     """
     keeps = task.settings.checkpoint_url is not None
     states, held, seen = [], list[DataFrame](), Progress()
     try:
         for number, stage in enumerate(task.plan.maps):
-            rows = frame if number == 0 else _rows(session, frame, task.plan.maps[number - 1], stage)
+            rows = frame if number == 0 else _rows(session, frame, task.plan.maps[number - 1], stage, tables)
             subtask = map_subtasks(task, stage, tells_attempt=may_compute_twice(session))
             output = _mapped(rows, subtask, map_watch(task) if number == 0 else None).persist()
             held.append(output)
@@ -77,9 +77,11 @@ def release(held: Sequence[DataFrame]) -> None:
         frame.unpersist()
 
 
-def _rows(session: SparkSession, frame: DataFrame, before: MapStage, stage: MapStage) -> DataFrame:
+def _rows(
+    session: SparkSession, frame: DataFrame, before: MapStage, stage: MapStage, tables: Mapping[str, DataFrame]
+) -> DataFrame:
     """Return the rows that a map stage reads of the one before it."""
-    (rows,) = relations_of(session, {before.operator_id: frame}, stage.reads)
+    (rows,) = relations_of(session, {before.operator_id: frame}, stage.reads, tables)
     return rows
 
 

@@ -145,6 +145,7 @@ class EpochResult:
 
     `migration_seconds` is the time of the slowest subtask. `profile`: {stage: seconds of work, added up over tasks}.
     `joins`: {operator id of a join that ran: its figures}.
+    `dimensions`: {dimension: the name of the version that the epoch has read}.
     """
 
     progress: Progress
@@ -158,6 +159,7 @@ class EpochResult:
     list_states: tuple[ListState, ...] = ()
     profile: Mapping[str, float] = field(default_factory=dict)
     joins: Mapping[str, JoinFigures] = field(default_factory=dict)
+    dimensions: Mapping[str, str] = field(default_factory=dict)
 
 
 InputT_contra = TypeVar("InputT_contra", contravariant=True)

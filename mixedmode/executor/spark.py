@@ -10,7 +10,7 @@ files, the query returns files instead of rows, and the map side reads them (dir
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Protocol
 
@@ -21,11 +21,13 @@ from typing_extensions import override
 
 from mixedmode.checkpoint.types import ListState
 from mixedmode.connectors.files.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
-from mixedmode.executor.input_frames import entry_rows, rows_read
+from mixedmode.executor.dimensions import Dimensions, VersionsRead, unstable
+from mixedmode.executor.input_frames import entry_rows, joined_rows, map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
+from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import JobPlan, KeyedStage, entry_of
 from mixedmode.spark.frames import spark_schema
@@ -38,7 +40,8 @@ from mixedmode.tasks.rows import RowsTask
 from mixedmode.tasks.single_stage import SingleStage, is_single_stage
 from mixedmode.tasks.subtask import SubtaskTask
 
-_REPEATS = 3  # how often the stages of an epoch are repeated if rows between them were computed twice
+#: how often the stages of an epoch are repeated if rows between them were computed twice, or a dimension has changed
+_REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +49,31 @@ class SparkExecutor:
     """Runs epochs on Spark. The input of an epoch is the frame of a micro-batch (see `input_frame`)."""
 
     session: SparkSession
+    dimensions: Dimensions = field(default_factory=lambda: Dimensions({}))
 
     def run_epoch(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
-        """Run the stages of one epoch. If rows between two of them were computed twice, run them again."""
+        """Run the stages of one epoch, with the newest version of each dimension.
+
+        If rows between two stages were computed twice, or files of a dimension have changed meanwhile, run them again.
+        """
         # a micro-batch belongs to the session of its query, which has the settings and views of that query
-        run = _EpochRun(self.session if rows is None else rows.sparkSession, task)
-        for _ in range(_REPEATS):
+        session = self.session if rows is None else rows.sparkSession
+        changes: Mapping[str, str] = {}
+        for is_last in [False] * _REPEATS + [True]:
+            read = self.dimensions.newest(session)
             try:
-                return run.result(rows)
+                result = _EpochRun(session, task, read).result(rows)
             except PySparkException as error:
-                if not is_computed_twice(error):
+                changes = read.changes()
+                if changes and is_last:
+                    raise unstable(changes, _REPEATS + 1) from error
+                if is_last or not (changes or is_computed_twice(error)):
                     raise
-        return run.result(rows)
+                continue
+            changes = read.changes()
+            if not changes:
+                return replace(result, dimensions=read.names)
+        raise unstable(changes, _REPEATS + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +82,35 @@ class _EpochRun:
 
     session: SparkSession
     task: EpochTask
+    read: VersionsRead
+
+    @property
+    def tables(self) -> Mapping[str, DataFrame]:
+        """Return the rows of each dimension."""
+        return self.read.frames
 
     def result(self, frame: DataFrame | None) -> EpochResult:
         """Run all stages.  frame: None for an epoch without input."""
         plan = self.task.plan
         with _held() as hold:
             if plan.maps and frame is not None:
-                mapped = run_maps(self.session, frame, self.task)
+                if joins_sources(plan):
+                    frame = map_input(self.session, frame, plan, self.tables)
+                mapped = run_maps(self.session, frame, self.task, self.tables)
                 try:
                     run = replace(self, task=replace(self.task, seen=mapped.seen))
                     return run.run(_OfMaps(run, mapped.rows), hold, mapped.list_states)
                 finally:
                     release(mapped.held)
-            if plan.has_one_entry or frame is None:
-                return self.run(_OfEntry(frame), hold)
+            if frame is None:
+                return self.run(_OfEntry(None), hold)
             # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
             is_batch = self.task.settings.checkpoint_url is None
-            return self.run(_OfEntries(plan, frame if is_batch else hold(frame)), hold)
+            if not plan.has_one_entry and not is_batch:
+                frame = hold(frame)
+            if joins_sources(plan):
+                return self.run(_OfSources(self, frame), hold)
+            return self.run(_OfEntry(frame) if plan.has_one_entry else _OfEntries(plan, frame), hold)
 
     def run(self, given: "_Input", hold: "_Hold", list_states: tuple[ListState, ...] | None = None) -> EpochResult:
         """Run the keyed stages in order, and then write the results that no stage writes."""
@@ -118,7 +146,7 @@ class _EpochRun:
             parts += [] if part is None else [part]
         there = {name: rows[name] for name in reads.stages if name in rows}
         if there:
-            parts.append(rows_read(self.session, reads, there, self.task.plan, stage))
+            parts.append(rows_read(self.session, reads, there, self.task.plan, stage, tables=self.tables))
         return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts) if parts else None
 
     def _write_rows(self, task: EpochTask, name: str, frame: DataFrame | None) -> list[SubtaskReport]:
@@ -200,6 +228,18 @@ class _OfEntries(_Input):
 
 
 @dataclass(frozen=True, slots=True)
+class _OfSources(_Input):
+    """The rows of sources as they are, for a job whose sql joins them with dimensions."""
+
+    run: _EpochRun
+    frame: DataFrame
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        return joined_rows(self.run.session, self.frame, self.run.task.plan, entry, self.run.tables)
+
+
+@dataclass(frozen=True, slots=True)
 class _OfMaps(_Input):
     """The rows of the last map stage, which one stage or one result reads."""
 
@@ -210,7 +250,8 @@ class _OfMaps(_Input):
     def rows(self, entry: str) -> DataFrame | None:
         plan = self.run.task.plan
         reads, stage = plan.reader(entry)
-        return rows_read(self.run.session, reads, {plan.maps[-1].operator_id: self.mapped}, plan, stage)
+        roots = {plan.maps[-1].operator_id: self.mapped}
+        return rows_read(self.run.session, reads, roots, plan, stage, tables=self.run.tables)
 
 
 _Hold = Callable[[DataFrame], DataFrame]

@@ -59,6 +59,7 @@ class Job(AllRows):
 
     name: the job's name, in messages and in Spark's user interface.
     sources: {name for SQL: source}; see Source.
+    dimensions: {name for SQL: source} of tables that SQL joins, each read whole in each epoch; see docs/dimensions.md.
     mode: batch, streaming, mixed or automatic.
     parallelism: number of subtasks of a keyed step.
     checkpoint_dir: folder or URL for state and manifests. Every mode but batch needs it.
@@ -97,6 +98,7 @@ class Job(AllRows):
         name: str,
         *,
         sources: Mapping[str, SourceSpec],
+        dimensions: Mapping[str, SourceSpec] | None = None,
         mode: Mode | None = None,
         parallelism: int | None = None,
         checkpoint_dir: FileName | None = None,
@@ -120,6 +122,7 @@ class Job(AllRows):
         values = {
             ("name",): name,
             ("sources",): sources,
+            ("dimensions",): dimensions,
             ("execution", "runtime-mode"): mode,
             ("parallelism",): parallelism,
             ("execution", "checkpointing", "dir"): checkpoint_dir,
@@ -173,8 +176,7 @@ class Job(AllRows):
     def sql(self, sql: str, *, name: str | None = None, clock: Literal["refused", "allowed"] = "refused") -> Self:
         """Add a step of stateless Spark SQL over the sources, or over the rows that the previous step emits.
 
-        sql: a SELECT.
-        name: the name of the step.
+        sql: a SELECT; it may join the dimensions of the job. name: the name of the step.
         clock: with `allowed`, the SQL may ask for the current time; the execution modes may then emit different rows.
         """
         step = checked_section(SqlStep, {"sql": sql, "name": name, "clock": clock}, place="Job.sql", name=argument)
@@ -195,8 +197,7 @@ class Job(AllRows):
         function: a class, or its name as `package.module:Class`.
         output: columns of the result, as Spark DDL.
         args: arguments for the class, by name.
-        name: the name of the step.
-        parallelism: number of subtasks of this step.
+        name: the name of the step. parallelism: number of subtasks of this step.
         folder: the folder that the module is imported from.
             By default, a class has the folder that it came from, and a name has the current folder.
 
@@ -326,9 +327,8 @@ class Job(AllRows):
         return explain_plan(self.spec, planned.plan, cores=planned.cores)
 
     def rescale(self, parallelism: int | None, *, step: str | None = None) -> None:
-        """Ask the job, wherever it runs, to use another parallelism from its next epoch on.
+        """Ask the job, wherever it runs, to use another parallelism from its next epoch on, without waiting for it.
 
-        The method returns once the request is stored; it does not wait for the change.
         parallelism: number of subtasks; None withdraws all earlier requests.
         step: the step to rescale; by default every keyed step.
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from mixedmode.config import JobSpec, ModePolicy, SinkSpec, SourceSpec, format_duration_ms, resolve_mode
 from mixedmode.keys import group_range
+from mixedmode.plan.dimensions import joining_texts
 from mixedmode.plan.drawing import as_tree
 from mixedmode.plan.explain_steps import (
     combined,
@@ -27,7 +28,7 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
     lines = [f"{spec.name}: {policy.mode} mode"]
     if not spec.graph.is_chain:
         lines += [f"  {line}" for line in as_tree(spec)]
-    lines += _sources(spec, plan)
+    lines += [*_sources(spec, plan), *_dimensions(spec, plan)]
     for number, step in enumerate(plan.maps, 1):
         own = spec.step_parallelism.get(step.operator_id) or live
         in_backlog = spec.execution.backlog.parallelism or own
@@ -71,6 +72,13 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             why = "nothing goes by it" if plan.stages else "there is no keyed step"
             why = why if name in plan.sources_read else "no step reads the source"
             yield f"  event time  {column}, but no watermark: {why}"
+
+
+def _dimensions(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
+    for name, table in spec.dimensions.items():
+        yield f"dimension {name}: {table.place}"
+        yield f"  joined by   {', '.join(text.makes for text in joining_texts(plan) if name in text.dimensions)}"
+        yield "  read        in each epoch, its newest version, so a change of the table concerns later epochs only"
 
 
 def _watermark(source: SourceSpec, *, is_used: bool) -> Iterator[str]:

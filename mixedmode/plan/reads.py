@@ -10,11 +10,15 @@ __all__ = ["Reads", "SqlText", "inputs_fingerprint"]
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """A sql step: its text, {name in the text: relation that it reads}, and the relation that it makes."""
+    """A sql step: its text, {name in the text: relation that it reads}, and the relation that it makes.
+
+    `dimensions`: the names in the text that are dimensions.
+    """
 
     text: str
     inputs: Mapping[str, str]
     makes: str
+    dimensions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,11 @@ class Reads:
     def is_mixed(self) -> bool:
         """Return whether sql reads sources and stages, so that each part runs without rows of the others."""
         return bool(self.sql and self.sources and self.stages)
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Return the dimensions that the sql joins."""
+        return tuple(dict.fromkeys(name for text in self.sql for name in text.dimensions))
 
 
 def inputs_fingerprint(reads: Reads) -> Fingerprint:

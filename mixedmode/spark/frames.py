@@ -29,11 +29,17 @@ def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[No
             session.catalog.dropTempView(name)
 
 
-def relations_of(session: SparkSession, roots: Mapping[str, DataFrame], reads: Reads) -> list[DataFrame]:
-    """Return the relations that a stage or an output reads.  roots: {name: frame} of all roots that sql reads."""
+def relations_of(
+    session: SparkSession, roots: Mapping[str, DataFrame], reads: Reads, tables: Mapping[str, DataFrame]
+) -> list[DataFrame]:
+    """Return the relations that a stage or an output reads.  roots: {name: frame} of all roots that sql reads.
+
+    tables: {name: frame} of the dimensions.
+    """
     made = dict(roots)
     for step in reads.sql:
-        with views(session, {name: made[relation] for name, relation in step.inputs.items()}):
+        inputs = {name: made[relation] for name, relation in step.inputs.items()}
+        with views(session, inputs | {name: tables[name] for name in step.dimensions}):
             made[step.makes] = session.sql(step.text)
     return [made[name] for name in reads.relations]
 

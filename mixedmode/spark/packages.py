@@ -54,7 +54,7 @@ def _package(connector: SparkPackage, spark_version: str) -> str:
 
 def _sections(spec: JobSpec) -> Iterator[Section]:
     """Yield every source and sink of a job, and the sections within them."""
-    yield from _with_inner([*spec.sources.values(), *spec.sinks.values()])
+    yield from _with_inner([*spec.sources.values(), *spec.dimensions.values(), *spec.sinks.values()])
 
 
 def _with_inner(sections: Iterable[Section]) -> Iterator[Section]:

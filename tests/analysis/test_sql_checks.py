@@ -2,12 +2,14 @@
 
 import pytest
 
-from mixedmode.analysis.plan import INPUT, Expression, Node
+from mixedmode.analysis.plan import DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import (
     check_argument,
+    check_joins_added_rows,
     check_query,
     check_repeatable,
     check_stateless,
+    dimensions_of,
     inputs_of,
     kept_keys,
 )
@@ -15,6 +17,7 @@ from mixedmode.errors import InvalidJobError
 
 T = Node(INPUT, name="T", is_streaming=True)
 CONSTANTS = Node("LocalRelation")
+TABLE = Node(DIMENSION, name="Customers")
 OUTER = Expression("OuterReference", "outer")
 NOW = Expression("Now", "now")
 RAND = Expression("Rand", "rand", is_deterministic=False)
@@ -56,14 +59,58 @@ def test_the_same_node_over_constants_is_to_be_written_out() -> None:
         *(("AsOf", side, False) for side in (0, 1)),
     ],
 )
-def test_a_join_with_constants_gives_no_row_without_a_record(kind: str, streaming_side: int, is_fine: bool) -> None:
-    sides = (T, CONSTANTS) if streaming_side == 0 else (CONSTANTS, T)
+@pytest.mark.parametrize("table", [CONSTANTS, TABLE])
+def test_a_join_with_constants_or_a_dimension_gives_no_row_without_a_record(
+    kind: str, streaming_side: int, is_fine: bool, table: Node
+) -> None:
+    sides = (T, table) if streaming_side == 0 else (table, T)
     plan = over("Join", *sides, name=kind)
     if is_fine:
         check_stateless(plan, where="place")
     else:
         with pytest.raises(InvalidJobError, match=rf"found={kind} join$"):
             check_stateless(plan, where="place")
+
+
+@pytest.mark.parametrize("table", [CONSTANTS, TABLE])
+def test_rows_of_a_table_are_not_added_to_those_of_an_input(table: Node) -> None:
+    check_stateless(over("Union", T, T), where="place")
+    check_stateless(over("Join", T, over("Union", table, table), name="Inner"), where="place")
+    with pytest.raises(InvalidJobError, match=r"give again in each epoch. found=UNION of an input and other rows$"):
+        check_stateless(over("Project", over("Union", T, table)), where="place")
+
+
+def test_a_dimension_is_joined_and_not_read_alone() -> None:
+    joined = over("Join", T, over("SubqueryAlias", TABLE), name="Inner")
+    assert check_query(joined, where="place") is joined
+    assert inputs_of(joined) == {"t"}
+    assert dimensions_of(joined) == {"customers"}
+    with pytest.raises(InvalidJobError, match=r"^place: a sql step is a SELECT over a source"):
+        check_query(over("Project", TABLE), where="place")
+
+
+def test_a_record_may_look_rows_of_a_dimension_up() -> None:
+    chosen = over("Project", over("Filter", TABLE, expressions=(OUTER,)))
+    for kind in ("Exists", "ScalarSubquery", "ListQuery"):
+        check_stateless(over("Filter", T, expressions=subquery(kind, chosen)), where="place")
+
+
+def test_an_aggregate_over_a_dimension_is_to_be_a_table() -> None:
+    with pytest.raises(InvalidJobError, match=r"store the rows that it gives as a table.* found=Aggregate$"):
+        check_stateless(over("Join", T, over("Aggregate", TABLE), name="Inner"), where="place")
+
+
+def test_a_dimension_is_joined_to_rows_that_are_only_added() -> None:
+    check_joins_added_rows((), {"totals"}, where="place")
+    check_joins_added_rows(("customers",), (), where="place")
+    expected = (
+        "place: rows of these steps change, and a changed row is retracted by computing it again; but the dimension "
+        "may have changed since. Join the dimension in a sql step before them, or make the table a source and use a "
+        "step with join. dimensions=customers, steps=totals"
+    )
+    with pytest.raises(InvalidJobError) as caught:
+        check_joins_added_rows(("customers",), {"totals"}, where="place")
+    assert str(caught.value) == expected
 
 
 def test_a_subquery_over_an_input_is_refused_wherever_it_is() -> None:

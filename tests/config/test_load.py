@@ -45,7 +45,9 @@ sink: {format: parquet, path: ./run/out}                 # parquet | json | cons
 """
 KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
 KINDS_OF_STEP = "sql, or map, or join, or co-process, or key-by and one of aggregate, process, top, deduplicate"
-KNOWN_AT_TOP = "name, execution, parallelism, pipeline, state, spark, serve, functions, sources, steps, sink, outputs"
+KNOWN_AT_TOP = (
+    "name, execution, parallelism, pipeline, state, spark, serve, functions, sources, dimensions, steps, sink, outputs"
+)
 SOURCE_FORMATS = "csv, custom, delta, iceberg, json, kafka, parquet"
 WITH_PATH = "csv, delta, iceberg, json, parquet, sqlite"  # formats of sinks
 KNOWN_IN_SOURCE = (

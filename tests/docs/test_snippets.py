@@ -262,6 +262,8 @@ def settings(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Fiel
             continue  # the reference says of them: a sink as that of the job
         if prefix == "sink." and name == "from_":
             continue  # it is for entries of `outputs`
+        if prefix == "dimensions.<name>." and name not in {"format", *model.dimension_settings}:  # type: ignore[attr-defined]
+            continue  # it has no effect there
         if inner is None:
             yield path, field
         else:

@@ -122,3 +122,10 @@ class Lonely(MapFunction):
 
     def snapshot(self) -> list[Any]:
         return [1]
+
+
+class Passing(MapFunction):
+    """Passes all rows on."""
+
+    def map_rows(self, rows: pa.Table) -> pa.Table:
+        return rows

@@ -9,6 +9,7 @@ follows the first value in a line of JSON, whatever the options are; json_files.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -25,7 +26,7 @@ from mixedmode.connectors.files.csv_files import check_utf8, good_rows, is_utf8_
 from mixedmode.connectors.files.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.connectors.files.drift_checks import check_drift, check_drift_columns, listing_options, value_options
 from mixedmode.connectors.files.empty_files import check_not_empty, never_empty
-from mixedmode.connectors.files.file_lengths import file_lengths
+from mixedmode.connectors.files.file_lengths import FileState, file_lengths, file_states
 from mixedmode.connectors.files.json_files import (
     Reader,
     doubtful_files,
@@ -48,10 +49,12 @@ from mixedmode.connectors.files.local_inputs import (
 )
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.connectors.files.versions import newest_version
 from mixedmode.connectors.files.wrong_lines import wrong_lines, wrong_record
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
 from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource, parse_ddl
+from mixedmode.sources.versions import HasVersions, TableVersion
 from mixedmode.spark.errors import spark_text
 
 #: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns
@@ -61,7 +64,7 @@ _PATTERN = re.compile(r"[*?\[{\\]")
 _EVERY_FILE = {"maxFileAge": "36500d"}
 
 
-class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning):
+class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVersions):
     """Files in a folder or matching a pattern, in a session."""
 
     def __init__(self, session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
@@ -108,6 +111,15 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning):
         files = self._session.readStream.format(self._source.format).schema(self._read_schema)
         files = files.options(**{**self._streaming(admission), **self._record_options()})
         return self._good(self._once(files.load(self._path)))
+
+    @override
+    def newest(self, session: SparkSession, before: TableVersion | None) -> TableVersion:
+        here = copy(self)
+        here._session = session  # noqa: SLF001 - its own
+        return newest_version(here._batch, here._states, before, here._whole, place=self._source.place)  # noqa: SLF001
+
+    def _states(self, rows: DataFrame) -> Mapping[str, FileState]:
+        return file_states(self._session, self.files_read(rows.inputFiles()), self._source.options)
 
     @override
     def check_files(self, files: Mapping[str, int]) -> None:

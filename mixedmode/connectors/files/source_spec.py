@@ -36,6 +36,8 @@ class SchemaDriftSpec(Section):
 class FileSourceSpec(SourceSpec):
     """A source of files."""
 
+    dimension_settings = frozenset({"path", "schema_ddl", "options", "schema_drift"})
+
     format: Literal["parquet", "json", "csv"] = Field(description="parquet, json or csv")
     path: Text = Field(description="a folder, a single file or a glob, local or a URL")
     schema_ddl: Lines | None = Field(

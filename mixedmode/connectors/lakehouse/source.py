@@ -4,6 +4,7 @@ A stream reads the rows that commits have added to the table. The formats' limit
 the first micro-batch reads everything that exists. Settings under which rows would silently not be read are refused.
 """
 
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,13 +18,14 @@ from mixedmode.connectors.lakehouse.spec import TableSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve_all
 from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
+from mixedmode.sources.versions import HasVersions, TableVersion
 from mixedmode.spark.errors import spark_text
 
 #: a limit that never applies. Delta's own default of 1,000 files would cut a backlog into several epochs
 _NO_LIMIT = str(2**31 - 1)
 
 
-class LakehouseSource(OpenSource, ChecksBeginning):
+class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
     """A table in a session."""
 
     def __init__(self, session: SparkSession, source: TableSourceSpec, *, where: str) -> None:
@@ -61,6 +63,28 @@ class LakehouseSource(OpenSource, ChecksBeginning):
         options = {**self._limits(admission), **self._start(), **self._options}
         reader = self._session.readStream.format(self._source.format).options(**options)
         return reader.load(self._source.path) if self._source.path else reader.table(self._name)
+
+    @override
+    def newest(self, session: SparkSession, before: TableVersion | None) -> TableVersion:
+        here = copy(self)
+        here._session = session  # noqa: SLF001 - its own
+        name, option = here._newest_version()  # noqa: SLF001
+        if before is not None and before.name == name:
+            return before
+        frame = here._read({**self._options, **option})  # noqa: SLF001
+        return TableVersion(name, frame if option else frame.where("false"))
+
+    def _newest_version(self) -> tuple[str, dict[str, str]]:
+        """Return the name of the newest version, and the option that reads it; none if nothing was ever written."""
+        if self._source.format == "iceberg":
+            snapshots = self._snapshots()
+            if not snapshots:
+                return "no snapshot", {}
+            number = snapshots[-1].snapshot_id
+            return f"snapshot {number}", {"snapshot-id": str(number)}
+        place = f"delta.{quoted(self._source.path)}" if self._source.path else self._name
+        (newest,) = self._session.sql(f"DESCRIBE HISTORY {place} LIMIT 1").collect()
+        return f"version {newest.version}", {"versionAsOf": str(newest.version)}
 
     @override
     def check_beginning(self) -> None:

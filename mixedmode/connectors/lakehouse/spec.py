@@ -34,6 +34,8 @@ _SET_ELSEWHERE = {
     "stream-from-timestamp": "starting.timestamp",
     "start-snapshot-id": "starting.snapshot",
 }
+#: options of the formats' readers that choose a version of the table
+_CHOOSES_VERSION = ("versionasof", "timestampasof", "snapshot-id", "as-of-timestamp", "branch", "tag")
 
 
 class TableStartSpec(Section):
@@ -60,6 +62,8 @@ class TableStartSpec(Section):
 
 class TableSourceSpec(SourceSpec):
     """A source of a table: its rows, and the rows that are added to it."""
+
+    dimension_settings = frozenset({"path", "table", "options"})
 
     format: TableFormat = Field(description="delta or iceberg")
     path: Text | None = Field(default=None, description="the table's folder, local or a URL; or name it in table")
@@ -103,6 +107,13 @@ class TableSourceSpec(SourceSpec):
         if point.timestamp is not None:
             return self.model_copy(update={"starting": TableStartSpec(timestamp=point.timestamp.isoformat())})
         return "a table is read from its beginning, or from a time of its history on. Use --to earliest or a time."
+
+    @override
+    def dimension_findings(self) -> Iterator[tuple[Path, str]]:
+        for option in self.options:
+            if option.lower() in _CHOOSES_VERSION:
+                text = " cannot be set on a dimension, of which each epoch reads the newest version. Remove it."
+                yield ("options", option), text
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _place_findings(self.path, self.table)

@@ -1,0 +1,104 @@
+"""The versions that an attempt reads: one of each dimension, and none that has changed when the attempt has ended."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from mixedmode.errors import RetryableError
+from mixedmode.executor import spark as spark_executor
+from mixedmode.executor.dimensions import Dimensions
+from mixedmode.executor.protocol import EpochResult
+from mixedmode.executor.spark import SparkExecutor
+from mixedmode.sources.versions import HasVersions, TableVersion
+from mixedmode.tasks.progress import Progress
+
+RESULT = EpochResult(Progress(), 0, 0, 0, 0, 0.0, (), ())
+
+
+def session_of(number: int = 0) -> SparkSession:
+    return cast("SparkSession", SimpleNamespace(_jsparkSession=number))
+
+
+class Table(HasVersions):
+    """A table with a version for each look at it; `changes` says of each version what has changed when it was read."""
+
+    schema = StructType()
+
+    def __init__(self, *changes: str | None) -> None:
+        self._changes = iter(changes)
+        self.before: list[str | None] = []
+
+    def newest(self, session: SparkSession, before: TableVersion | None) -> TableVersion:
+        self.before.append(None if before is None else before.name)
+        change = next(self._changes, None)
+        frame: Any = SimpleNamespace(sparkSession=session)
+        return TableVersion(f"version {len(self.before)}", frame, lambda: change)
+
+
+def test_a_later_look_gets_the_version_before_unless_it_is_of_another_session() -> None:
+    table = Table()
+    dimensions = Dimensions({"c": table})
+    for number in (0, 0, 1):
+        dimensions.newest(session_of(number))
+    assert table.before == [None, "version 1", None]
+
+
+class Attempts:
+    """In the place of the attempts at an epoch: what each of them raises, None for a result."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        self._errors = list(errors)
+        self.versions: list[dict[str, str]] = []
+
+    def __call__(self, _session: Any, _task: Any, read: Any) -> "Attempts":
+        self.versions.append(read.names)
+        return self
+
+    def result(self, _rows: Any) -> EpochResult:
+        error = self._errors[len(self.versions) - 1] if len(self.versions) <= len(self._errors) else None
+        if error is not None:
+            raise error
+        return RESULT
+
+
+def run(monkeypatch: pytest.MonkeyPatch, changes: Sequence[str | None], *errors: Exception | None) -> Any:
+    attempts, task = Attempts(*errors), cast("Any", None)
+    monkeypatch.setattr(spark_executor, "_EpochRun", attempts)
+    result = SparkExecutor(session_of(), Dimensions({"c": Table(*changes)})).run_epoch(task, None)
+    return result.dimensions, attempts.versions
+
+
+def test_the_result_names_the_version_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, [None]) == ({"c": "version 1"}, [{"c": "version 1"}])
+
+
+def test_an_attempt_whose_files_have_changed_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, versions = run(monkeypatch, ["f was changed", None])
+    assert (found, len(versions)) == ({"c": "version 2"}, 2)
+    found, versions = run(monkeypatch, ["f is gone", None], PySparkException("no file f"))
+    assert (found, len(versions)) == ({"c": "version 2"}, 2)
+
+
+def test_a_failure_is_not_repeated_if_no_file_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PySparkException, match="wrong"):
+        run(monkeypatch, [], PySparkException("wrong"))
+
+
+@pytest.mark.parametrize("errors", [(), (PySparkException("gone"),) * 4])
+def test_files_that_change_each_time_are_an_error_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, errors: tuple[Exception, ...]
+) -> None:
+    expected = (
+        "the files of a dimension changed each time that the epoch had read them, so its rows could have been joined "
+        "with two versions. Nothing of the epoch was committed. Replace the files less often, or all at once: put them "
+        "into a Delta Lake or Iceberg table, whose versions can be read while it changes. "
+        "attempts=4, changed=c: f was changed"
+    )
+    with pytest.raises(RetryableError) as caught:
+        run(monkeypatch, ["f was changed"] * 4, *errors)
+    assert str(caught.value) == expected
