@@ -33,7 +33,8 @@ def join_state(operator: JoinOperator) -> str:
     """Return a phrase on the state of a join."""
     match operator:
         case AsOfJoinOperator():
-            return "rows of both sides that the watermark has not passed, and one row of the right per key"
+            kept = "rows of both sides that the watermark has not passed, and one row of the right per key"
+            return kept if operator.tolerance_us is None else f"{kept}, until it is too old to be met"
         case IntervalJoinOperator():
             return "rows of both sides that may still find a partner"
         case RegularJoinOperator():

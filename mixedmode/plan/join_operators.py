@@ -170,6 +170,7 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
         **common,
         "tie-break": [names[index] for index in operator.tie_break],
         "deleted": None if operator.deleted is None else names[operator.deleted],
+        "forgets": operator.tolerance_us is not None,
     }
 
 

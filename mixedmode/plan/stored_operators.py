@@ -106,7 +106,9 @@ def operator_from(stored: Described) -> KeyedOperator:
     if kind in ("top", "deduplicate"):
         return _ranked(stored)
     if kind == "as-of-join":  # only `fold` and `process` need the rest
-        return AsOfJoinOperator(_join_from(stored), False, False, None, (), stored["deleted"], None)
+        return AsOfJoinOperator(
+            _join_from(stored), False, False, 0 if stored["forgets"] else None, (), stored["deleted"], None
+        )
     if kind == "interval-join":
         lower_us, upper_us = stored["within-us"]
         return IntervalJoinOperator(_join_from(stored), stored["type"], (lower_us, upper_us), None, adds_time=False)
@@ -229,7 +231,8 @@ def _join(operator: AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperato
     left, right = layout.sides
     columns = {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
     if isinstance(operator, AsOfJoinOperator):
-        return {"kind": "as-of-join", **columns, "deleted": operator.deleted}
+        forgets = operator.tolerance_us is not None
+        return {"kind": "as-of-join", **columns, "deleted": operator.deleted, "forgets": forgets}
     if isinstance(operator, RegularJoinOperator):
         return {"kind": "regular-join", **columns, "type": operator.type, "changelog": operator.is_changelog}
     return {"kind": "interval-join", **columns, "type": operator.type, "within-us": list(operator.bounds_us)}

@@ -7,9 +7,13 @@ both sides wait until then, and a row before W is late.
 Rows of the right with one key and time are ordered by the tie-break columns, then by the whole row; the last one
 counts. Without tie-break columns they must be equal in the columns that the join reads.
 
+With a tolerance, a version is forgotten once W has passed its time plus the tolerance: no row of the left can meet it.
+
 State:
     waiting left, waiting right   see waiting.py
     current                       key group | 2 | key   the time and the columns of the last row of the right before W
+    expiries                      key group | 3 | time | key   with a tolerance: when to look if the version of a key
+                                  is to be forgotten; not later than that, and at least one entry for each version
 
 Sources: kdb+ `aj`; the temporal table join of Flink, which exists there for streams only.
 """
@@ -26,6 +30,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, decode_keys, encode_keys
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.deduplicate.times import TimesWriter
 from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
@@ -40,16 +45,19 @@ from mixedmode.operators.interface import (
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.counts import counted_state
 from mixedmode.operators.join.layout import LEFT, RIGHT, Rows
+from mixedmode.operators.join.markers import MARKER, marker_tables
+from mixedmode.operators.join.ranges import moved_us
 from mixedmode.operators.join.versions import block_numbers, in_force, is_last, last_of_blocks
 from mixedmode.operators.join.waiting import WaitingWriter, waiting_entries, waiting_tables
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.rows import decoded_rows, encoded_rows
+from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.state import StateDescriptor, StateTable
-from mixedmode.time import MIN_TIME_US
+from mixedmode.time import MIN_TIME_US, EpochTime
 
 __all__ = ["CURRENT_FIELDS", "AsOfJoinOperator"]
 
-_CURRENT = 2  #: state id; those of waiting rows are the numbers of the sides
+_CURRENT, _EXPIRIES = 2, 3  #: state ids; those of waiting rows are the numbers of the sides
 CURRENT_FIELDS = (pa.field("time", pa.int64()), pa.field("row", pa.large_binary()))
 
 
@@ -77,11 +85,13 @@ class AsOfJoinOperator(JoinBase):
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
-        """The rows of each side that wait, and the version of each key."""
+        """The rows of each side that wait, the version of each key, and when to forget it."""
+        expiries = [] if self.tolerance_us is None else [StateDescriptor(_EXPIRIES, "expiries", ())]
         return (
             counted_state(LEFT, "waiting left"),
             counted_state(RIGHT, "waiting right"),
             StateDescriptor(_CURRENT, "current", CURRENT_FIELDS),
+            *expiries,
         )
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
@@ -91,9 +101,11 @@ class AsOfJoinOperator(JoinBase):
         )
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield the waiting rows of both sides that the watermark passes in this epoch."""
+        """Yield the waiting rows of both sides that the watermark passes in this epoch, and markers of expiries."""
         for side in (LEFT, RIGHT):
             yield from waiting_tables(self.layout, side, side, context)
+        if self.tolerance_us is not None:
+            yield from marker_tables(self.layout, _EXPIRIES, _expiring_us(context.time), context)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
         """Yield the rows that are emitted. Write the versions, and the rows that wait."""
@@ -120,6 +132,36 @@ class _Versions:
     times_us: Int64s
     columns: Sequence[pa.Array]
 
+    def taken(self, rows: Rows) -> "_Versions":
+        """Return some of the versions."""
+        taken = pa.array(rows)
+        return _Versions(self.codes[rows], self.times_us[rows], [column.take(taken) for column in self.columns])
+
+    def joined(self, other: "_Versions") -> "_Versions":
+        """Return these versions, and then those of `other`."""
+        return _Versions(
+            np.concatenate([self.codes, other.codes]),
+            np.concatenate([self.times_us, other.times_us]),
+            [pa.concat_arrays(columns) for columns in zip(self.columns, other.columns, strict=True)],
+        )
+
+    def merged(self, other: "_Versions") -> "_Versions":
+        """Return the versions of both, in the order of their keys."""
+        both = self.joined(other)
+        return both.taken(np.argsort(both.codes, kind="stable")) if len(other.codes) else self
+
+
+def _expiring_us(time: EpochTime) -> tuple[int, int]:
+    """Return (after, up to] of the expiries to look at.
+
+    If everything fires, rows of later epochs may still meet the versions. Such an epoch looks at none, and the next one
+    also looks at those that it has left.
+    """
+    if time.fires_everything:
+        return MIN_TIME_US, MIN_TIME_US
+    after_us, up_to_us = time.passed_us
+    return MIN_TIME_US if time.was_backlog else after_us, up_to_us
+
 
 class _Run:
     """The processing of one subtask in one epoch."""
@@ -129,6 +171,7 @@ class _Run:
         self._layout = operator.layout
         self._time = context.time
         self._waiting = [WaitingWriter(context.backend, side, context.time.passed_us) for side in (LEFT, RIGHT)]
+        self._expiries = TimesWriter(context.backend, _EXPIRIES, _expiring_us(context.time))
         self._current = StateTable(operator.states[_CURRENT], context.backend)
 
     def process(self, table: pa.Table) -> Iterator[AppendedRows]:
@@ -153,12 +196,17 @@ class _Run:
         if len(left):
             found = in_force(blocks[left], blocks[right], strictly=self._operator.strictly)
             yield from self._joined(table, left, keys.codes[left], times_us[left], found, new, stored)
-        self._keep(keys, new, stored)
+        last = self._keep(keys, new, stored)
+        if self._operator.tolerance_us is not None:
+            has_marker = np.unique(keys.codes[sides == MARKER])
+            self._schedule(groups, keys, last, ~np.isin(last.codes, np.setdiff1d(stored.codes, has_marker)))
 
     def finish(self) -> None:
         """Write what is left, after the last table."""
         for waiting in self._waiting:
             waiting.finish()
+        if self._operator.tolerance_us is not None:
+            self._expiries.finish()
 
     def _distinct(self, table: pa.Table, keys: _Keys, blocks: Int64s, right: Rows) -> Rows:
         """Return the rows of the right without those that another one of their key and time overrides."""
@@ -216,11 +264,7 @@ class _Run:
         stored: _Versions,
     ) -> Iterator[AppendedRows]:
         """Yield rows of the left with their versions.  found: (m,) the last one of `new` before each row, or -1."""
-        versions = _Versions(
-            np.concatenate([new.codes, stored.codes]),
-            np.concatenate([new.times_us, stored.times_us]),
-            [pa.concat_arrays(columns) for columns in zip(new.columns, stored.columns, strict=True)],
-        )
+        versions = new.joined(stored)
         of_key = np.full(int(codes.max()) + 1, -1, np.int64)  # the stored version of each key
         known = stored.codes < len(of_key)
         of_key[stored.codes[known]] = len(new.codes) + np.flatnonzero(known)
@@ -257,28 +301,41 @@ class _Run:
         ]
         return pa.table(columns, names=[column.name for column in self._layout.output])
 
-    def _keep(self, keys: _Keys, new: _Versions, stored: _Versions) -> None:
-        """Write the last version of each key that has a new one."""
-        last = np.flatnonzero(is_last(new.codes))
-        if not len(last):
-            return
-        codes, rows = new.codes[last], pa.array(last)
-        columns = [column.take(rows) for column in new.columns]
-        deleted = np.zeros(len(last), np.bool_)
+    def _keep(self, keys: _Keys, new: _Versions, stored: _Versions) -> _Versions:
+        """Write new last versions, and delete those that have ended. Return the versions that are kept."""
+        unchanged = stored.taken(np.flatnonzero(~np.isin(stored.codes, new.codes)))
+        latest = new.taken(np.flatnonzero(is_last(new.codes))).merged(unchanged)
+        ends = self._is_over(latest.times_us)
         if self._operator.deleted is not None:
-            deleted = _is_true(columns[self._operator.deleted])
-            written = np.flatnonzero(~deleted | np.isin(codes, stored.codes))  # nothing to delete where nothing was
-            codes, last, deleted = codes[written], last[written], deleted[written]
-            columns = [column.take(pa.array(written)) for column in columns]
-        fields = self._layout.sides[RIGHT]
-        packed = (
-            encoded_rows(columns, fields).cast(pa.large_binary())
-            if fields
-            else pa.array([b""] * len(codes), pa.large_binary())
-        )
-        wanted = pa.array(codes)
-        stored_keys = self._current.stored_keys(keys.groups[codes], keys.encoded.take(wanted))
-        self._current.write(stored_keys, [pa.array(new.times_us[last]), packed], np.flatnonzero(deleted).tolist())
+            ends |= _is_true(latest.columns[self._operator.deleted])
+        is_stored, is_new = np.isin(latest.codes, stored.codes), np.isin(latest.codes, new.codes)
+        written = latest.taken(np.flatnonzero(np.where(ends, is_stored, is_new)))
+        if len(written.codes):
+            fields = self._layout.sides[RIGHT]
+            packed = (
+                encoded_rows(written.columns, fields).cast(pa.large_binary())
+                if fields
+                else pa.array([b""] * len(written.codes), pa.large_binary())
+            )
+            wanted = pa.array(written.codes)
+            stored_keys = self._current.stored_keys(keys.groups[written.codes], keys.encoded.take(wanted))
+            deleted = np.flatnonzero(np.isin(written.codes, latest.codes[ends]))
+            self._current.write(stored_keys, [pa.array(written.times_us), packed], deleted.tolist())
+        return latest.taken(np.flatnonzero(~ends))
+
+    def _is_over(self, times_us: Int64s) -> Bools:
+        """Return (n,) True for times of versions that no row of the left can meet any more, by the tolerance."""
+        if self._operator.tolerance_us is None or self._time.fires_everything:
+            return np.zeros(len(times_us), np.bool_)
+        return self._time.has_passed(moved_us(times_us, self._operator.tolerance_us))
+
+    def _schedule(self, seen: npt.NDArray[np.uint16], keys: _Keys, kept: _Versions, is_unscheduled: Bools) -> None:
+        """Write when to look at the versions that are kept, where no entry says so."""
+        assert self._operator.tolerance_us is not None
+        own = kept.taken(np.flatnonzero(is_unscheduled))
+        times_us = moved_us(own.times_us, self._operator.tolerance_us)
+        entries = joined(encoded_times(times_us), keys.encoded.take(pa.array(own.codes)))
+        self._expiries.write(seen, keys.groups[own.codes], entries)
 
 
 def _is_true(column: pa.Array) -> Bools:

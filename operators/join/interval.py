@@ -40,22 +40,18 @@ from mixedmode.operators.interface import (
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, null_keys
+from mixedmode.operators.join.markers import marker_tables
 from mixedmode.operators.join.products import BLOCK_ROWS
 from mixedmode.operators.join.ranges import Ranges, moved_us, ranges_within
 from mixedmode.operators.join.stored import SideRows, StoredSide, rows_state
 from mixedmode.operators.tables import column_of
-from mixedmode.operators.top.rows import without_prefix
-from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined
+from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.operators.window.output import instants
-from mixedmode.operators.window.stored import stored_in
-from mixedmode.sort import sort_table
 from mixedmode.state import StateDescriptor
-from mixedmode.state.keys import PREFIX_BYTES
 
 __all__ = ["IntervalJoinOperator"]
 
 _EXPIRIES = 2  #: state id; those of rows are the numbers of the sides
-_MARKER = 2  #: in place of a side: a row that only says that rows of its key are due
 _TIME_TYPE = pa.timestamp("us", "UTC")
 
 
@@ -117,14 +113,7 @@ class IntervalJoinOperator(JoinBase):
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Yield a marker for each key that has rows to forget in this epoch."""
-        for found in stored_in(context, _EXPIRIES, [context.time.passed_us]):
-            keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
-            rows = len(keys)
-            nulls = [pa.nulls(rows, field.type) for fields in self.layout.sides for field in fields]
-            sides = np.full(rows, _MARKER, np.uint8)
-            yield sort_table(
-                self.layout.table(found.groups(), self.layout.as_keys(keys), np.zeros(rows, np.int64), sides, nulls)
-            )
+        yield from marker_tables(self.layout, _EXPIRIES, context.time.passed_us, context)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
         """Yield the pairs and the rows without a partner. Write the rows that may find one."""

@@ -170,16 +170,60 @@ def test_semi_and_anti_joins_emit_each_row_of_the_left_once() -> None:
     assert [row["l"] for row in anti.take()] == [2]
 
 
-@pytest.mark.parametrize("operator", [as_of(), interval("full", -30, 30)])
-def test_the_state_does_not_grow_over_1000_epochs(operator: AsOfJoinOperator | IntervalJoinOperator) -> None:
-    harness = harness_of(operator, max_parallelism=2)  # few key groups, so that an epoch is quick
+def test_a_version_is_forgotten_once_no_row_can_meet_it() -> None:
+    harness = harness_of(as_of(tolerance_us=10))
+    harness.feed([right(7, 20), right(8, 25, "b")], watermark=29)
+    assert harness.state_entries == 4, "two versions, and when to look at them"
+    harness.feed([right(9, 29)], watermark=30)
+    harness.feed([left(1, 30), left(2, 35, "b")], watermark=35)
+    assert pairs(harness) == [(1, 9)]
+    assert harness.state_entries == 5, "the row at 35 waits"
+    harness.advance_watermark(36)
+    assert pairs(harness) == [(2, 8)]
+    assert harness.state_entries == 2
+    harness.advance_watermark(39)
+    assert harness.state_entries == 2, "a row at 39 may meet the version of 29"
+    harness.advance_watermark(40)
+    assert harness.state_entries == 0
+
+
+def test_a_deletion_leaves_no_version_to_forget_and_a_later_version_is_forgotten() -> None:
+    harness = harness_of(as_of(tolerance_us=10, deleted=1))
+    harness.feed([right(7, 20)], watermark=21)
+    harness.feed([right(0, 22, gone=True)], watermark=23)
+    harness.feed([right(8, 24)], watermark=25)
+    harness.advance_watermark(34)
+    harness.feed([left(1, 34)], watermark=35)
+    assert pairs(harness) == [(1, 8)]
+    assert harness.state_entries == 0
+
+
+@pytest.mark.parametrize("end", ["greatest", "max"])
+def test_versions_of_the_backlog_are_met_and_forgotten_live(end: str) -> None:
+    harness = harness_of(as_of(tolerance_us=10), backlog=True, end_of_key_watermark=end)
+    harness.feed([right(7, 20), right(8, 31, "b"), left(5, 40, "c")], watermark=30)
+    harness.flip()
+    harness.feed([left(1, 30), left(2, 31)], watermark=32)
+    assert [pair for pair in pairs(harness) if pair[0] != 5] == [(1, 7), (2, None)]
+    harness.advance_watermark(42)
+    assert harness.state_entries == 0
+
+
+@pytest.mark.parametrize(
+    ("operator", "keys"),
+    [(as_of(), 5), (as_of(tolerance_us=50), 1000), (interval("full", -30, 30), 1000)],
+    ids=["as-of", "as-of-with-tolerance", "interval"],
+)
+def test_the_state_does_not_grow_over_1000_epochs(operator: AsOfJoinOperator | IntervalJoinOperator, keys: int) -> None:
+    """Without a tolerance, a version is kept for each key; else keys that never come again leave nothing."""
+    harness = harness_of(operator, max_parallelism=1)  # one key group, so that an epoch is quick
     sizes = []
     for epoch in range(1000):
         t = 10 * epoch
-        harness.feed([left(epoch, t, f"k{epoch % 5}"), right(epoch, t + 3, f"k{epoch % 3}")], watermark=t - 20)
+        harness.feed([left(epoch, t, f"k{epoch % keys}"), right(epoch, t + 3, f"k{epoch % keys}")], watermark=t - 20)
         harness.take()
         sizes.append(harness.state_entries)
-    assert max(sizes[500:]) == max(sizes[50:500])
+    assert max(sizes[500:]) == max(sizes[50:500]) < 40
 
 
 def test_pairs_are_made_in_blocks() -> None:

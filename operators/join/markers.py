@@ -1,0 +1,30 @@
+"""Keys that a join has to look at because a time has come, without a row of theirs in the epoch."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.operators.interface import SubtaskContext
+from mixedmode.operators.join.layout import JoinLayout
+from mixedmode.operators.top.rows import without_prefix
+from mixedmode.operators.window.keys import TIME_BYTES
+from mixedmode.operators.window.stored import stored_in
+from mixedmode.sort import sort_table
+from mixedmode.state.keys import PREFIX_BYTES
+
+__all__ = ["MARKER", "marker_tables"]
+
+MARKER = 2  #: in place of a side: a row that only says that its key is due
+
+
+def marker_tables(
+    layout: JoinLayout, state_id: int, due_us: tuple[int, int], context: SubtaskContext
+) -> Iterator[pa.Table]:
+    """Yield a marker, for the sorter, for each entry (time, key) of a state.  due_us: its time is in (after, up to]."""
+    for found in stored_in(context, state_id, [due_us]):
+        keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
+        rows = len(keys)
+        nulls = [pa.nulls(rows, field.type) for fields in layout.sides for field in fields]
+        sides = np.full(rows, MARKER, np.uint8)
+        yield sort_table(layout.table(found.groups(), layout.as_keys(keys), np.zeros(rows, np.int64), sides, nulls))
