@@ -58,6 +58,8 @@ def checkpoint_report(directory: Path | str, *, counts: bool = False) -> Group |
         parts.append(operator_table(newest, live))
     if isinstance(newest, Manifest) and newest.list_states:
         parts.append(list_table(newest))
+    if isinstance(newest, Manifest) and newest.step_watermarks:
+        parts.append(_step_watermarks(newest))
     request = RescaleLog(log.store).newest()
     if request is not None and request.wanted != NOTHING:
         parts.append(_rescale_line(request))
@@ -227,10 +229,24 @@ def list_table(manifest: Manifest) -> Table:
     return table
 
 
+def _step_watermarks(manifest: Manifest) -> Table:
+    """Return a table of the watermarks of the steps that only some of the sources reach; others have the job's."""
+    table = Table(box=None, pad_edge=False, title=f"watermarks after epoch {manifest.epoch}", title_justify="left")
+    for heading in ("operator", "watermark"):
+        table.add_column(heading)
+    for name, watermark_us in manifest.step_watermarks.items():
+        table.add_row(name, _time(watermark_us))
+    table.add_row("all others", watermark_text(manifest))
+    return table
+
+
 def watermark_text(manifest: Manifest) -> str:
     """Return the job's watermark as text."""
-    watermark_us = manifest.watermark_us
-    return time_text(MIN_TIME_US if watermark_us is None else watermark_us).removesuffix(" UTC")
+    return _time(MIN_TIME_US if manifest.watermark_us is None else manifest.watermark_us)
+
+
+def _time(time_us: int) -> str:
+    return time_text(time_us).removesuffix(" UTC")
 
 
 def _offsets(text: str) -> str:

@@ -53,6 +53,15 @@ def test_the_watermark_of_the_job_is_shown(tmp_path: Path, watermark_us: int | N
     assert f"  {shown}  " in line
 
 
+def test_the_watermarks_of_steps_that_some_sources_reach_are_shown(tmp_path: Path) -> None:
+    manifest = replace(a_manifest(), watermark_us=None, step_watermarks={"windows": 0})
+    lines = report(tmp_path, [manifest])
+    assert lines[lines.index(f"watermarks after epoch {manifest.epoch}") + 2 :] == [
+        "windows     1970-01-01 00:00:00",
+        "all others  none",
+    ]
+
+
 def test_the_sources_that_were_in_backlog_are_shown_where_others_were_not(tmp_path: Path) -> None:
     known = {"a": SourceProgress(1, None, None), "b+c": SourceProgress(1, None, None)}
     shown = {("a", "b", "c"): "yes", ("a", "c"): "yes: a, c", ("b",): "yes: b"}

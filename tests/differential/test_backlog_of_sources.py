@@ -92,6 +92,45 @@ def test_the_input_of_a_step_is_sorted_if_one_of_its_sources_is_in_backlog(
     assert found == {"+".join(COLUMNS[name]): path for name, path in paths.items()}
 
 
+def test_windows_fire_at_the_end_of_time_only_where_all_sources_are_in_backlog(tmp_path: Path) -> None:
+    schema = {"schema": "k string, t timestamp", "event_time": "t"}
+    sources = {name: Source.parquet(tmp_path / name, **schema) for name in "ab"}  # type: ignore[arg-type]
+    graph = Job(
+        "windows",
+        sources=sources,
+        mode="mixed",
+        checkpoint_dir=tmp_path / "checkpoints",
+        parallelism=1,
+        end_of_key_watermark="max",
+    )
+    streams = {name: graph.source(name) for name in "ab"}
+    streams["both"] = streams["a"].union(streams["b"])
+    for name, stream in streams.items():
+        counts = stream.key_by("k").window(tumbling="1h").aggregate(n="count(*)")
+        graph = graph.output(name, counts, Sink.parquet(tmp_path / "out" / name))
+    run = LocalRun(graph.spec, local_plan(graph.spec, graph.where), tmp_path, CLOCK_MS)
+
+    def fired() -> dict[str, int]:
+        found = {name: sum(table.num_rows for table in tables) for name, tables in run.outputs.items()}
+        for tables in run.outputs.values():
+            tables.clear()
+        return found
+
+    def records(hour: int) -> dict[str, list[pa.Table]]:
+        time_us = pa.array([3_600_000_000 * hour], pa.timestamp("us", "UTC"))
+        return {name: [pa.table({"k": ["x"], "t": time_us})] for name in "ab"}
+
+    try:
+        run.run_backlog(records(1))
+        assert fired() == {"a": 1, "b": 1, "both": 1}
+        run.run_live(records(3), {"a"})
+        assert fired() == {"a": 1, "b": 0, "both": 0}
+        run.run_live(records(5))
+        assert fired() == {"a": 0, "b": 1, "both": 1}, "the window of a that fired is gone, and its next one is open"
+    finally:
+        run.close()
+
+
 def test_processing_time_timers_of_a_live_step_do_not_wait_for_the_backlog_of_another_source(tmp_path: Path) -> None:
     sources = {name: Source.parquet(tmp_path / name, schema="k string") for name in "ab"}
     graph = Job("timers", sources=sources, mode="mixed", checkpoint_dir=tmp_path / "checkpoints", parallelism=1)

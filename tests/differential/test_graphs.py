@@ -34,6 +34,7 @@ from tests.differential.test_time_in_chains import (
     earliest,
     final,
     function,
+    peaks,
     session,
     told,
     totals,
@@ -81,12 +82,16 @@ class Join:
 
 @dataclass(frozen=True)
 class Node:
-    """A source, or a step over earlier nodes. `columns`: nodes with the same ones can be read together."""
+    """A source, or a step over earlier nodes. `columns`: nodes with the same ones can be read together.
+
+    is_changelog: its rows change. is_bounded: only as long as the windows that they belong to.
+    """
 
     step: Step | Join | None
     inputs: tuple[int, ...] = ()
     columns: str = "records"
     is_changelog: bool = False
+    is_bounded: bool = False
 
     @property
     def has_key(self) -> bool:
@@ -140,10 +145,10 @@ def over_all() -> Step:
 
 def next_steps(inputs: Sequence[Node], draw: st.DrawFn) -> list[tuple[Callable[[], Step], str, bool]]:
     """(a step, its columns, whether its rows change) of all steps that can read these nodes together."""
-    if any(node.is_changelog for node in inputs):
-        return [(by_n, "by n", True), (over_all, "over all", True)]
     has_key = all(node.has_key for node in inputs)
     size = draw(st.sampled_from([5, 20, 60]))
+    if any(node.is_changelog for node in inputs):
+        return [(by_n, "by n", True), (over_all, "over all", True), *steps_over_changes(inputs, size)]
     found: list[tuple[Callable[[], Step], str, bool]] = [
         (partial(tumbling, size, is_keyed=has_key), f"windows {has_key}", False),
         (partial(tumbling, 30, is_keyed=False), "windows False", False),
@@ -156,10 +161,36 @@ def next_steps(inputs: Sequence[Node], draw: st.DrawFn) -> list[tuple[Callable[[
             (earliest, f"earliest of {inputs[0].columns}", False),
             (by_key, "by key", True),
         ]
+    found += [
+        (partial(early, tumbling(size, is_keyed=has_key)), f"windows {has_key}", True),
+        *([(partial(early, session(10)), "windows True", True)] if has_key else []),
+    ]
     if len(inputs) == 1 and inputs[0].emits_windows:
         found.append((partial(final, is_keyed=False), "windows False", False))
         if has_key and not inputs[0].has_rank:
             found.append((best, f"best of {inputs[0].columns}", False))
+    return found
+
+
+def early(step: Step) -> Step:
+    """The same windows, which are emitted before they end, too. So their rows change."""
+    add: Callable[..., Job] = step.add
+    return replace(step, add=partial(add, early_results_every="2ms", allowed_lateness="3ms"))
+
+
+def steps_over_changes(inputs: Sequence[Node], size: int) -> list[tuple[Callable[[], Step], str, bool]]:
+    """The windows that can read these nodes, some of which change, together."""
+    if not all(node.is_bounded or not node.is_changelog for node in inputs):
+        return []
+    has_key = all(node.has_key for node in inputs)
+    found: list[tuple[Callable[[], Step], str, bool]] = [
+        (partial(tumbling, size, is_keyed=has_key), f"windows {has_key}", False),
+        (partial(peaks, size, is_keyed=has_key), f"windows {has_key}", False),
+        (lambda: early(peaks(size, is_keyed=has_key)), f"windows {has_key}", True),
+        *([(partial(session, 10), "windows True", False)] if has_key else []),
+    ]
+    if len(inputs) == 1 and inputs[0].emits_windows:
+        found.append((partial(final, is_keyed=False), "windows False", True))
     return found
 
 
@@ -178,7 +209,8 @@ def graphs(draw: st.DrawFn) -> Graph:
         step, columns, is_changelog = draw(st.sampled_from(next_steps([nodes[i] for i in chosen], draw)))
         if columns == "by n" and all(nodes[i].columns == "by n" for i in chosen):
             continue  # its rows have no value to go on with
-        nodes.append(Node(step(), chosen, columns, is_changelog))
+        made = step()
+        nodes.append(Node(made, chosen, columns, is_changelog, is_bounded=made.emits_windows))
     read = {i for node in nodes for i in node.inputs}
     steps = range(sources, len(nodes))
     outputs = {i for i in steps if i not in read} | set(draw(st.lists(st.sampled_from(steps), max_size=2)))
