@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mixedmode.driver.state_source import register_state_source
     from mixedmode.job import Job, SideOutput, Sink, Source, read_table
     from mixedmode.queryable import open_state, read_state
     from mixedmode.sinks.table import output_files, read_output
@@ -23,6 +24,7 @@ __all__ = [
     "read_output",
     "read_state",
     "read_table",
+    "register_state_source",
 ]
 _OF_OUTPUTS = {"output_files", "read_output"}
 _OF_STATE = {"open_state", "read_state"}
@@ -40,6 +42,10 @@ def __getattr__(name: str) -> Any:
         import mixedmode.queryable  # noqa: PLC0415 - on first use
 
         return getattr(mixedmode.queryable, name)
+    if name == "register_state_source":
+        import mixedmode.driver.state_source  # noqa: PLC0415 - on first use
+
+        return mixedmode.driver.state_source.register_state_source
     if name in __all__:
         import mixedmode.job  # noqa: PLC0415 - on first use
 

@@ -9,6 +9,7 @@ from threading import Lock
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import OperatorState, RunFile
+from mixedmode.keys import KeyGroupRange
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.parts import StateView
 from mixedmode.queryable.spans import Question, Span, UncutRange, after_position, spans_of, uncut_ranges
@@ -64,6 +65,15 @@ class EntryReader:
         found = _Taken(limit)
         pieces = self._pieces(operator, view, question, spans, found)
         return Page(_table(view, pieces), found.next)
+
+    def tables(
+        self, operator: OperatorState, view: StateView, question: Question, groups: KeyGroupRange
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of a range of key groups: at least one table, perhaps without rows."""
+        part = view.part
+        spans = spans_of(question, part.state_id, self._max_parallelism, key_first=part.bytes_before == 0)
+        spans = tuple(span for span in spans if groups.start <= span.group < groups.end)
+        yield from _tables(view, self._pieces(operator, view, question, spans, _Taken(None)))
 
     def _points(self, operator: OperatorState, state_id: int, spans: Sequence[Span]) -> Iterator[StateRange]:
         by_reader: dict[RunsReader, list[bytes]] = {}
@@ -170,8 +180,9 @@ def _first_entries(stored: Sequence[bytes], view: StateView) -> Sequence[int]:
     return [at for at, key in enumerate(keys) if at == 0 or key != keys[at - 1]]
 
 
-def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:
-    tables, held = list[pa.Table](), StateRange([], [])
+def _tables(view: StateView, pieces: Iterator[StateRange]) -> Iterator[pa.Table]:
+    """Yield decoded pieces; one table without rows if there are none."""
+    held, is_empty = StateRange([], []), True
     for piece in pieces:
         if held.keys:
             held.keys.extend(piece.keys)
@@ -179,10 +190,12 @@ def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:
         else:
             held = StateRange(list(piece.keys), list(piece.values)) if len(piece.keys) < _ROWS else piece
         if len(held.keys) >= _ROWS:
-            tables.append(view.part.decode(held))
-            held = StateRange([], [])
-    if held.keys:
-        tables.append(view.part.decode(held))
-    if len(tables) <= 1:
-        return tables[0] if tables else view.empty()
-    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+            yield view.part.decode(held)
+            held, is_empty = StateRange([], []), False
+    if held.keys or is_empty:
+        yield view.part.decode(held)
+
+
+def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:
+    tables = list(_tables(view, pieces))
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()

@@ -43,10 +43,6 @@ class StateView:
     key_fields: tuple[pa.Field, ...]
     part: Part
 
-    def empty(self) -> pa.Table:
-        """Return the table without rows."""
-        return self.part.decode(StateRange([], []))
-
     def keys_of(self, stored: Sequence[bytes]) -> list[bytes]:
         """Return the encoded keys (n,) in stored keys (n,)."""
         first = PREFIX_BYTES + self.part.bytes_before

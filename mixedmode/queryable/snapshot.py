@@ -16,7 +16,7 @@ import binascii
 import re
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Lease, Manifest, OperatorState
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.keys import KeyGroupRange
 from mixedmode.queryable.entries import EntryReader, ReaderPlace
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import reader_folder
@@ -190,6 +191,26 @@ class StateSnapshot:
         page = self._entries.page(operator, view, question, limit, position)
         following = None if page.next is None else _cursor(self.epoch, page.next)
         return StateAnswer(page.table, self.epoch, step, view.part.name, following)
+
+    def tables(
+        self,
+        step: str,
+        *,
+        groups: KeyGroupRange,
+        keys: Sequence[Any] | None = None,
+        prefix: Any = None,
+        name: str | None = None,
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of a range of key groups piece by piece, at least one table. The rest is as in `read`."""
+        operator = self._operator(step)
+        view = self._view(operator, name)
+        groups_max = self._manifest.max_parallelism
+        question = question_of(keys, prefix, view.key_fields, max_parallelism=groups_max)
+        yield from self._entries.tables(operator, view, question, groups)
+
+    def subtasks(self, step: str) -> int:
+        """Return the number of subtasks that a step had in the epoch."""
+        return self._operator(step).parallelism
 
     def _operator(self, step: str) -> OperatorState:
         for operator in self._manifest.operators:
