@@ -46,11 +46,12 @@ Guarantees, in backlog and in live mode:
 A `KeyedCoProcessFunction` is for a step with two inputs on one key (docs/co-process.md).
 
 A `MapFunction` is for a step without a key: it maps rows to rows, and keeps a list per subtask
-(docs/map-functions.md).
+(docs/map-functions.md). An `AsyncMapFunction` asks a service for an answer to each row (docs/async-map.md).
 
 `mixedmode.testing` runs a function without Spark.
 """
 
+from mixedmode.operators.async_map import AsyncMapFunction, RefusedRequestError, Request
 from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.operators.map import MapContext, MapFunction
 from mixedmode.operators.process import (
@@ -81,6 +82,7 @@ __all__ = [
     "MAX_WATERMARK",
     "MIN_WATERMARK",
     "AggregatingState",
+    "AsyncMapFunction",
     "Context",
     "KeyedBatchProcessFunction",
     "KeyedCoProcessFunction",
@@ -94,6 +96,8 @@ __all__ = [
     "Record",
     "RecordAttributes",
     "ReducingState",
+    "RefusedRequestError",
+    "Request",
     "Rows",
     "Timers",
     "Ttl",

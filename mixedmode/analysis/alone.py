@@ -5,9 +5,11 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.async_maps import check_declared_async_map
 from mixedmode.analysis.declared import check_declared
 from mixedmode.analysis.map_steps import check_declared_map
 from mixedmode.config import (
+    AsyncMapStep,
     CoProcessStep,
     DeduplicateStep,
     KeyedAggregateStep,
@@ -46,6 +48,8 @@ def check_alone(
             pass  # it names columns only
         case ProcessStep() | CoProcessStep():
             check_declared(step, where, found)
+        case AsyncMapStep():
+            check_declared_async_map(step, where, found)
         case MapStep():
             check_declared_map(step, where, found)
 

@@ -23,7 +23,8 @@ from mixedmode.analysis.function_steps import analysed_co_process
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.joins import analysed_join, selected_rows
-from mixedmode.analysis.keyed_steps import StepInput, check_alike, keyed_stage, with_computed_keys
+from mixedmode.analysis.keyed_stages import keyed_stage
+from mixedmode.analysis.keyed_steps import StepInput, check_alike, with_computed_keys
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks

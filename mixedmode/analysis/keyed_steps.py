@@ -275,22 +275,11 @@ def column_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> 
     """Return the mistake that a column which a step passes on has a name that is kept, or is the rank; [] if not."""
     kind = "top" if isinstance(step, TopStep) else "deduplicate"
     if column.lower() in RESERVED:
-        return [_kept(column, where(kind))]
+        return [column_kept(column, where(kind))]
     if kind != "top" or column.lower() != RANK_COLUMN:
         return []
     msg = f"{where('top')}: the step emits a column of this name. Rename yours in a sql step before. column={column}"
     return [InvalidJobError(msg)]
-
-
-def keyed_stage(step: OneInputStep, given: StepInput, where: Where) -> KeyedStage:
-    """Return the stage of a keyed step. Raise InvalidJobError with every mistake.  where: names a place in the step."""
-    match step:
-        case KeyedAggregateStep():
-            return AggregateStage(step, given, where).build()
-        case ProcessStep():
-            return ProcessStage(step, given, where).build()
-        case TopStep() | DeduplicateStep():
-            return RankedStage(step, given, where).build()
 
 
 def key_fields(
@@ -318,7 +307,7 @@ def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
 def checked_key(field: pa.Field, where: str) -> pa.Field:
     """Return a column. Raise InvalidJobError, beginning with `where`, if it cannot be a key."""
     if field.name.lower() in RESERVED:
-        raise _kept(field.name, where)
+        raise column_kept(field.name, where)
     try:
         KeySchema((field,))
     except InvalidJobError as error:
@@ -327,7 +316,8 @@ def checked_key(field: pa.Field, where: str) -> pa.Field:
     return field
 
 
-def _kept(column: str, where: str) -> InvalidJobError:
+def column_kept(column: str, where: str) -> InvalidJobError:
+    """Return the error for a column whose name is kept."""
     msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={column}"
     return InvalidJobError(msg)
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
+from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.document import Document, Mark, Path, Problem, in_order, path_text
 from mixedmode.config.fields import Section
 from mixedmode.config.messages import Name, findings
@@ -152,6 +153,9 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
         return step.model_copy(update={"join": step.join.with_late_sinks(late)}) if late else step
     if isinstance(step, MapStep):
         return step.model_copy(update={"folder": resolve_path(step.folder or "", folder)})
+    if isinstance(step, AsyncMapStep):
+        letters = {} if step.dead_letter is None else {"dead_letter": with_paths(step.dead_letter, folder)}
+        return step.model_copy(update={"folder": resolve_path(step.folder or "", folder), **letters})
     if not isinstance(step, FunctionStep):
         return step
     _, own = function_section(step)

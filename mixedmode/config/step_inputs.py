@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.function_steps import CoProcessStep
 from mixedmode.config.steps import (
     DeduplicateStep,
@@ -37,6 +38,8 @@ def needs_of(step: KeyedStep) -> Needs | None:
             return Needs("process", "a function cannot retract a row")
         case KeyedAggregateStep() if step.window is not None and step.window.global_ is not None:
             return Needs("window", "a global window that is full cannot give a row back", "windows go")
+        case AsyncMapStep():
+            return Needs("async-map", "a call cannot be undone when its row is retracted")
         case CoProcessStep():
             return Needs("co-process", "a function cannot retract a row", "co-process goes")
         case KeyedAggregateStep() if step.window is not None:
@@ -68,6 +71,8 @@ def refusal_of(needs: Needs, before: KeyedStep, place: str) -> str | None:
             return _of_function(needs, before.co_process.event_time, f"{place}.co-process")
         case JoinStep():
             return _of_join(needs, before, place)
+        case AsyncMapStep():
+            return None  # its rows are those of its own input
         case TopStep() | DeduplicateStep():
             return _of_best_rows(needs, before, place)
         case KeyedAggregateStep():

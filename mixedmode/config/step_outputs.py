@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Section
 from mixedmode.config.function_steps import CoProcessSpec, CoProcessStep
@@ -36,6 +37,8 @@ def side_outputs_of(step: Section) -> dict[Path, SinkSpec]:
         return {} if step.late is None else {("late",): step.late}
     if isinstance(step, JoinStep):
         return {(step.section, "late", side): sink for side, sink in step.join.late_sinks.items()}
+    if isinstance(step, AsyncMapStep):
+        return {} if step.dead_letter is None else {("dead-letter",): step.dead_letter}
     if not isinstance(step, FunctionStep):
         return {}
     path, section = function_section(step)

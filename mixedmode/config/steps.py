@@ -1,14 +1,14 @@
 """The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate, joins.
 
-Those with a function over two inputs are in function_steps.py.
+Those with a function over two inputs are in function_steps.py, and those that ask a service in async_maps.py.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.connectors import AnySideOutput, AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
@@ -31,6 +31,7 @@ from mixedmode.config.fields import (
 )
 from mixedmode.config.function_steps import CoProcessStep, failure_findings
 from mixedmode.config.joins import JoinSpec
+from mixedmode.config.keyed import Keyed
 from mixedmode.config.names import repeated
 from mixedmode.config.spelling import nearest
 from mixedmode.config.two_inputs import TwoInputStep
@@ -72,46 +73,6 @@ class MapStep(Section):
     parallelism: Count | None = Field(
         default=None, description="subtasks of this step; not given: as many as the job has"
     )
-
-
-#: an entry of `key-by` that is computed: an expression and its name
-_COMPUTED = re.compile(r"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>\w+)", re.IGNORECASE)
-
-
-class Keyed(Section):
-    """The name and the key of a keyed step."""
-
-    name: TableName | None = Field(default=None, description="a name for the step")
-    from_: Inputs = Field(
-        default=(),
-        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
-    )
-    key_by: Columns = Field(
-        description="one or several: columns, or expressions with a name, such as date(at) AS day", min_length=1
-    )
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The names of the key columns."""
-        return tuple(found["name"] if (found := _COMPUTED.fullmatch(text)) else text for text in self.key_by)
-
-    @property
-    def has_window_key(self) -> bool:
-        """True if the key has columns with the names of the bounds of a window."""
-        return {"window_start", "window_end"} <= {column.lower() for column in self.key_columns}
-
-    @property
-    def key_expressions(self) -> Mapping[str, str]:
-        """{name: expression} of the key columns that are computed."""
-        found = [match for text in self.key_by if (match := _COMPUTED.fullmatch(text))]
-        return {match["name"]: match["expression"] for match in found}
-
-    def _key_findings(self) -> Iterator[tuple[Path, str]]:
-        for column, _ in repeated(self.key_columns, {}):
-            yield ("key-by",), f" names a column twice. Remove one. found={column}"
-        for name in self.key_expressions:
-            if name.startswith("_"):
-                yield ("key-by",), f": names that start with _ are kept. Choose another. found={name}"
 
 
 class KeyedInput(Keyed):
@@ -311,7 +272,7 @@ class JoinStep(TwoInputStep):
 
 
 #: a keyed step that reads all of its inputs as one
-OneInputStep = KeyedAggregateStep | ProcessStep | TopStep | DeduplicateStep
+OneInputStep = KeyedAggregateStep | ProcessStep | AsyncMapStep | TopStep | DeduplicateStep
 KeyedStep = OneInputStep | JoinStep | CoProcessStep
 
 
@@ -321,6 +282,7 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "map": MapStep,
     "aggregate": KeyedAggregateStep,
     "process": ProcessStep,
+    "async-map": AsyncMapStep,
     "top": TopStep,
     "deduplicate": DeduplicateStep,
     "join": JoinStep,
@@ -331,11 +293,13 @@ _TELLTALES = (
     (("sql",), "sql"),
     (("map",), "map"),
     (("process",), "process"),
+    (("async-map",), "async-map"),
     (("aggregate",), "aggregate"),
     (("top",), "top"),
     (("deduplicate",), "deduplicate"),
     (("join",), "join"),
     (("co-process",), "co-process"),
+    (("batch-size", "capacity", "timeout", "retries", "backoff", "remember"), "async-map"),
     (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late", "having"), "aggregate"),
 )
@@ -373,6 +337,7 @@ Step = Annotated[
     | Annotated[MapStep, Tag("map")]
     | Annotated[KeyedAggregateStep, Tag("aggregate")]
     | Annotated[ProcessStep, Tag("process")]
+    | Annotated[AsyncMapStep, Tag("async-map")]
     | Annotated[TopStep, Tag("top")]
     | Annotated[DeduplicateStep, Tag("deduplicate")]
     | Annotated[JoinStep, Tag("join")]

@@ -58,6 +58,7 @@ _ARGUMENTS: dict[Path, str] = {
     ("window", "session", "gap"): "session",
     ("window", "global", "count"): "count",
     ("process",): "function",
+    ("async-map",): "function",
     ("map",): "function",
     ("top", "n"): "n",
     ("top", "order-by"): "order_by",

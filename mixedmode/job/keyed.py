@@ -4,6 +4,7 @@ job.key_by("origin").aggregate(flights="count(*)")
 job.key_by("origin").window(sliding="1h", slide="10m", allowed_lateness="5m").aggregate(flights="count(*)")
 job.window(tumbling="1d", time_zone="Europe/Berlin").aggregate(flights="count(*)")
 job.key_by("origin").process("delays:WorstOfDay", output="origin string, worst long", args={"above": 15})
+job.key_by("ip").async_map("geo:Locate", output="country string", remember="30d")
 job.key_by("auction").top(10, order_by=["price desc", "bidder"])
 job.key_by("bidder", "auction").deduplicate(keep="first", tie_break="seq")
 """
@@ -16,10 +17,18 @@ from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Un
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, ProcessStep, Step, TopStep
+from mixedmode.config.steps import (
+    DeduplicateStep,
+    KeyedAggregateStep,
+    KeyedInput,
+    ProcessStep,
+    Step,
+    TopStep,
+)
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
+from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
 from mixedmode.operators.classes import class_reference
 
 
@@ -209,6 +218,30 @@ class KeyedJob(Generic[J]):
         }
         values = {**self._settings, **nested({(key,): value for key, value in settings.items()})}
         step = checked_section(ProcessStep, values, place="Job.process", name=argument)
+        return self.job.with_step(resolve_step(step, FilePath()))
+
+    def async_map(
+        self,
+        function: str | type,
+        *,
+        output: str,
+        args: Mapping[str, PlainValue] | None = None,
+        folder: FileName | None = None,
+        **settings: Unpack[AsyncMapArguments],
+    ) -> J:
+        """Complete the step with a class that asks a service for an answer to each row; its request is the key.
+
+        function: a class, or its name as `package.module:Class`.
+        output: columns of an answer, as Spark DDL. Rows get them.
+        args: arguments for the class, by name.
+        folder: the folder that the module is imported from.
+            By default, a class has the folder that it came from, and a name has the current folder.
+
+        See AsyncMapArguments for the settings; docs/async-map.md is the guide.
+        """
+        reference, home = class_reference(function, place="Job.async_map")
+        given = {"async-map": reference, "folder": folder or home, "args": args, "output": output}
+        step = async_map_step({**self._settings, **nested({(key,): value for key, value in given.items()})}, settings)
         return self.job.with_step(resolve_step(step, FilePath()))
 
     def top(self, n: int, *, order_by: str | Sequence[str]) -> J:

@@ -15,6 +15,7 @@ from mixedmode.operators.aggregate import (
     MultisetAggregator,
     UpsertOperator,
 )
+from mixedmode.operators.async_map import AsyncMapOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
@@ -27,6 +28,7 @@ from mixedmode.operators.window import (
     SessionAggregateOperator,
     TimeWindowAggregateOperator,
 )
+from mixedmode.plan.async_maps import async_map_lines, async_map_state
 from mixedmode.plan.explain_joins import GROWS, join_lines, join_state
 from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, LATE_OF_SIDES
 from mixedmode.plan.stages import EmittedRows, KeyedStage, MapStage
@@ -104,6 +106,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
                 which = f"records of {left} and {right}"
             yield f"  function    {operator.function.label}, the {which} of a key in order of event time"
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
+        case AsyncMapOperator():
+            yield from async_map_lines(operator)
         case TopOperator():
             which = f"the best {operator.n} rows" if operator.has_rank else "the last row"
             yield f"  keeps       {which} of a key by {_order(stage, operator.layout.order)}, then the whole row"
@@ -146,6 +150,8 @@ def state_text(stage: KeyedStage) -> str:
         case TopOperator():
             kept = "every row of a key, because a retraction lets a row move up" if operator.is_changelog else None
             return kept or f"the best {operator.n} row{'s' if operator.n > 1 else ''} of a key"
+        case AsyncMapOperator():
+            return async_map_state(operator)
         case DeduplicateOperator():
             return "the keys that have their row" + (
                 ", and rows that the watermark has not passed" if operator.waits else ""
@@ -186,7 +192,9 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
             if name == stage.output_of(tag):
                 return f"rows of the {side} that came too late for the join"
         if name == stage.output_of(DEAD_LETTER):
-            return "records on which the function failed, and the error"
+            failed = "records on which the function failed"
+            is_asked = isinstance(stage.operator, AsyncMapOperator)
+            return f"{'rows whose request failed' if is_asked else failed}, and the error"
         if name in stage.side_outputs:
             return ", ".join(f"{field.name} {field.type}" for field in stage.side_outputs[name])
     return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"

@@ -44,6 +44,7 @@ __all__ = [
     "VERSION",
     "Fingerprint",
     "aggregate_fingerprint",
+    "async_map_fingerprint",
     "of_list",
     "of_sources",
     "ranked_fingerprint",
@@ -127,6 +128,12 @@ def ranked_fingerprint(
     ]
     given = {**own, "order": orders, "row": [_column(field) for field in row], "changelog": is_changelog}
     return {**head, **_given(given)}
+
+
+def async_map_fingerprint(keys: Sequence[pa.Field], remembered: Sequence[pa.Field] | None) -> Fingerprint:
+    """Return the fingerprint of an async-map step.  remembered: the columns of an answer; None if none is stored."""
+    stored = [_column(field) for field in remembered or ()]
+    return {**step_fingerprint("async-map", keys), **_given({"remembered": stored})}
 
 
 def of_list() -> Fingerprint:

@@ -28,6 +28,7 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
+from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, CallSettings
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout, RegularJoinOperator
@@ -91,8 +92,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
             return {"kind": "deduplicate", **own, **_layout(operator.layout)}
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
             return _join(operator)
-        case ProcessOperator():
-            return {"kind": "process", "keys": _fields(operator.key_schema.fields)}
+        case ProcessOperator() | AsyncMapOperator():
+            return _with_function(operator)
     msg = f"an operator with state and without a description: {type(operator).__name__}"
     raise AssertionError(msg)
 
@@ -114,6 +115,8 @@ def operator_from(stored: Described) -> KeyedOperator:
         return IntervalJoinOperator(_join_from(stored), stored["type"], (lower_us, upper_us), None, adds_time=False)
     if kind == "regular-join":
         return RegularJoinOperator(_join_from(stored), stored["type"], is_changelog=stored["changelog"])
+    if kind == "async-map":
+        return _async_map(stored)
     if kind in ("window", "session", "count-window", "aggregate", "multiset"):
         return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
     msg = (
@@ -224,6 +227,28 @@ def _ranked(stored: Described) -> KeyedOperator:
     if stored["kind"] == "top":  # only `fold` needs the arguments
         return TopOperator(layout, (), stored["n"], stored["changelog"], stored["rank"])
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
+
+
+def _with_function(operator: ProcessOperator | AsyncMapOperator) -> dict[str, object]:
+    keys = {"keys": _fields(operator.key_schema.fields)}
+    if isinstance(operator, ProcessOperator):
+        return {"kind": "process", **keys}
+    answer = _fields(operator.answer_fields)
+    return {"kind": "async-map", **keys, "answer": answer, "remember-ms": operator.remember_ms}
+
+
+def _async_map(stored: Described) -> KeyedOperator:
+    schema = keys_of(stored)
+    assert schema is not None, stored
+    return AsyncMapOperator(  # only `fold` and `process` need the rest
+        operator_id="",
+        function=AsyncMapReference("", ""),
+        key_schema=schema,
+        row_fields=(),
+        answer_fields=_fields_from(stored["answer"]),
+        calls=CallSettings(1, 1, 1, 0, 1),
+        remember_ms=stored["remember-ms"],
+    )
 
 
 def _join(operator: AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator) -> dict[str, object]:

@@ -8,6 +8,7 @@
     as-of join     current; waiting-left, waiting-right   the version of each key; the rows that wait for the watermark
     interval join  left; right        the rows that may still find a partner
     regular join   left; right        the rows of each side
+    async-map      answers            the remembered answers, and until when they count
     process        values; each state by its name; event-time-timers, processing-time-timers
 
 The first name of a step is its default.
@@ -24,6 +25,8 @@ import pyarrow as pa
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from mixedmode.operators.async_map import AsyncMapOperator
+from mixedmode.operators.async_map.answers import ANSWER_FIELDS, ANSWERS
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import OP_COLUMN, KeyedOperator
 from mixedmode.operators.join import (
@@ -59,6 +62,7 @@ from mixedmode.time import MIN_TIME_US
 __all__ = ["views_of"]
 
 FIRED = pa.field("_fired", pa.bool_())
+UNTIL = pa.field("_until", pa.timestamp("us", "UTC"))
 EMITTED_AT = pa.field("_time", pa.timestamp("us", "UTC"))
 
 
@@ -116,6 +120,9 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
             rows = _stored_side if isinstance(operator, IntervalJoinOperator) else _bag
             parts = [Part(name, side, partial(rows, layout, side)) for side, name in ((LEFT, "left"), (RIGHT, "right"))]
             return [_keyed(layout.key_schema, part) for part in parts]
+        case AsyncMapOperator():
+            part = Part("answers", ANSWERS, lambda found: _answers(operator, found), is_exact=True)
+            return [_keyed(operator.key_schema, part)]
     assert isinstance(operator, DeduplicateOperator), operator
     emitted = Part("emitted", 0, lambda found: _emitted(operator, found), is_exact=True)
     parts = [emitted]
@@ -193,6 +200,15 @@ def _emitted(operator: DeduplicateOperator, found: StateRange) -> pa.Table:
         columns.append(instants(RowCodec(operator.states[0].fields).unpack(found.values)[0].to_numpy()))
         names.append(EMITTED_AT.name)
     return pa.table(columns, names=names)
+
+
+def _answers(operator: AsyncMapOperator, found: StateRange) -> pa.Table:
+    """Return the key, the columns of the answer, and the time of the clock until which it counts."""
+    schema, fields = operator.key_schema, (*operator.key_schema.fields, *operator.answer_fields)
+    keys = decode_keys(cut_keys(found.keys, schema, before=PREFIX_BYTES), schema)
+    until, packed = RowCodec(ANSWER_FIELDS).unpack(found.values)
+    columns = [*keys, *decoded_rows(packed, operator.answer_fields), instants(until.to_numpy())]
+    return pa.table(columns, names=[*(field.name for field in fields), UNTIL.name])
 
 
 def _waiting(operator: DeduplicateOperator, found: StateRange) -> pa.Table:

@@ -16,6 +16,7 @@ from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.results import has_key, result_of_stage
 from mixedmode.config import (
+    AsyncMapStep,
     CoProcessStep,
     DeduplicateStep,
     JobSpec,
@@ -36,6 +37,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import state_schema_of
+from mixedmode.plan.async_maps import answer_problems, async_map_stage, check_class
 from mixedmode.plan.function_steps import co_process_stage, function_reference, untimed_inputs
 from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
 from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
@@ -292,6 +294,8 @@ def _stage(step: OneInputStep, columns: _Columns, upstream: Upstream, where: Whe
         return _aggregate(step, columns, upstream, aggregate_keys(step, keys), where)
     if isinstance(step, ProcessStep):
         return _process(step, columns, upstream, keys, where)
+    if isinstance(step, AsyncMapStep):
+        return _async_map(step, columns, upstream, keys, where)
     if upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
         raise rows_change(where("deduplicate"), upstream.reads)
     place = where("top", "order-by") if isinstance(step, TopStep) else where("deduplicate", "tie-break")
@@ -360,3 +364,15 @@ def _declared(step: FunctionStep, where: Where) -> tuple[tuple[pa.Field, ...], d
         tag: declared_output(side.schema_ddl, where(*path, "outputs", tag, "schema"))
         for tag, side in own.outputs.items()
     }
+
+
+def _async_map(
+    step: AsyncMapStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
+) -> KeyedStage:
+    if upstream.is_changelog:
+        raise rows_change(where("async-map"), upstream.reads)
+    answer = declared_output(step.output, where("output"))
+    row = columns.quoted(without=step.key_columns)
+    raise_all(list(answer_problems(step, answer, [field.name for field in columns.fields], where)))
+    check_class(step, where)
+    return async_map_stage(step, upstream, keys=keys, row=row, answer=answer)

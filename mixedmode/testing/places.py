@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from mixedmode.config import JoinStep, KeyedAggregateStep, KeyedStep
+from mixedmode.config import AsyncMapStep, JoinStep, KeyedAggregateStep, KeyedStep
 from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
 from mixedmode.config.graph import MAIN
 from mixedmode.config.sources import SourceSpec
@@ -110,6 +110,9 @@ def _step(step: Step, keyed_before: int, folder: Path) -> Step:
         names = zip(step.join.late_sinks, _side_names(step, keyed_before), strict=True)
         late = {side: Sink.parquet(output_folder(folder, name)) for side, name in names}
         return step.model_copy(update={"join": step.join.with_late_sinks(late)})
+    if isinstance(step, AsyncMapStep):
+        letters = [Sink.parquet(output_folder(folder, name)) for name in _side_names(step, keyed_before)]
+        return step.model_copy(update={"dead_letter": letters[0] if letters else None})
     if not isinstance(step, FunctionStep):
         return step
     _, own = function_section(step)

@@ -80,8 +80,8 @@ def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: C
     where = "" if isinstance(error, _FOUND_LATER) else f" ({line_of(error, file)})"
     return {
         "operator": operator_id,
-        "key": _json(call.key),
-        "record": None if call.record is None else _json(call.record),
+        "key": as_json(call.key),
+        "record": None if call.record is None else as_json(call.record),
         "error": f"{_what(error)}{where}",
         "time": call.timestamp,
     }
@@ -113,14 +113,14 @@ def shown_error(error: Exception) -> str:
     return f"{type(error).__name__}: {text:.{_SHORT}}" if text else type(error).__name__
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
     """Return a value as JSON. Bytes become hex; values that JSON does not support become text."""
     return json.dumps(value, default=lambda v: v.hex() if isinstance(v, bytes) else str(v), ensure_ascii=False)
 
 
 def short_json(value: Any) -> str:
     """Return a value as JSON, truncated if it is long."""
-    text = _json(value)
+    text = as_json(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 
 

@@ -44,7 +44,9 @@ steps:                             # in order; each reads what the one before it
 sink: {format: parquet, path: ./run/out}                 # parquet | json | console
 """
 KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
-KINDS_OF_STEP = "sql, or map, or join, or co-process, or key-by and one of aggregate, process, top, deduplicate"
+KINDS_OF_STEP = (
+    "sql, or map, or join, or co-process, or key-by and one of aggregate, process, async-map, top, deduplicate"
+)
 KNOWN_AT_TOP = (
     "name, execution, parallelism, pipeline, state, spark, serve, functions, sources, dimensions, steps, sink, outputs"
 )

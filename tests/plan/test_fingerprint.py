@@ -18,7 +18,14 @@ from mixedmode.changes import changes, fingerprint_text
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, TopStep
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS
 from mixedmode.job import Job, Sink, Source
-from mixedmode.plan.fingerprint import Fingerprint, aggregate_fingerprint, of_list, of_sources, step_fingerprint
+from mixedmode.plan.fingerprint import (
+    Fingerprint,
+    aggregate_fingerprint,
+    async_map_fingerprint,
+    of_list,
+    of_sources,
+    step_fingerprint,
+)
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of, ranked_identity
 from mixedmode.plan.reads import Reads, SqlText
@@ -123,6 +130,8 @@ def fingerprints() -> Iterator[tuple[str, Fingerprint]]:
     yield "retractions", of(step_of(source().key_by("k").aggregate(n="sum(n)")), is_changelog=True)
     yield "rows that are kept", of(step_of(source().key_by("k").aggregate(n="max(d)")), is_changelog=True)
     yield "process", step_fingerprint("process", [pa.field("k", pa.string())])
+    yield "async map", async_map_fingerprint([pa.field("k", pa.string())], None)
+    yield "async map that remembers", async_map_fingerprint([pa.field("k", pa.string())], [pa.field("n", pa.int64())])
     yield "upsert", step_fingerprint("upsert")
     yield from ranked_fingerprints()
     yield "map that keeps a list", of_list()

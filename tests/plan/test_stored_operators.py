@@ -18,6 +18,7 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
+from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, CallSettings
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import KeyedOperator
@@ -68,6 +69,15 @@ OPERATORS: list[KeyedOperator] = [
     CountWindowAggregateOperator(AGGREGATOR, KEYS, 3),
     TopOperator(LAYOUT, (), 3, is_changelog=True, has_rank=False),
     DeduplicateOperator(LAYOUT, (), waits=True, within_us=60, has_event_time=True),
+    AsyncMapOperator(
+        "asked",
+        AsyncMapReference("a", "B"),
+        KEYS,
+        (),
+        (pa.field("n", pa.int64()), pa.field("amount", DECIMAL)),
+        CallSettings(batch_size=5, capacity=6, timeout_ms=7, retries=8, backoff_ms=9),
+        remember_ms=1000,
+    ),
 ]
 
 

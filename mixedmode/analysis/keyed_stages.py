@@ -1,0 +1,29 @@
+"""Makes the stage of a keyed step of one input: each kind of step has its own analysis."""
+
+from mixedmode.analysis.async_maps import analysed_async_map
+from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, RankedStage, StepInput
+from mixedmode.config import (
+    AsyncMapStep,
+    DeduplicateStep,
+    KeyedAggregateStep,
+    OneInputStep,
+    ProcessStep,
+    TopStep,
+)
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stages import KeyedStage
+
+__all__ = ["keyed_stage"]
+
+
+def keyed_stage(step: OneInputStep, given: StepInput, where: Where) -> KeyedStage:
+    """Return the stage of a keyed step. Raise InvalidJobError with every mistake.  where: names a place in the step."""
+    match step:
+        case KeyedAggregateStep():
+            return AggregateStage(step, given, where).build()
+        case ProcessStep():
+            return ProcessStage(step, given, where).build()
+        case AsyncMapStep():
+            return analysed_async_map(step, given, where)
+        case TopStep() | DeduplicateStep():
+            return RankedStage(step, given, where).build()

@@ -1,0 +1,51 @@
+"""The part that keyed steps of one input have in common: a name, what the step reads, and its key."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import Field
+
+from mixedmode.config.document import Path
+from mixedmode.config.fields import Columns, Inputs, Section, TableName
+from mixedmode.config.names import repeated
+
+__all__ = ["Keyed"]
+
+#: an entry of `key-by` that is computed: an expression and its name
+_COMPUTED = re.compile(r"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>\w+)", re.IGNORECASE)
+
+
+class Keyed(Section):
+    """The name and the key of a keyed step."""
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    from_: Inputs = Field(
+        default=(),
+        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
+    )
+    key_by: Columns = Field(
+        description="one or several: columns, or expressions with a name, such as date(at) AS day", min_length=1
+    )
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The names of the key columns."""
+        return tuple(found["name"] if (found := _COMPUTED.fullmatch(text)) else text for text in self.key_by)
+
+    @property
+    def has_window_key(self) -> bool:
+        """True if the key has columns with the names of the bounds of a window."""
+        return {"window_start", "window_end"} <= {column.lower() for column in self.key_columns}
+
+    @property
+    def key_expressions(self) -> Mapping[str, str]:
+        """{name: expression} of the key columns that are computed."""
+        found = [match for text in self.key_by if (match := _COMPUTED.fullmatch(text))]
+        return {match["name"]: match["expression"] for match in found}
+
+    def _key_findings(self) -> Iterator[tuple[Path, str]]:
+        for column, _ in repeated(self.key_columns, {}):
+            yield ("key-by",), f" names a column twice. Remove one. found={column}"
+        for name in self.key_expressions:
+            if name.startswith("_"):
+                yield ("key-by",), f": names that start with _ are kept. Choose another. found={name}"

@@ -1,0 +1,41 @@
+"""An event loop in a thread of its own, so that it also runs where the caller's thread has a loop, as in a notebook."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+__all__ = ["EventLoop"]
+
+T = TypeVar("T")
+
+
+class EventLoop:
+    """Runs coroutines, one after the other, in one event loop, until it is closed.
+
+    new_loop: makes the loop; None: as asyncio does.
+    """
+
+    def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+        self._runner = asyncio.Runner(loop_factory=new_loop)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="async-map")
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a coroutine, or raise its exception. If the caller is interrupted, it is cancelled."""
+        future = self._thread.submit(self._runner.run, coroutine)
+        try:
+            return future.result()
+        finally:
+            if not future.done():
+                loop = self._runner.get_loop()
+                loop.call_soon_threadsafe(_cancel_all, loop)
+
+    def close(self) -> None:
+        """Cancel what still runs, and close the loop."""
+        self._thread.submit(self._runner.close)
+        self._thread.shutdown()
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
