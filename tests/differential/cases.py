@@ -211,6 +211,10 @@ def parquet_piece(name: str, rows: Sequence[dict[str, Any]], schema: pa.Schema) 
     return ParquetPiece(name, pa.Table.from_pylist(list(rows), schema))
 
 
+#: made once: hypothesis takes longer to make it than to draw from it
+_VALUES = st.fixed_dictionaries({name: st.none() | strategy for name, (_, strategy) in VALUES.items()})
+
+
 @st.composite
 def cases(draw: st.DrawFn, modes: Sequence[Mode], *, needs_spark: bool = True) -> Case:
     """Any job over any rows, in one of `modes`. Without Spark, it has no SQL and no expression."""
@@ -252,9 +256,8 @@ def _rows(draw: st.DrawFn, keys: tuple[Kind, ...]) -> Rows:
         "distinct": new_key,
         "any": st.sampled_from(pool) | new_key,
     }[shape]
-    values = st.fixed_dictionaries({name: st.none() | strategy for name, (_, strategy) in VALUES.items()})
     rows: Rows = []
     for _ in range(count):
         key = dict(zip((f"k{i}" for i in range(len(keys))), draw(picks), strict=True))
-        rows.append({**key, **draw(values), "at": draw(_EVENT_TIMES)})
+        rows.append({**key, **draw(_VALUES), "at": draw(_EVENT_TIMES)})
     return rows

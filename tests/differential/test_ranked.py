@@ -177,4 +177,4 @@ def test_the_cases_have_keys_whose_first_row_waits_at_the_flip_and_is_overtaken(
         before, after = first_of(case.events[: case.flip], None), first_of(case.events, None)
         return bool(before - after) and bool(case.restores) and len(case.cuts) > 1
 
-    find(cases(values=VALUES), is_telling, settings=settings(max_examples=5000, phases=[Phase.generate]))
+    find(cases(values=VALUES), is_telling, settings=settings(SPARK_CASES, max_examples=5000, phases=[Phase.generate]))

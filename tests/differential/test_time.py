@@ -26,6 +26,7 @@ from mixedmode.process import (
 from mixedmode.testing import AggregateHarness, FunctionHarness
 from tests.differential.stories import local_cases
 from tests.differential.timelines import MODES, MS, SCHEMA, Case, Event, Outcome, cases, flat, play
+from tests.harness import SPARK_CASES
 
 AGGREGATES = {
     "n": "count(*)",
@@ -216,7 +217,7 @@ def test_the_cases_have_windows_that_are_open_at_the_flip_and_all_kinds_of_keys(
         keys = {event.key for event in case.events}
         return bool(set(spans) & set(live)) and is_shuffled and {"old", "new", "both"} <= keys and bool(case.restores)
 
-    find(cases(), is_telling, settings=settings(max_examples=5000, phases=[Phase.generate]))
+    find(cases(), is_telling, settings=settings(SPARK_CASES, max_examples=5000, phases=[Phase.generate]))
 
 
 # --- timers ----------------------------------------------------------------------------------------------------------
