@@ -134,7 +134,8 @@ def minutes(trades: list[Event]) -> Counter[tuple[str, datetime]]:
 
 def _watermark(folder: Path) -> datetime:
     """Return the time before which no event can come any more: trades before it have been priced."""
-    return min(max(event["at"] for event in _read(folder, table)) for table in ("trades", "quotes")) - LATE_MAX
+    newest: list[datetime] = [max(event["at"] for event in _read(folder, table)) for table in ("trades", "quotes")]
+    return min(newest) - LATE_MAX
 
 
 def _read(folder: Path, table: str) -> list[Event]:

@@ -18,7 +18,7 @@ from mixedmode_bench.workload import Size, Workload
 from mixedmode_bench.workloads import WORKLOADS
 from mixedmode_bench.workloads.counts import COUNT_SUM, COUNT_SUM_40M, LIVE, SKEWED, WORD_COUNT
 from mixedmode_bench.workloads.flights import PLACE, flights_workload, found_flights
-from mixedmode_bench.workloads.joins import AS_OF, INTERVAL, QUOTES, TRADES
+from mixedmode_bench.workloads.joins import AS_OF, INTERVAL, QUOTES, REGULAR, REGULAR_LEFT, TRADES
 from mixedmode_bench.workloads.rows import WIDE
 from mixedmode_bench.workloads.windows import WINDOWS
 
@@ -47,7 +47,7 @@ def test_its_data_are_a_function_of_the_size(workload: Workload, tmp_path: Path)
     assert table_in(first).equals(table_in(second))
 
 
-@pytest.mark.parametrize("workload", [AS_OF, INTERVAL], ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", [AS_OF, INTERVAL, REGULAR, REGULAR_LEFT], ids=lambda workload: workload.name)
 def test_the_tables_of_a_join_are_a_function_of_the_size_and_its_answer_has_one_row_per_key(
     workload: Workload, tmp_path: Path
 ) -> None:

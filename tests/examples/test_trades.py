@@ -50,7 +50,7 @@ def test_history_and_live_trades_have_the_quotes_that_plain_python_gives(
     assert trades.check(tmp_path)
     assert "0 still wait" in capsys.readouterr().out
     found = {(row["symbol"], row["window_start"]): row for row in read_table(str(tmp_path / "minutes")).to_pylist()}
-    expected = trades.minutes(trades._read(tmp_path, "trades"))  # noqa: SLF001 - as the check reads them
+    expected = trades.minutes(trades._read(tmp_path, "trades"))
     assert {window: row["trades"] for window, row in found.items()} == expected
     assert 0 < sum(row["quoted"] for row in found.values()) < sum(expected.values())
 

@@ -53,6 +53,8 @@ RATIOS: Mapping[str, tuple[RatioTarget, ...]] = {
         RatioTarget("mixed", "duckdb", at_most=4),
     ),
     "live": (RatioTarget("spark-streaming", "mixed", at_least=3, of="large epochs"),),
+    "as-of": (RatioTarget("mixed", "duckdb", at_most=6), RatioTarget("spark-batch", "mixed", at_least=5)),
+    "interval": (RatioTarget("spark-streaming", "mixed", at_least=10), RatioTarget("spark-batch", "mixed", at_least=1)),
 }
 FIGURES: Mapping[str, tuple[FigureTarget, ...]] = {
     "live": (

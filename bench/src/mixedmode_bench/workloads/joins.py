@@ -1,4 +1,4 @@
-"""Joins of two inputs in event time: trades with the quote in force, and pairs of events that are near each other.
+"""Joins of two inputs: trades with the quote in force, events that are near each other, and rows with one key.
 
 Both tables are in order of time but for DISORDER_S. A key of a table has its events spread evenly over the time.
 """
@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.config import SourceSpec
 from mixedmode.job import Job, Sink, Source
 from mixedmode_bench import events
-from mixedmode_bench.workload import Frames, Mode, Size, Workload, answers_in
+from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in
 
 TRADES, QUOTES = "trades", "quotes"
-_TRADES_PER_QUOTE = 10
+_TRADES_PER_QUOTE, _TRADES_PER_ROW = 10, 5
 _SCHEMA = "k long, v double, seq long, ts timestamp"
 #: a quarter of the time on both sides, so that an event of one table has half as many partners as a key has events
 _REACH_S = events.SPAN_US // 4_000_000
@@ -34,6 +34,12 @@ def write_pairs(folder: Path, size: Size) -> None:
     """As write_quotes, as many of both."""
     _write(folder / TRADES, 13, size.events, size.keys)
     _write(folder / QUOTES, 14, size.events, size.keys)
+
+
+def write_rows(folder: Path, size: Size) -> None:
+    """As write_quotes, a fifth as many of the second table."""
+    _write(folder / TRADES, 15, size.events, size.keys)
+    _write(folder / QUOTES, 16, max(1, size.events // _TRADES_PER_ROW), size.keys)
 
 
 def _write(folder: Path, seed: int, rows: int, keys: int) -> None:
@@ -87,6 +93,26 @@ def _interval(data: Path, work: Path, mode: Mode) -> Job:
     return job.output("pairs", pairs, Sink.parquet(answers_in(work)))
 
 
+def _rows_job(data: Path, work: Path, mode: Mode) -> Job:
+    """Return a job whose sources have no event time."""
+    sources = {name: Source.parquet(data / name, schema=_SCHEMA) for name in (TRADES, QUOTES)}
+    return Job("bench", sources=sources, mode=mode, checkpoint_dir=work / "checkpoints")
+
+
+def _regular(data: Path, work: Path, mode: Mode) -> Job:
+    job = _rows_job(data, work, mode)
+    select = ["left.seq", "right.seq AS other", "left.k", "left.v", "right.v AS w"]
+    pairs = job.source(TRADES).join(job.source(QUOTES), on="k", select=select, name="pairs")
+    return job.output("pairs", pairs, Sink.parquet(answers_in(work)))
+
+
+def _regular_left(data: Path, work: Path, mode: Mode) -> Job:
+    job = _rows_job(data, work, mode)
+    rows = job.source(TRADES).join(job.source(QUOTES), on="k", type="left", select=["left.k", "right.v AS w"])
+    counted = rows.key_by("k", name="counted").aggregate(n="count(*)", matched="count(w)")
+    return job.output("counted", counted, Sink.parquet(answers_in(work)))
+
+
 def _as_of_in_spark(frames: Frames) -> DataFrame:
     """As a user of Spark writes it: both tables in one, and the last quote before each row."""
     trades = frames[TRADES].select("k", "ts", F.lit(1).alias("side"), "seq", "v", F.lit(None).cast("double").alias("q"))
@@ -101,6 +127,21 @@ def _interval_in_spark(frames: Frames) -> DataFrame:
     near = f"r.ts BETWEEN l.ts - INTERVAL {_REACH_S} SECONDS AND l.ts + INTERVAL {_REACH_S} SECONDS"
     pairs = left.join(right, F.expr(f"l.k = r.k AND {near}"))
     return pairs.selectExpr("l.seq", "r.seq AS other", "l.k", "l.v", "r.v AS w")
+
+
+def _interval_in_a_stream(frames: Frames) -> DataFrame:
+    timed = {name: frame.withWatermark("ts", f"{events.DISORDER_S} seconds") for name, frame in frames.items()}
+    return _interval_in_spark(timed)
+
+
+def _regular_in_spark(frames: Frames) -> DataFrame:
+    pairs = frames[TRADES].alias("l").join(frames[QUOTES].alias("r"), F.expr("l.k = r.k"))
+    return pairs.selectExpr("l.seq", "r.seq AS other", "l.k", "l.v", "r.v AS w")
+
+
+def _regular_left_in_spark(frames: Frames) -> DataFrame:
+    rows = frames[TRADES].alias("l").join(frames[QUOTES].alias("r"), F.expr("l.k = r.k"), "left")
+    return rows.groupBy("l.k").agg(F.count("*").alias("n"), F.count("r.v").alias("matched"))
 
 
 AS_OF = Workload(
@@ -138,4 +179,33 @@ INTERVAL = Workload(
     """,
     version=events.VERSION,
     spark_batch=_interval_in_spark,
+    spark_streaming=SparkStreaming(_interval_in_a_stream, "append"),
+)
+
+REGULAR = Workload(
+    name="regular",
+    title="pairs of rows of two tables with one key, whenever they came: about one partner a row",
+    size=Size(5_000_000, 1_000_000),
+    write=write_rows,
+    job=_regular,
+    key=("seq", "other"),
+    answer=f"SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w FROM {TRADES} l JOIN {QUOTES} r ON l.k = r.k",
+    version=events.VERSION,
+    spark_batch=_regular_in_spark,
+    data="regular",
+)
+
+REGULAR_LEFT = Workload(
+    name="regular-left",
+    title="rows of one table with those of another that have their key, or none: counted by key, so changes go on",
+    size=Size(5_000_000, 1_000_000),
+    write=write_rows,
+    job=_regular_left,
+    key=("k",),
+    answer=f"""
+        SELECT l.k, count(*) AS n, count(r.v) AS matched FROM {TRADES} l LEFT JOIN {QUOTES} r ON l.k = r.k GROUP BY l.k
+    """,
+    version=events.VERSION,
+    spark_batch=_regular_left_in_spark,
+    data="regular",
 )
