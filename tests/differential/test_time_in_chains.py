@@ -129,6 +129,26 @@ def best() -> Step:
     return Step(add, apply, has_rank=True)
 
 
+def greatest_of_window() -> Step:
+    """The row of each window with the greatest v, and of those the one with the greatest k."""
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        found = defaultdict[Any, list[Row]](list)
+        for row in rows:
+            found[row["window_start"], row["window_end"]].append(row)
+        return [max(inside, key=lambda row: told_order(row["v"], row["k"], row["n"])) for inside in found.values()]
+
+    def add(job: Job) -> Job:
+        return job.key_by("window_start", "window_end").deduplicate(keep="last", tie_break=["v", "k", "n"])
+
+    return Step(add, apply)
+
+
+def told_order(*values: Any) -> Any:
+    """A key that orders NULL before all values."""
+    return [(False,) if value is None else (True, value) for value in values]
+
+
 def by_value_and_key(row: Row) -> Any:
     """Order rows as `v desc, k` does, with NULL last in the first and first in the second, and then by n."""
     v = float("inf") if row["v"] is None else -row["v"]
@@ -230,6 +250,7 @@ def chains(draw: st.DrawFn) -> list[Step]:
         if before is not None and before.emits_windows:
             kinds += [partial(final, is_keyed=False), *([partial(final, is_keyed=True)] if has_key else [])]
             kinds += [best] * (has_key and not any(step.has_rank for step in steps))
+            kinds += [greatest_of_window] * has_key
         steps.append(draw(st.sampled_from(kinds))())
     if steps[-1].has_key and draw(st.booleans()):
         steps.append(by_key())
@@ -337,7 +358,13 @@ def changing(draw: st.DrawFn) -> tuple[Case, list[Step]]:
     add = partial(windowed, is_keyed=first.has_key, allowed_lateness=f"{max(1, case.bound_ms)}ms", **settings)
     steps = [replace(first, add=add)]
     if draw(st.booleans()):
-        steps.append(draw(st.sampled_from([final(is_keyed=False), *([final(is_keyed=True), best()] * first.has_key)])))
+        steps.append(
+            draw(
+                st.sampled_from(
+                    [final(is_keyed=False), *([final(is_keyed=True), best(), greatest_of_window()] * first.has_key)]
+                )
+            )
+        )
     is_keyed = steps[-1].has_key and draw(st.booleans())
     size = draw(st.sampled_from([5, 10, 20]))
     steps.append(
