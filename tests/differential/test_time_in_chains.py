@@ -25,6 +25,7 @@ from mixedmode.driver.phases import Until
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.process import KeyedProcessFunction
+from mixedmode.testing.local_plan import local_plan
 from tests.differential.stories import case_folder, local_cases
 from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases, microseconds
 from tests.harness import SPARK, ManualClock, manifests, output_rows, run, write_parquet
@@ -582,3 +583,17 @@ def test_a_window_that_cannot_read_the_rows_before_it_is_refused(
     job = steps(Job("refused", sources={"t": source}, mode="batch"))
     with pytest.raises(InvalidJobError, match=message):
         job.write(Sink.parquet(tmp_path / what)).spec  # noqa: B018
+
+
+def test_a_refusal_of_the_analysis_names_the_step_whose_rows_change() -> None:
+    source = Source.parquet("in", schema="k string, v bigint, n bigint, t timestamp", event_time="t")
+    job = final(is_keyed=True).add(changed_late().add(Job("refused", sources={"t": source}, mode="batch")))
+    for step in (
+        function(),
+        replace(tumbling(5), add=lambda job: job.key_by("k").window(count=2).aggregate(v="sum(v)")),
+    ):
+        refused = step.add(job).write(Sink.console())
+        with pytest.raises(
+            InvalidJobError, match=r"a step before this one emits results that .* changing=aggregate-2$"
+        ):
+            local_plan(refused.spec, refused.where)
