@@ -58,14 +58,14 @@ def test_all_is_every_workload_and_scaling_and_each_once() -> None:
 
 
 def test_contestants_come_in_the_order_of_the_tables() -> None:
-    assert Options().contestants == ("mixed", *PEERS)
+    assert Options().contestants == (*MODES, *PEERS)
     assert Options(modes=("batch", "mixed"), peers=("a:B", "duckdb")).contestants == ("mixed", "batch", "duckdb", "a:B")
     assert Options(modes=MODES).contestants == tuple(CONTESTANTS)
 
 
 def test_only_those_that_were_named_have_to_be_there() -> None:
-    assert Options().required == {"mixed"}
-    assert Options(peers=("duckdb",)).required == {"mixed", "duckdb"}
+    assert Options().required == set(MODES)
+    assert Options(modes=("mixed",), peers=("duckdb",)).required == {"mixed", "duckdb"}
 
 
 def test_the_command_asks_for_the_same_and_says_no_more_than_it_must() -> None:

@@ -35,7 +35,7 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
     ] = None,
     events: Annotated[int | None, typer.Option(help="Events of each workload; targets are for its own.", min=1)] = None,
     keys: Annotated[int | None, typer.Option(help="Keys of each workload; else in proportion.", min=1)] = None,
-    modes: Annotated[str, typer.Option(help="Ours, with commas: mixed, batch, streaming; or none.")] = "mixed",
+    modes: Annotated[str, typer.Option(help="Ours, with commas, or none.")] = "mixed,batch,streaming",
     peers: Annotated[
         str | None, typer.Option(help="The others, with commas, or none.", show_default="all that can run here")
     ] = None,

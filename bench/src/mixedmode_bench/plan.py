@@ -28,7 +28,7 @@ class Options:
     workloads: tuple[str, ...] = DEFAULT_WORKLOADS
     events: int | None = None
     keys: int | None = None
-    modes: tuple[str, ...] = ("mixed",)
+    modes: tuple[str, ...] = ("mixed", "batch", "streaming")
     peers: tuple[str, ...] | None = None
     rounds: int = 3
     cores: int = 2
