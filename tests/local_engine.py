@@ -49,6 +49,7 @@ TIMED = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.timestamp("u
 
 #: {condition of a join: what Spark's analysis makes of it}; tests/analysis/test_join_conditions.py compares both
 CONDITIONS: dict[str, Query] = {
+    "left.amount < right.amount": compared("LessThan", "left.amount", "right.amount"),
     "left.v <= right.n": compared("LessThanOrEqual", "left.v", "right.n"),
     "left.v <> right.v OR right.n IS NULL": Query(
         (

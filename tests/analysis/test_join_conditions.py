@@ -12,7 +12,9 @@ from mixedmode.operators.join import IntervalJoinOperator
 from tests.harness import SPARK
 from tests.local_engine import CONDITIONS
 
-SCHEMA = "k string, v bigint, n bigint, t timestamp, price decimal(10,2), name string, tags map<string,int>"
+SCHEMA = (
+    "k string, amount bigint, v bigint, n bigint, t timestamp, price decimal(10,2), name string, tags map<string,int>"
+)
 
 
 def operator_of(spark: SparkSession, folder: Path, condition: str) -> IntervalJoinOperator:

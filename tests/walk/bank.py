@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from mixedmode.config import JoinStep
 from mixedmode.job import Job, Sink, Source
 from mixedmode.process import Context, KeyedProcessFunction, MapState, Record
 from tests.walk.engine import Place
@@ -24,6 +25,7 @@ MAX_PARALLELISM = 13
 ACCOUNTS = 12
 SECOND_US = 1_000_000
 WINDOW_US = 10 * SECOND_US
+SOON_US = 4 * SECOND_US
 OUT_OF_ORDERNESS_US = 5 * SECOND_US
 FILE_STEP_US = 3 * SECOND_US  # between the earliest records of two files: the later file's are never late
 
@@ -99,7 +101,8 @@ class Book:
     """A job over the postings: its steps, the columns that tell its rows apart, and its answer.
 
     `amount` is the column whose sum is constant, if there is one. `is_table`: its rows change, and all of them are
-    stored, so that they can be given again to a new output; else each row is given once and for ever.
+    stored, so that they can be given again to a new output; else each row is given once and for ever. `readings`: how
+    often the first step reads each posting.
     """
 
     steps: Callable[[Job], Job]
@@ -107,6 +110,7 @@ class Book:
     amount: str | None
     answer: Callable[[Sequence[Posting]], Iterable[Row]]
     is_table: bool = True
+    readings: int = 1
 
     def job(self, place: Place, parallelism: int, *, retained: int, sort_memory: int, tolerable: int) -> Job:
         """The job over the folders of a walk."""
@@ -246,6 +250,55 @@ def _openings(postings: Sequence[Posting]) -> list[Row]:
     return [{"account": p.account, "amount": p.amount, "at": _instant(p.at_us)} for p in first.values()]
 
 
+def _joining(**join: Any) -> Callable[[Job], Job]:
+    """Join the postings with themselves, and sum up what each account's postings have met."""
+    inputs = {"left": "postings AS left", "right": "postings AS right", "on": "account"}
+    select = ["left.account", "right.amount AS other"]
+    step = JoinStep.model_validate({"name": "joined", "join": inputs | {"type": "left", "select": select} | join})
+    return lambda job: job.with_step(step).key_by("account").aggregate(n="count(*)", others="sum(other)")
+
+
+def _met(found: Iterable[tuple[Posting, Sequence[int]]]) -> list[Row]:
+    """Sum up by account.  found: postings, with the amounts that each of them has met."""
+    counts, others = Counter[str](), defaultdict[str, list[int]](list)
+    for posting, amounts in found:
+        counts[posting.account] += max(1, len(amounts))
+        others[posting.account] += amounts
+    return [
+        {"account": account, "n": n, "others": sum(others[account]) if others[account] else None}
+        for account, n in counts.items()
+    ]
+
+
+def _greater(postings: Sequence[Posting]) -> list[Row]:
+    """Each posting with the greater ones of its account, or alone."""
+    return _met((p, [q.amount for q in postings if q.account == p.account and p.amount < q.amount]) for p in postings)
+
+
+def _soon_greater(postings: Sequence[Posting]) -> list[Row]:
+    """The same with those of the next four seconds; alone once the watermark has passed them."""
+    watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
+    found = list[tuple[Posting, Sequence[int]]]()
+    for p in postings:
+        near = [q for q in postings if q.account == p.account and 0 <= q.at_us - p.at_us <= SOON_US]
+        amounts = [q.amount for q in near if p.amount < q.amount]
+        if amounts or p.at_us + SOON_US < watermark_us:
+            found.append((p, amounts))
+    return _met(found)
+
+
+def _before(postings: Sequence[Posting]) -> list[Row]:
+    """Each posting that the watermark has passed, with the one before, if it is not older than four seconds."""
+    watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
+    found = list[tuple[Posting, Sequence[int]]]()
+    for p in postings:
+        before = [(q.at_us, q.amount) for q in postings if q.account == p.account and q.at_us < p.at_us]
+        last_us, amount = max(before, default=(0, 0))
+        if p.at_us < watermark_us:
+            found.append((p, [amount] if before and p.at_us - last_us <= SOON_US else []))
+    return _met(found)
+
+
 def _instant(time_us: int) -> datetime:
     return datetime.fromtimestamp(time_us / SECOND_US, UTC)
 
@@ -275,6 +328,21 @@ BOOKS = {
         None,
         _openings,
         is_table=False,
+    ),
+    "greater": Book(_joining(condition="left.amount < right.amount"), ("account",), None, _greater, readings=2),
+    "soon greater": Book(
+        _joining(condition="left.amount < right.amount", within=["0s", "4s"]),
+        ("account",),
+        None,
+        _soon_greater,
+        readings=2,
+    ),
+    "before": Book(
+        _joining(**{"as-of": {"strictly": True, "tolerance": "4s", "tie-break": "amount"}}),
+        ("account",),
+        None,
+        _before,
+        readings=2,
     ),
     "windows": Book(
         lambda job: job.key_by("account").window(tumbling="10s").aggregate(total="sum(amount)"),

@@ -103,7 +103,7 @@ class Model:
             self._generations[manifest.epoch] = manifest.generation
             names = handed[manifest.epoch]
             assert self.epochs.setdefault(manifest.epoch, names) == names, "another range under a committed number"
-            assert manifest.records_in == len(self._postings(names))
+            assert manifest.records_in == self._book.readings * len(self._postings(names))
             if self._since is not None and manifest.epoch <= self._since:
                 continue  # its output is elsewhere
             outputs = frozenset(file.final_path for file in manifest.outputs)

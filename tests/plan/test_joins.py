@@ -1,0 +1,55 @@
+"""Joins by time: what `explain` says of late rows, conditions and versions, and what their identity is."""
+
+import json
+from typing import Any
+
+from mixedmode.job import Job, Sink, Source
+from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.stages import JobPlan
+from mixedmode.testing.local_plan import local_plan
+from tests.local_engine import CONDITIONS
+
+
+def plan_of(kind: str, **given: Any) -> tuple[JobPlan, str]:
+    """The plan of a join of two sources, and what `explain` says."""
+    schema = "k string, amount bigint, at timestamp"
+    sources = {name: Source.parquet(f"/{name}", schema=schema, event_time="at") for name in ("orders", "payments")}
+    job = Job("joined", sources=sources, checkpoint_dir="/c", parallelism=1)
+    given = {"on": "k", "select": ["left.k", "right.amount"], "name": "j", **given}
+    made = getattr(job.source("orders"), kind)(job.source("payments"), **given)
+    complete = job.output("o", made, Sink.parquet("/out"))
+    plan = local_plan(complete.spec, complete.where, CONDITIONS)
+    return plan, explain_plan(complete.spec, plan, cores=4)
+
+
+def test_explain_says_where_late_rows_of_each_side_go() -> None:
+    plan, text = plan_of("interval_join", within=("0s", "1h"), late_right=Sink.parquet("/late"))
+    fates = "those of orders are counted and dropped, those of payments go to the sink j-late-right"
+    assert f"  late        rows before the watermark: {fates}" in text
+    assert "rows of the right that came too late for the join" in text
+    (stage,) = plan.stages
+    assert {name: [field.name for field in fields] for name, fields in stage.side_outputs.items()} == {
+        "j-late-right": ["k", "amount", "at"]
+    }
+
+
+def test_a_condition_is_told_and_is_part_of_the_identity() -> None:
+    condition = "left.amount < right.amount"
+    plan, text = plan_of("interval_join", within=("0s", "1h"), condition=condition)
+    assert f"  condition   {condition}; a pair without it is none." in text
+    (stage,) = plan.stages
+    assert [[field.name for field in side] for side in stage.operator.layout.sides] == [["k", "amount"], ["amount"]]  # type: ignore[attr-defined]
+    without, _ = plan_of("interval_join", within=("0s", "1h"), select=["left.k", "left.amount", "right.amount AS paid"])
+    assert condition in json.dumps(stage.fingerprint)
+    assert condition not in json.dumps(without.stages[0].fingerprint)
+
+
+def test_a_tolerance_may_change_but_not_appear_or_go_as_long_as_there_is_state() -> None:
+    plans = [plan_of("as_of_join", **given) for given in ({}, {"tolerance": "5m"}, {"tolerance": "1h"})]
+    without, short, long = (plan.stages[0].fingerprint for plan, _ in plans)
+    assert short == long != without
+    assert (
+        "  state       rows of both sides that the watermark has not passed, and one row of the right per key"
+        in (plans[0][1])
+    )
+    assert "one row of the right per key, until it is too old to be met" in plans[1][1]
