@@ -10,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.alone import check_alone
-from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.dimensions import empty_tables, mentions, unread_dimensions
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
@@ -32,14 +30,7 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import source_rows
-from mixedmode.analysis.sql_checks import (
-    check_joins_added_rows,
-    check_query,
-    check_repeatable,
-    check_stateless,
-    dimensions_of,
-    inputs_of,
-)
+from mixedmode.analysis.sql_steps import SqlReads, analysed_sql
 from mixedmode.config import (
     CoProcessStep,
     JobParts,
@@ -64,8 +55,7 @@ from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, Re
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.sources.versions import HasVersions
-from mixedmode.spark.errors import refused
-from mixedmode.spark.frames import stand_in, views
+from mixedmode.spark.frames import stand_in
 from mixedmode.spark.session import check_session, cores
 from mixedmode.time import Strategy
 
@@ -259,30 +249,12 @@ class _Walk:
         return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows
 
     def _add_sql(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> None:
-        where = self._where("steps", index, "sql")
-        readable = self._readable(index, step, inputs)
-        frames = {name: relation.frame for name, relation in readable.items()}
-        try:
-            with views(self._session, self._tables | frames):
-                found = read_query(self._session, step.sql, inputs=frames, dimensions=self._tables)
-                plan = check_query(found, where=where)
-                result = self._session.sql(step.sql)
-        except PySparkException as error:
-            raise refused(where, error, readable=(*frames, *self._tables)) from error
-        named, joined = inputs_of(plan), dimensions_of(plan)
-        tables = tuple(name for name in self._tables if name.lower() in joined)
-        used = {name: relation for name, relation in readable.items() if name.lower() in named}
+        readable = SqlReads(self._readable(index, step, inputs), self._tables)
+        makes, where = step.name or f"sql-{index + 1}", self._where("steps", index, "sql")
+        rows, used = analysed_sql(self._session, step, readable, self._roots, makes, where, self._found)
         self._check_all_read(index, step, used)
-        read = self._roots.reads(list({relation.name: relation for relation in used.values()}.values()))
-        with collecting(self._found):
-            check_stateless(plan, where=where)
-            check_repeatable(plan, where=where, is_keyed=bool(read.changelogs), allows_clock=step.clock == "allowed")
-            check_joins_added_rows(tables, read.changelogs, where=where)
-        check_columns(result, where)
-        makes = step.name or f"sql-{index + 1}"
-        text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes, tables)
-        root = next(iter(used.values())).root if len(read.relations) == 1 else None
-        self._relations["steps", index] = Relation(makes, result, (*read.sql, text), read.sources, read.stages, root)
+        check_columns(rows.frame, where)
+        self._relations["steps", index] = rows
 
     def _readable(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> dict[str, Relation]:
         """Return {name in the text: relation}. The only input of a step has the name `previous`, too."""
