@@ -18,7 +18,7 @@ from mixedmode.driver.phases import Until
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
 from mixedmode_bench.nexmark import WORKLOADS
-from mixedmode_bench.nexmark.files import TABLES, write_events
+from mixedmode_bench.nexmark.files import SIDE_INPUT, TABLES, write_events
 from mixedmode_bench.nexmark.generator import Settings
 from mixedmode_bench.workload import Size, Workload, answers_in
 from tests.harness import ManualClock, output_table, run
@@ -61,6 +61,7 @@ ALL = (
         "10",
         "11",
         "12",
+        "13",
         "14",
         "15",
         "16",
@@ -84,7 +85,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tables(data: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        for name in TABLES:
+        for name in (*TABLES, SIDE_INPUT):
             connection.execute(f"CREATE VIEW {name} AS FROM read_parquet('{data}/{name}/*.parquet')")
         yield connection
 
@@ -139,6 +140,7 @@ def test_a_job_over_a_backlog_and_then_live_gives_the_answer_but_for_open_window
         parts = sorted((data / name).iterdir())
         linked(parts[:-1], tmp_path / "data" / name)()
         later.append(linked(parts[-1:], tmp_path / "data" / name))
+    linked(list((data / SIDE_INPUT).iterdir()), tmp_path / "data" / SIDE_INPUT)()
     job = workload.job(tmp_path / "data", tmp_path, "mixed")
     recording = run(job, spark, feed=[lambda: [let_in() for let_in in later]], clock=ManualClock(CLOCK_MS))
     assert [(event.path, event.is_backlog) for event in recording.committed] == [("sorted", True), ("streaming", False)]
@@ -172,7 +174,7 @@ def test_sparks_batch_query_gives_the_answer(
     spark: SparkSession, tables: duckdb.DuckDBPyConnection, data: Path, workload: Workload
 ) -> None:
     assert workload.spark_batch is not None
-    found = workload.spark_batch({name: spark.read.parquet(str(data / name)) for name in TABLES})
+    found = workload.spark_batch({name: spark.read.parquet(str(data / name)) for name in (*TABLES, SIDE_INPUT)})
     agree(found.toArrow(), answer(tables, workload))
 
 

@@ -1,5 +1,7 @@
 """Nexmark's events as Parquet files: a folder per table, several files in each, one after the other in time.
 
+Beside them is the side input of query 13, one file with a text for each of its keys.
+
 A file is a slice of the stream, so the files of a table do not overlap in time, nor in new ids.
 Nobody sees a part of them: they are written beside the folder, which then takes its name.
 """
@@ -15,6 +17,7 @@ from mixedmode_bench.nexmark.generator import Settings, make_events
 
 TABLES = ("person", "auction", "bid")
 FILES = 16  # of each table
+SIDE_INPUT, SIDE_INPUT_ROWS = "side_input", 10_000
 _BLOCK_EVENTS = 250_000  # made at a time, and a row group of bids
 _FIRST_FILE_S = 1_700_000_000
 #: columns whose values come again and again; looking for repeats in the others would only take time
@@ -27,9 +30,17 @@ def write_events(folder: Path, events: int, settings: Settings, *, files: int = 
     shutil.rmtree(draft, ignore_errors=True)  # of a run that was killed
     for name in TABLES:
         (draft / name).mkdir(parents=True)
+    _write_side_input(draft / SIDE_INPUT)
     for number in range(files):
         _write_files(draft, number, range(events * number // files, events * (number + 1) // files), settings)
     draft.replace(folder)
+
+
+def _write_side_input(folder: Path) -> None:
+    folder.mkdir()
+    keys = pa.array(range(SIDE_INPUT_ROWS), pa.int64())
+    rows = pa.table({"key": keys, "value": pa.array([f"value-{key}" for key in range(SIDE_INPUT_ROWS)])})
+    pq.write_table(rows, folder / f"{SIDE_INPUT}-0000.parquet", store_schema=False)
 
 
 def _write_files(folder: Path, number: int, events: range, settings: Settings) -> None:

@@ -55,6 +55,12 @@ def highest_bid(frames: Frames) -> DataFrame:
     return _bounds_and(best, "bid.*")
 
 
+def with_side_input(frames: Frames) -> DataFrame:
+    """Query 13."""
+    joined = frames["bid"].join(F.broadcast(frames["side_input"]), F.expr("auction % 10000 = key"))
+    return joined.select("auction", "bidder", "price", "dateTime", "value")
+
+
 def sessions(frames: Frames) -> DataFrame:
     """Query 11."""
     by_session = frames["bid"].groupBy(F.session_window("dateTime", "10 seconds").alias("window"), "bidder")
@@ -256,6 +262,7 @@ BATCH: Mapping[str, Query] = {
     "q10": logged,
     "q11": sessions,
     "q12": bids_by_clock,
+    "q13": with_side_input,
     "q14": calculated,
     "q15": bidding_statistics,
     "q16": channel_statistics,
