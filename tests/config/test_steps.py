@@ -379,7 +379,7 @@ def test_a_global_window_has_no_event_time_for_the_next_window() -> None:
     assert messages(JobSpec, {**SMALLEST_JOB, "sources": TIMED, "steps": steps}) == [
         (
             "steps[1].window goes by event time, and the rows of the global window in steps[0] have none. Use a window "
-            "there that ends with time, or an aggregate here."
+            "there that ends with event time, or an aggregate here."
         )
     ]
     process = {**SMALLEST_JOB, "sources": TIMED, "steps": [counted, PROCESS]}
