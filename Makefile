@@ -31,7 +31,11 @@ test: $(READY)
 	$(TOX) run-parallel --notest --parallel 2 -q -e lint,check,lakehouse
 	$(TOX) run -e lint,check,lakehouse
 
-lint types tests lakehouse walk services orders bench bench-flink bench-suites soak: $(READY)
+lint types tests lakehouse walk services orders bench bench-flink bench-suites: $(READY)
+	$(TOX) run -e $@ $(PASSED)
+
+soak: $(READY)
+	$(TOX) run -e lakehouse -- -m soak tests/lakehouse
 	$(TOX) run -e $@ $(PASSED)
 
 clean:

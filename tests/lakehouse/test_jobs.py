@@ -14,7 +14,7 @@ from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lakehouse.md"
 
 HISTORY = [[("a", n, 10 * n) for n in range(4)], [("b", 1, 5), ("a", 9, -70)], [("c", 2, 7)]]
-LIVE = [[("a", 1, 100), ("d", 1, 1)], [("d", 1, -1), ("e", 3, 3)]]
+LIVE = [[("a", 1, 100), ("d", 1, 1), ("b", 1, -5)]]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -33,7 +33,7 @@ def test_totals_of_a_table_that_grows_are_merged_into_another(
         row for piece in [*HISTORY, *LIVE] for row in piece
     )
     counts = [epoch.records for epoch in recording.committed]
-    assert counts == {"streaming": [4, 2, 1, 2, 2], "batch": [11]}[mode]
+    assert counts == {"streaming": [4, 2, 1, 3], "batch": [10]}[mode]
 
 
 def test_the_job_of_the_document_reads_one_format_and_writes_the_other(spark: SparkSession, tmp_path: Path) -> None:
