@@ -170,6 +170,7 @@ class _Run:
         self._operator = operator
         self._layout = operator.layout
         self._time = context.time
+        self._drops_writes = context.backend.drops_writes
         self._waiting = [WaitingWriter(context.backend, side, context.time.passed_us) for side in (LEFT, RIGHT)]
         self._expiries = TimesWriter(context.backend, _EXPIRIES, _expiring_us(context.time))
         self._current = StateTable(operator.states[_CURRENT], context.backend)
@@ -196,6 +197,8 @@ class _Run:
         if len(left):
             found = in_force(blocks[left], blocks[right], strictly=self._operator.strictly)
             yield from self._joined(table, left, keys.codes[left], times_us[left], found, new, stored)
+        if self._drops_writes:
+            return
         last = self._keep(keys, new, stored)
         if self._operator.tolerance_us is not None:
             has_marker = np.unique(keys.codes[sides == MARKER])
