@@ -29,6 +29,7 @@ ONLY_FROM = {
     "rocksdict": ("mixedmode/state/rocksdb", "tests/", "bench/"),
     "obstore": ("mixedmode/checkpoint/store.py", "mixedmode/checkpoint/remote_objects.py", "tests/", "bench/"),
     "moto": ("tests/",),
+    "opentelemetry": ("mixedmode/driver/traces.py", "tests/"),
     "starlette": ("mixedmode/serve/", "tests/"),
     "uvicorn": ("mixedmode/serve/", "tests/"),
     "prometheus_client": ("mixedmode/serve/", "tests/"),

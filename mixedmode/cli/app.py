@@ -94,6 +94,9 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     savepoint_folder: Annotated[
         str | None, typer.Option("--savepoints", metavar="FOLDER", help="Where the server puts savepoints.")
     ] = None,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Send each epoch as a trace of OpenTelemetry, by OTLP over HTTP.")
+    ] = False,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with errors_as_messages(log_format, log_level):
@@ -112,6 +115,10 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
         options = RunOptions(until=until, stop=_stop_on_signals(), drain=threading.Event())
         with ExitStack() as stack:
+            if traces:
+                from mixedmode.driver.traces import exported_traces
+
+                options = replace(options, observers=[stack.enter_context(exported_traces(loaded.spec.name))])
             if server is not None:
                 options = stack.enter_context(beside_run(loaded.spec, options, server))
             if log_format or log_level:
@@ -299,25 +306,6 @@ def verify(job: JobFile, overrides: Overrides = None) -> None:
         screen_print(verification_text(found))
         if not found.differences.are_none:
             raise typer.Exit(1)
-
-
-@app.command()
-def reset(
-    job: JobFile,
-    to: Annotated[
-        str, typer.Option("--to", metavar="WHEN", help="earliest, latest, a time with its offset, or offsets as JSON.")
-    ],
-    overrides: Overrides = None,
-    suffix: Annotated[
-        str | None, typer.Option("--suffix", help="Added to folders, tables and topics; the next free _2, _3, ....")
-    ] = None,
-) -> None:
-    """Write a job file that starts the job again from a point of its input, with new folders; nothing is deleted."""
-    with errors_as_messages():
-        from mixedmode.cli.job_files import checked_job
-        from mixedmode.cli.reset import write_reset
-
-        screen_print(write_reset(checked_job(job, overrides or ()).spec, job, to, suffix))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The commands for jobs in the background: start, status, stop, logs, list, deploy."""
+"""The commands for jobs that others run: start, status, stop, logs, list, deploy; and reset, for a new start."""
 
 import json
 import os
@@ -31,6 +31,7 @@ def add_background_commands(app: typer.Typer) -> None:
     app.command()(logs)
     app.command(name="list")(list_jobs)
     app.command(context_settings=_OTHER_OPTIONS)(deploy)
+    app.command()(reset)
 
 
 def start(
@@ -177,3 +178,21 @@ def _spec(job: Path, overrides: Sequence[str] | None) -> Any:
     from mixedmode.config import load_job
 
     return load_job(job, overrides or ()).spec
+
+
+def reset(
+    job: _JobFile,
+    to: Annotated[
+        str, typer.Option("--to", metavar="WHEN", help="earliest, latest, a time with its offset, or offsets as JSON.")
+    ],
+    overrides: _Overrides = None,
+    suffix: Annotated[
+        str | None, typer.Option("--suffix", help="Added to folders, tables and topics; the next free _2, _3, ....")
+    ] = None,
+) -> None:
+    """Write a job file that starts the job again from a point of its input, with new folders; nothing is deleted."""
+    with errors_as_messages():
+        from mixedmode.cli.job_files import checked_job
+        from mixedmode.cli.reset import write_reset
+
+        screen_print(write_reset(checked_job(job, overrides or ()).spec, job, to, suffix))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -67,6 +68,8 @@ def test_the_manifest_has_the_job_file_one_driver_its_probes_and_its_secrets(job
     assert config["data"]["job.yaml"] == job.read_text()
     assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]) == (1, {"type": "Recreate"})
     pod = deployment["spec"]["template"]
+    for document in (config, deployment):
+        kubernetes_validate.validate(document, "1.34", strict=True)  # the schema of Kubernetes' API
     assert pod["metadata"]["labels"] == deployment["spec"]["selector"]["matchLabels"]
     (driver,) = pod["spec"]["containers"]
     assert driver["image"] == "jobs:3"
