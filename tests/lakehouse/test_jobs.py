@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.job import Job, Sink, Source
-from tests.harness import run
-from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, totals
+from tests.harness import manifests, output_changes, run
+from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, source, totals
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lakehouse.md"
 
@@ -70,3 +70,34 @@ def test_a_table_is_named_in_a_catalog_that_the_job_sets_up(spark: SparkSession,
     run(job, spark)
     written = rows_of(spark, "iceberg", tmp_path / "db" / "out")
     assert sorted(written, key=lambda row: row["shop"]) == totals([*HISTORY[0], *HISTORY[2]])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    ddl = "name string, region string"
+    add(spark, kind, tmp_path / "shops", [("a", "north")], ddl)
+    add(spark, kind, tmp_path / "in", HISTORY[1])
+    job = Job(
+        "joined",
+        sources={"sales": source(kind, tmp_path / "in")},
+        dimensions={"shops": source(kind, tmp_path / "shops")},
+        checkpoint_dir=tmp_path / "checkpoints",
+        spark=SPARK,
+    )
+    job = job.sql("SELECT s.shop, t.region FROM sales s LEFT JOIN shops t ON s.shop = t.name")
+    job = job.write(Sink.parquet(tmp_path / "out"))
+    run(job, spark)
+    add(spark, kind, tmp_path / "shops", [("b", "south")], ddl)
+    for _ in range(2):
+        add(spark, kind, tmp_path / "in", HISTORY[1])
+        run(job, spark)
+    after = [("a", "north"), ("b", "south")]
+    assert [
+        sorted((row["shop"], row["region"]) for row in output_changes(tmp_path / "out") if row["_epoch"] == epoch)
+        for epoch in range(3)
+    ] == [[("a", "north"), ("b", None)], after, after]
+    first, second, third = (manifest.dimensions["shops"] for manifest in manifests(tmp_path / "checkpoints"))
+    assert first != second == third
+    assert all(name.startswith({"delta": "version ", "iceberg": "snapshot "}[kind]) for name in (first, second))

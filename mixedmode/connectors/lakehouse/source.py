@@ -81,7 +81,7 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
             if not snapshots:
                 return "no snapshot", {}
             number = snapshots[-1].snapshot_id
-            return f"snapshot {number}", {"snapshot-id": str(number)}
+            return f"snapshot {number}", {"versionAsOf": str(number)}
         place = f"delta.{quoted(self._source.path)}" if self._source.path else self._name
         (newest,) = self._session.sql(f"DESCRIBE HISTORY {place} LIMIT 1").collect()
         return f"version {newest.version}", {"versionAsOf": str(newest.version)}
