@@ -29,7 +29,7 @@ from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
-from mixedmode.analysis.source_rows import source_rows
+from mixedmode.analysis.source_rows import rows_of_sides, source_rows
 from mixedmode.analysis.sql_steps import SqlReads, analysed_sql
 from mixedmode.config import (
     CoProcessStep,
@@ -244,6 +244,9 @@ class _Walk:
             name = plan.sources_read[0]
             columns = (self._event_times.get(name), self._partitions.get(name))
             rows = source_rows(plan, self._first_input, self._sources[name], *columns)
+            if self._stages and self._stages[0].sides and not self._maps:
+                relations = self._inputs.relations[self._stages[0].operator_id]
+                rows = rows_of_sides(plan, relations, self._sources, self._event_times, self._partitions)
         if not self._stages or not declared or (rows is None and not goes_by_watermark(self._spec, plan)):
             return {}, SourceRows() if plan.has_one_entry else None
         return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows

@@ -4,7 +4,7 @@ A plan that has only projections over the source's view drops no row and adds no
 column an id, and the column keeps the id as long as it is unchanged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of
 from mixedmode.plan.stages import JobPlan, SourceRows
 
-__all__ = ["columns_of_source", "source_rows"]
+__all__ = ["columns_of_source", "rows_of_sides", "source_rows"]
 
 _ALIASES = ("SubqueryAlias", "View")  # neither changes a row, nor the order of the columns
 
@@ -34,7 +34,32 @@ def source_rows(
         return None  # the step goes by another column than the watermark
     columns = {origin: name for name, origin in origins.items()}
     wanted = [event_time, *([] if partition is None else [partition])]
-    return SourceRows(*(columns[column] for column in wanted)) if columns.keys() >= set(wanted) else None
+    if not columns.keys() >= set(wanted):
+        return None
+    return SourceRows(columns[event_time], None if partition is None else columns[partition])
+
+
+def rows_of_sides(
+    plan: JobPlan,
+    relations: Sequence[DataFrame],
+    sources: Mapping[str, DataFrame],
+    event_times: Mapping[str, str],
+    partitions: Mapping[str, str],
+) -> SourceRows | None:
+    """Return the source of each side of the first step, a join; None unless each side's rows are a source's records.
+
+    relations: the input of each side. Each side must go by the event time of its source, as the watermark does.
+    """
+    stage = plan.stages[0]
+    names = [side.roots[0] for side in stage.sides if len(side.roots) == 1]
+    is_told = len(names) == len(stage.sides) and len(set(names)) == len(names) and set(names) == set(plan.sources_read)
+    if not is_told or not event_times.keys() >= set(names) or partitions.keys() & set(names):
+        return None
+    for name, side, relation in zip(names, stage.sides, relations, strict=True):
+        origins = columns_of_source(relation, sources[name])
+        if origins is None or side.event_time is None or origins.get(side.event_time) != event_times[name]:
+            return None
+    return SourceRows(sides=tuple(names))
 
 
 def columns_of_source(frame: DataFrame, source: DataFrame) -> Mapping[str, str | None] | None:

@@ -206,7 +206,8 @@ def _rows_out(
 
 def _watch(task: EpochTask, watched: Watched) -> Watch:
     plan = task.plan
-    return Watch(watched, plan.progress_names, task.timing, counts_records=not plan.has_one_entry)
+    sides = plan.source_rows.sides if plan.source_rows is not None else ()
+    return Watch(watched, plan.progress_names, task.timing, counts_records=not plan.has_one_entry, sides=sides)
 
 
 def _watched(plan: JobPlan, stage: KeyedStage) -> Watched:

@@ -236,13 +236,15 @@ class ReadColumn:
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """The event-time and partition columns of rows, each of which is exactly one record of the only source.
+    """The event-time and partition columns of rows, each of which is exactly one record of a source.
 
-    None if the source has no such column, or no step depends on it.
+    None if the source has no such column, or no step depends on it. `sides`: the source of each side of a join; () if
+    there is one source.
     """
 
     event_time: str | None = None
     partition: str | None = None
+    sides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,9 +350,11 @@ class JobPlan:
     def progress_names(self) -> tuple[str, ...]:
         """Return the names under which progress is counted: each source, or all sources together.
 
-        Rows of several sources do not show which source they are from. Example: ("orders+users",).
+        Rows of several sources do not show which source they are from, except by their side. Example:
+        ("orders+users",).
         """
-        return self.sources_read if self.source_rows is None else ("+".join(self.sources_read),)
+        is_told = self.source_rows is None or self.source_rows.sides
+        return self.sources_read if is_told else ("+".join(self.sources_read),)
 
     @property
     def uses_clock(self) -> bool:

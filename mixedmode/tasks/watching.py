@@ -1,7 +1,8 @@
 """Measures the progress of the sources in tasks: event times of an epoch's records, by source and partition.
 
 The watermark follows the records of the sources, not the rows that SQL and functions make of them. If
-each row of the first step is one record, with its event time and partition unchanged, the rows show the progress.
+each row of the first step is one record, with its event time and partition unchanged, the rows show the progress. So
+do the rows of a join of two sources, whose side says which source a record is of.
 Otherwise the same Spark job reads the sources once more, only for these columns. Those rows have the number of their
 source in SOURCE_COLUMN, and the rows of the step have NULL there.
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.keys import group_codes
-from mixedmode.operators.interface import TIME_COLUMN
+from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 from mixedmode.time import Seen, within_reach
@@ -34,7 +35,7 @@ PARTITION_COLUMN = "_partition"
 class Watched(StrEnum):
     """The rows in which a task finds the event times that move the watermark."""
 
-    ROWS = "rows"  # each row of the step is a record of the one source
+    ROWS = "rows"  # each row of the step is a record of the one source, or of the source of its side
     APART = "apart"  # separate rows, which the step does not get
     BEFORE = "before"  # an earlier stage of the epoch has seen them
 
@@ -44,12 +45,14 @@ class Watch:
     """Measures the progress of the sources in a task. `sources`: names, in the order of their numbers.
 
     `counts_records`: the records of the sources count as those of the epoch; else, the input of the first step does.
+    `sides`: the source of each side of the step, if its rows show their source by their side.
     """
 
     kind: Watched
     sources: tuple[str, ...]
     timing: Timing
     counts_records: bool = False
+    sides: tuple[str, ...] = ()
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, Progress]:
         """Return (the rows of the step, the progress in `rows`). The rows of the step are not counted."""
@@ -86,7 +89,8 @@ class Watch:
 
     def _splits(self, rows: pa.Table) -> tuple[Sequence[tuple[str, str]], npt.NDArray[np.int32] | None]:
         """Return the splits in a slice, and each record's split number (n,); None if there is at most one split."""
-        wanted = [SOURCE_COLUMN] * (self.kind is Watched.APART and len(self.sources) > 1)
+        names, number = (self.sides, SIDE_COLUMN) if self.sides else (self.sources, SOURCE_COLUMN)
+        wanted = [number] * (bool(self.sides) or (self.kind is Watched.APART and len(self.sources) > 1))
         columns = [*wanted, *([PARTITION_COLUMN] * (PARTITION_COLUMN in rows.column_names))]
         if rows.num_rows == 0:
             return [], None
@@ -94,7 +98,7 @@ class Watch:
             return [(self.sources[0], "")], None
         groups = group_codes([rows.column(name).combine_chunks() for name in columns])
         distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
-        found = [(self.sources[one.get(SOURCE_COLUMN, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct]
+        found = [(names[one.get(number, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct]
         return found, groups.codes
 
 

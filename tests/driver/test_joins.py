@@ -60,6 +60,21 @@ def test_late_rows_of_a_side_go_to_its_output_with_its_columns(tmp_path: Path, *
     assert found.records_late == 3
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("sql", "is_twice"), [("SELECT at, k, n FROM orders", False), ("SELECT * FROM orders WHERE n > 0", True)]
+)
+def test_sources_are_read_once_if_the_rows_of_a_join_are_their_records(
+    tmp_path: Path, sql: str, *, is_twice: bool
+) -> None:
+    for name in SCHEMAS:
+        (tmp_path / name).mkdir()
+    sources = job_of(as_of, tmp_path).settings.sources
+    job = Job("joined", sources=sources, mode="mixed", checkpoint_dir=tmp_path / "checkpoints")
+    joined = as_of(job.source("orders").sql(sql), job.source("payments"), {})
+    assert ("read twice" in job.output("o", joined, Sink.parquet(tmp_path / "out")).explain()) is is_twice
+
+
 @pytest.mark.parametrize(("build", "fan_outs"), [(interval, [(2, 2), (3, 3)]), (as_of, [(0, 0), (0, 0)])])
 def test_an_epoch_reports_late_rows_by_side_and_the_fan_out(
     tmp_path: Path, build: Any, fan_outs: list[tuple[int, int]]

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.operators.interface import TIME_COLUMN
+from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN, Watch, Watched
@@ -88,6 +89,18 @@ def test_rows_that_are_the_records_tell_it_themselves() -> None:
     rows: list[Mixed] = [(0, "x", 5, 0), (0, "x", None, 1), (0, "y", 7, 2)]
     part, seen = watch(Watched.ROWS, "a").split(table(rows))
     assert (part.num_rows, seen) == (3, expected(rows)), "a record without a time moves nothing"
+
+
+def test_rows_of_a_join_tell_their_source_by_their_side() -> None:
+    rows = pa.table(
+        {
+            SIDE_COLUMN: pa.array([1, 0, 1, 0], pa.uint8()),
+            TIME_COLUMN: pa.array([5, 2_000, None, 30_000], pa.int64()),
+        }
+    )
+    part, seen = replace(watch(Watched.ROWS, *SOURCES), sides=("b", "a")).split(rows)
+    assert part.num_rows == 4
+    assert seen == Progress(splits={("a", ""): Seen(2, 5), ("b", ""): Seen(2, None)}), "only of `a` is there a strategy"
 
 
 def test_a_stage_behind_the_first_sees_nothing_of_them() -> None:
