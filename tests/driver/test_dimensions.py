@@ -4,6 +4,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,8 @@ def test_an_unchanged_dimension_gives_one_answer_in_all_modes(spark: SparkSessio
     if mode == "batch":
         run(job, spark)
     else:
-        run(job, spark)
-        for epoch in range(1, EPOCHS):
-            write_orders(tmp_path, epoch)
-            run(job, spark, until=Until.DRAINED if epoch == EPOCHS - 1 else Until.IDLE)
+        feed: list[Feed] = [partial(write_orders, tmp_path, epoch) for epoch in range(1, EPOCHS)]
+        run(job, spark, until=Until.DRAINED, feed=feed)
         assert sum(manifest.records_in for manifest in manifests(tmp_path / "checkpoints")) == 9 * EPOCHS
     assert found(tmp_path) == expected()
 
@@ -136,7 +135,7 @@ def test_each_epoch_reads_one_version_and_a_repeat_the_newest_one(spark: SparkSe
     ]
 
 
-def test_live_epochs_of_one_query_see_a_change(spark: SparkSession, tmp_path: Path) -> None:
+def test_epochs_of_a_job_with_map_steps_see_a_change(spark: SparkSession, tmp_path: Path) -> None:
     """A table that is joined before a map step, between two of them, and before the window."""
     write_orders(tmp_path, 0)
     write_customers(tmp_path, {"c1": "a"})
@@ -160,8 +159,7 @@ def test_live_epochs_of_one_query_see_a_change(spark: SparkSession, tmp_path: Pa
         write_orders(tmp_path, 1)
 
     feed: list[Feed] = [change, lambda: write_orders(tmp_path, 2)]
-    run(job, spark, feed=feed)
-    run(job, spark, until=Until.DRAINED)
+    run(job, spark, until=Until.DRAINED, feed=feed)
     counts = Counter[str]()
     for row in output_rows(tmp_path / "out"):
         counts[row["region"]] += row["n"]
