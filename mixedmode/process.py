@@ -43,7 +43,8 @@ Guarantees, in backlog and in live mode:
     list, dict, tuple, set, a dataclass or a msgspec.Struct of these. A new version of the program may add a state, or
     a field with a default. The job refuses to start if a change would make stored state unreadable.
 
-A `KeyedCoProcessFunction` is for a step with two inputs on one key (docs/co-process.md).
+A `KeyedCoProcessFunction` is for a step with two inputs on one key, and a `CoGroupFunction` for both
+inputs of a key and window as tables (docs/co-process.md).
 
 A `MapFunction` is for a step without a key: it maps rows to rows, and keeps a list per subtask
 (docs/map-functions.md). An `AsyncMapFunction` asks a service for an answer to each row (docs/async-map.md).
@@ -52,6 +53,7 @@ A `MapFunction` is for a step without a key: it maps rows to rows, and keeps a l
 """
 
 from mixedmode.operators.async_map import AsyncMapFunction, RefusedRequestError, Request
+from mixedmode.operators.co_group import CoGroupContext, CoGroupFunction
 from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.operators.map import MapContext, MapFunction
 from mixedmode.operators.process import (
@@ -83,6 +85,8 @@ __all__ = [
     "MIN_WATERMARK",
     "AggregatingState",
     "AsyncMapFunction",
+    "CoGroupContext",
+    "CoGroupFunction",
     "Context",
     "KeyedBatchProcessFunction",
     "KeyedCoProcessFunction",

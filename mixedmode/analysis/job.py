@@ -17,7 +17,7 @@ from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.dimensions import empty_tables, mentions, unread_dimensions
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
-from mixedmode.analysis.function_steps import analysed_co_process
+from mixedmode.analysis.function_steps import PairStep, analysed_function
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.joins import analysed_join, selected_rows
@@ -32,7 +32,6 @@ from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage,
 from mixedmode.analysis.source_rows import rows_of_sides, source_rows
 from mixedmode.analysis.sql_steps import SqlReads, analysed_sql
 from mixedmode.config import (
-    CoProcessStep,
     JobParts,
     JobSpec,
     JoinStep,
@@ -317,7 +316,7 @@ class _Walk:
         self._append(index, stage)
         self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 
-    def _add_pair(self, index: int, step: JoinStep | CoProcessStep, inputs: Sequence[Relation], where: Where) -> None:
+    def _add_pair(self, index: int, step: PairStep, inputs: Sequence[Relation], where: Where) -> None:
         """Add the stage of a step with two inputs, and the sql of the `select` of a join, if it has expressions."""
         given = (inputs[0], inputs[-1])  # a step over a relation and itself reads it twice
         upstream, *sides = (
@@ -329,7 +328,7 @@ class _Walk:
         if isinstance(step, JoinStep):
             stage, selected = analysed_join(self._session, step, given, times, upstream, where)
         else:
-            stage = analysed_co_process(self._session, step, given, times, upstream, where)
+            stage = analysed_function(self._session, step, given, times, upstream, where)
         self._inputs.relations[stage.operator_id] = [one.frame for one in given]
         self._stage_of_step[index] = stage
         self._append(index, stage)

@@ -13,7 +13,7 @@ from mixedmode.config.execution import (
     StateBacklogSpec,
     StateSpec,
 )
-from mixedmode.config.function_steps import CoProcessStep
+from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.order import OrderBy
@@ -41,6 +41,7 @@ __all__ = [
     "AggregateCall",
     "AsyncMapStep",
     "CheckpointingSpec",
+    "CoGroupStep",
     "CoProcessStep",
     "CumulatingSpec",
     "DeduplicateStep",

@@ -13,8 +13,9 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import Arguments, ClassReference, Count, Lines, Section, TableName, TagName, Text
 from mixedmode.config.names import repeated
 from mixedmode.config.two_inputs import TwoInputs, TwoInputStep
+from mixedmode.config.windows import WINDOW_COLUMNS, FixedWindowSpec
 
-__all__ = ["CoProcessSpec", "CoProcessStep", "FunctionOfTwo", "failure_findings"]
+__all__ = ["CoGroupSpec", "CoGroupStep", "CoProcessSpec", "CoProcessStep", "FunctionOfTwo", "failure_findings"]
 
 
 def failure_findings(on_error: str, dead_letter: Section | None) -> Iterator[tuple[Path, str]]:
@@ -36,6 +37,14 @@ class FunctionOfTwo(TwoInputs):
     )
     args: Arguments = Field(default={}, description="arguments for the class, by name")
     output: Lines = Field(description="columns of the result as Spark DDL, such as order string, paid timestamp")
+
+
+class CoProcessSpec(FunctionOfTwo):
+    """Two inputs, and the function that is called with each of their records, with state and timers per key."""
+
+    event_time: Text | None = Field(
+        default=None, description="the column of `output` with the event time of its rows, for windows in later steps"
+    )
     outputs: Mapping[TagName, AnySideOutput] = Field(
         default={}, description="where the rows of each side output go, by tag"
     )
@@ -55,12 +64,17 @@ class FunctionOfTwo(TwoInputs):
         yield from failure_findings(self.on_error, self.dead_letter)
 
 
-class CoProcessSpec(FunctionOfTwo):
-    """Two inputs, and the function that is called with each of their records, with state and timers per key."""
+class CoGroupSpec(FunctionOfTwo):
+    """Two inputs, and the function that is called with their rows of a key and window, once the window is final."""
 
-    event_time: Text | None = Field(
-        default=None, description="the column of `output` with the event time of its rows, for windows in later steps"
-    )
+    window: FixedWindowSpec = Field(description="tumbling, sliding or cumulating windows of event time")
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from self._input_findings()
+        for name, _ in self.equal_columns:
+            if name.lower() in WINDOW_COLUMNS:
+                text = f": the step emits a column of this name. Rename yours in a sql step before. found={name}"
+                yield ("on",), text
 
 
 class CoProcessStep(TwoInputStep):
@@ -70,6 +84,18 @@ class CoProcessStep(TwoInputStep):
 
     name: TableName | None = Field(default=None, description="a name for the step")
     co_process: CoProcessSpec = Field(description="the two inputs, and the class that is called with their records")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
+
+
+class CoGroupStep(TwoInputStep):
+    """A step with a custom function over the rows of both inputs of each key and window."""
+
+    section: ClassVar[str] = "co-group"
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    co_group: CoGroupSpec = Field(description="the two inputs, the windows, and the class that is called")
     parallelism: Count | None = Field(
         default=None, description="subtasks of this step; not given: as many as the job has"
     )

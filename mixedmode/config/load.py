@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.document import Document, Mark, Path, Problem, in_order, path_text
 from mixedmode.config.fields import Section
+from mixedmode.config.function_steps import CoGroupStep
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.overlaps import overlap_findings
 from mixedmode.config.parts import JobParts, valid_fields, valid_parts, without_wrong_settings
@@ -156,6 +157,9 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
     if isinstance(step, AsyncMapStep):
         letters = {} if step.dead_letter is None else {"dead_letter": with_paths(step.dead_letter, folder)}
         return step.model_copy(update={"folder": resolve_path(step.folder or "", folder), **letters})
+    if isinstance(step, CoGroupStep):
+        section = step.co_group.model_copy(update={"folder": resolve_path(step.co_group.folder or "", folder)})
+        return step.model_copy(update={"co_group": section})
     if not isinstance(step, FunctionStep):
         return step
     _, own = function_section(step)

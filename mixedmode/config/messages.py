@@ -45,7 +45,10 @@ _MANY: dict[Any, str] = {Mapping: ".<name>", tuple: "[]"}
 #: keys at these places are suggested only if no place nearer to the top has such a key
 _FURTHER_IN = re.compile(r"steps\[\]\..*\.|sources\.<name>\.(?:history|live)\.|dimensions\.")
 _NO_KIND = {"union_tag_not_found", "union_tag_invalid"}
-_KINDS = "sql, or map, or join, or co-process, or key-by and one of aggregate, process, async-map, top, deduplicate"
+_KINDS = (
+    "sql, or map, or join, or co-process, or co-group, or key-by and one of aggregate, process, "
+    "async-map, top, deduplicate"
+)
 
 
 def findings(

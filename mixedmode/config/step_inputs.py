@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mixedmode.config.async_maps import AsyncMapStep
-from mixedmode.config.function_steps import CoProcessStep
+from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.steps import (
     DeduplicateStep,
     JoinStep,
@@ -40,6 +40,8 @@ def needs_of(step: KeyedStep) -> Needs | None:
             return Needs("window", "a global window that is full cannot give a row back", "windows go")
         case AsyncMapStep():
             return Needs("async-map", "a call cannot be undone when its row is retracted")
+        case CoGroupStep():
+            return Needs("co-group", "a function cannot retract a row", "co-group goes")
         case CoProcessStep():
             return Needs("co-process", "a function cannot retract a row", "co-process goes")
         case KeyedAggregateStep() if step.window is not None:
@@ -67,6 +69,8 @@ def refusal_of(needs: Needs, before: KeyedStep, place: str) -> str | None:
     match before:
         case ProcessStep():
             return _of_function(needs, before.event_time, place)
+        case CoGroupStep():
+            return None  # its windows are final
         case CoProcessStep():
             return _of_function(needs, before.co_process.event_time, f"{place}.co-process")
         case JoinStep():

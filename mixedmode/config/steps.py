@@ -29,7 +29,7 @@ from mixedmode.config.fields import (
     TagName,
     Text,
 )
-from mixedmode.config.function_steps import CoProcessStep, failure_findings
+from mixedmode.config.function_steps import CoGroupStep, CoProcessStep, failure_findings
 from mixedmode.config.joins import JoinSpec
 from mixedmode.config.keyed import Keyed
 from mixedmode.config.names import repeated
@@ -273,7 +273,7 @@ class JoinStep(TwoInputStep):
 
 #: a keyed step that reads all of its inputs as one
 OneInputStep = KeyedAggregateStep | ProcessStep | AsyncMapStep | TopStep | DeduplicateStep
-KeyedStep = OneInputStep | JoinStep | CoProcessStep
+KeyedStep = OneInputStep | JoinStep | CoProcessStep | CoGroupStep
 
 
 #: {key that identifies a kind of step: the kind}
@@ -287,6 +287,7 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "deduplicate": DeduplicateStep,
     "join": JoinStep,
     "co-process": CoProcessStep,
+    "co-group": CoGroupStep,
 }
 #: (keys, the kind of a step that has one of them); the first match wins
 _TELLTALES = (
@@ -300,6 +301,7 @@ _TELLTALES = (
     (("join",), "join"),
     (("co-process",), "co-process"),
     (("batch-size", "capacity", "timeout", "retries", "backoff", "remember"), "async-map"),
+    (("co-group",), "co-group"),
     (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late", "having"), "aggregate"),
 )
@@ -341,6 +343,7 @@ Step = Annotated[
     | Annotated[TopStep, Tag("top")]
     | Annotated[DeduplicateStep, Tag("deduplicate")]
     | Annotated[JoinStep, Tag("join")]
-    | Annotated[CoProcessStep, Tag("co-process")],
+    | Annotated[CoProcessStep, Tag("co-process")]
+    | Annotated[CoGroupStep, Tag("co-group")],
     Discriminator(_step_kind),
 ]

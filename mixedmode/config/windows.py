@@ -5,7 +5,7 @@ A window is the half-open interval [start, end) of event time: with `tumbling: 1
 may stand alone (`tumbling: 1h` is `tumbling: {size: 1h}`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -142,13 +142,7 @@ class WindowSpec(Section):
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
-        kinds = [name for name in WindowSpec.model_fields if name != "time"]
-        given = [key_of(name) for name in kinds if getattr(self, name) is not None]
-        if not given:
-            known = ", ".join(map(key_of, kinds))
-            raise refusal(((), f" names no kind of window. Give it one of {known}."))
-        if len(given) > 1:
-            raise refusal(((), f" names several kinds of window. Keep one. found={', '.join(given)}"))
+        given = _checked_kinds(self, [name for name in WindowSpec.model_fields if name != "time"])
         if self.is_by_clock and (self.session or self.global_):
             text = (
                 ": windows of processing time are tumbling, sliding or cumulating. Use one of these, or remove it. "
@@ -156,3 +150,36 @@ class WindowSpec(Section):
             )
             raise refusal((("time",), text))
         return self
+
+
+class FixedWindowSpec(Section):
+    """Windows of event time whose bounds do not depend on the records: exactly one kind."""
+
+    tumbling: TumblingSpec | None = Field(default=None, description="side by side, such as 1h")
+    sliding: SlidingSpec | None = Field(default=None, description="overlapping, such as size: 1h, slide: 10m")
+    cumulating: CumulatingSpec | None = Field(
+        default=None, description="from one beginning, ever longer, such as size: 1d, step: 1h"
+    )
+
+    @property
+    def kind(self) -> TumblingSpec | SlidingSpec | CumulatingSpec:
+        """The kind that is set."""
+        kind = self.tumbling or self.sliding or self.cumulating
+        assert kind is not None, "the validator has seen to it"
+        return kind
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        _checked_kinds(self, list(FixedWindowSpec.model_fields))
+        return self
+
+
+def _checked_kinds(window: Section, kinds: Sequence[str]) -> list[str]:
+    """Return the keys of the kinds that are set. Raise a refusal unless there is one."""
+    given = [key_of(name) for name in kinds if getattr(window, name) is not None]
+    if not given:
+        known = ", ".join(map(key_of, kinds))
+        raise refusal(((), f" names no kind of window. Give it one of {known}."))
+    if len(given) > 1:
+        raise refusal(((), f" names several kinds of window. Keep one. found={', '.join(given)}"))
+    return given

@@ -87,7 +87,7 @@ def argument(path: Path) -> str:
     """Return the argument for the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
     if path[:2] == ("execution", "autoscaler"):
         return "autoscaler" + "".join(f"[{str(part).replace('-', '_')!r}]" for part in path[2:] if part != "enabled")
-    if path[0] == "co-process" and len(path) > 1:
+    if path[0] in ("co-process", "co-group") and len(path) > 1:
         path = path[1:]
     if path[0] == "aggregate" and len(path) > 1:
         return str(path[1])  # each output is an argument

@@ -5,17 +5,18 @@ matched = orders.co_process(payments, on="order", function=Matching, output="ord
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar
 
-from mixedmode.config.function_steps import CoProcessStep
+from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.connectors.calls import FileName, PlainValue
+from mixedmode.connectors.calls import Duration, FileName, PlainValue
 from mixedmode.job.arguments import argument
 from mixedmode.job.joins import given_arguments
+from mixedmode.job.keyed import window_settings
 from mixedmode.operators.classes import class_reference
 
-__all__ = ["CoProcessArguments", "co_process_step"]
+__all__ = ["CoGroupArguments", "CoProcessArguments", "co_group_step", "co_process_step"]
 
 
 class CoProcessArguments(TypedDict, total=False):
@@ -43,24 +44,65 @@ class CoProcessArguments(TypedDict, total=False):
     parallelism: int
 
 
+class CoGroupArguments(TypedDict, total=False):
+    """Arguments of a co-group function. Exactly one of the first three is required; it selects the kind of window.
+
+    tumbling: the size of a window; windows do not overlap.
+    sliding: the size of a window; `slide` is required, too.
+    cumulating: the greatest size of a window; `step` is required, too.
+    slide: the time from the start of one sliding window to the start of the next.
+    step: the time from the end of one cumulating window to the end of the next.
+    offset: how much later than at multiples of their size since 1970 windows begin.
+    time_zone: the time zone in which windows of whole days begin at midnight; by default UTC.
+    args: arguments for the class, by name.
+    folder: the folder that the module is imported from. By default, a class has the folder that it came from, and a
+        name has the current folder.
+    name: the name of the step.
+    parallelism: the number of subtasks.
+    """
+
+    tumbling: Duration
+    sliding: Duration
+    cumulating: Duration
+    slide: Duration
+    step: Duration
+    offset: Duration
+    time_zone: str
+    args: Mapping[str, PlainValue]
+    folder: FileName
+    name: str
+    parallelism: int
+
+
+_WINDOW = ("tumbling", "sliding", "cumulating", "slide", "step", "offset", "time_zone")
+AnyStep = TypeVar("AnyStep", CoProcessStep, CoGroupStep)
+
+
 def co_process_step(
     on: str | Sequence[str], function: str | type, output: str, arguments: CoProcessArguments
 ) -> CoProcessStep:
     """Return a step over two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
     given = given_arguments(arguments, CoProcessArguments, "co_process")
-    place = "Stream.co_process"
-    values = function_values(on, function, output, given, place)
-    step = checked_section(CoProcessStep, values, place=place, name=argument)
-    return resolve_step(step, FilePath())
+    return _step(CoProcessStep, {"on": on, "output": output}, function, given, "Stream.co_process")
 
 
-def function_values(
-    on: str | Sequence[str], function: str | type, output: str, given: Mapping[str, Any], place: str
-) -> dict[str, Any]:
-    """Return the settings of a step with a function over two inputs, by the keys of a job file."""
+def co_group_step(
+    on: str | Sequence[str], function: str | type, output: str, arguments: CoGroupArguments
+) -> CoGroupStep:
+    """Return a step over two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
+    given, place = dict(given_arguments(arguments, CoGroupArguments, "co_group")), "Stream.co_group"
+    window: Any = {name: given.pop(name) for name in _WINDOW if name in given}
+    own = {"on": on, "output": output, **window_settings(window, place)}
+    return _step(CoGroupStep, own, function, given, place)
+
+
+def _step(
+    model: type[AnyStep], settings: Mapping[str, Any], function: str | type, given: Mapping[str, Any], place: str
+) -> AnyStep:
     reference, home = class_reference(function, place=place)
     of_step = {name: given[name] for name in ("name", "parallelism") if name in given}
     own = {name.replace("_", "-"): value for name, value in given.items() if name not in of_step}
     folder = {"folder": str(own.pop("folder", home))} if own.get("folder") or home else {}
-    inputs = {"left": "input AS left", "right": "input AS right", "on": on}
-    return {**of_step, "co-process": {**inputs, "class": reference, "output": output, **folder, **own}}
+    inputs = {"left": "input AS left", "right": "input AS right", "class": reference}
+    values = {**of_step, model.section: {**inputs, **settings, **folder, **own}}
+    return resolve_step(checked_section(model, values, place=place, name=argument), FilePath())

@@ -101,7 +101,7 @@ class WindowedJob(Generic[J]):
 
         Raises InvalidJobError that names the wrong argument.
         """
-        values = {**settings, **_window_settings(window)}
+        values = {**settings, **window_settings(window)}
         checked_section(KeyedInput, values, place="Job.window", name=argument)
         return cls(job, values)
 
@@ -285,8 +285,11 @@ def _aggregated(
     return job.with_step(checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument))
 
 
-def _window_settings(window: WindowArguments) -> dict[str, Any]:
-    """Return the settings of a step that the arguments stand for. Raises TypeError for an unknown argument."""
+def window_settings(window: WindowArguments, place: str = "Job.window") -> dict[str, Any]:
+    """Return the settings of a step that the arguments stand for. Raises TypeError for an unknown argument.
+
+    place: the call, for messages.
+    """
     given: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
     unknown = next((name for name in given if name not in WindowArguments.__annotations__), None)
     if unknown is not None:
@@ -295,7 +298,7 @@ def _window_settings(window: WindowArguments) -> dict[str, Any]:
     kinds = [name for name in _KINDS if name in given]
     if len(kinds) != 1:
         found = f" found={', '.join(kinds)}" if kinds else ""
-        msg = f"Job.window: a window is of one kind. Give one of {', '.join(_KINDS)}.{found}"
+        msg = f"{place}: a window is of one kind. Give one of {', '.join(_KINDS)}.{found}"
         raise InvalidJobError(msg)
     kind, main = _KINDS[kinds[0]]
     paths: dict[str, tuple[str, ...]] = {kinds[0]: ("window", kind, main), "time": ("window", "time")}

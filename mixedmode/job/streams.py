@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Literal, Self, Unpack
 
-from mixedmode.config.function_steps import CoProcessStep
+from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
-from mixedmode.job.function_steps import CoProcessArguments, co_process_step
+from mixedmode.job.function_steps import CoGroupArguments, CoProcessArguments, co_group_step, co_process_step
 from mixedmode.job.joins import (
     AsOfArguments,
     IntervalArguments,
@@ -131,11 +131,30 @@ class Stream(AllRows):
         """
         return self._joined(right, co_process_step(on, function, output, arguments), "co_process")
 
+    def co_group(
+        self,
+        right: "Stream",
+        *,
+        on: str | Sequence[str],
+        function: str | type,
+        output: str,
+        **arguments: Unpack[CoGroupArguments],
+    ) -> "Stream":
+        """Return the rows of a function that is called with the rows of this stream and of `right` of a key and window.
+
+        on: columns that both streams have, or one of each, such as `left.order = right.order_id`.
+        function: a CoGroupFunction, or its name as `package.module:Class`.
+        output: columns of the rows that the function emits, as Spark DDL. The result has the bounds of the window, the
+            key, and these columns.
+        See CoGroupArguments for the window and the other arguments. docs/co-process.md is the guide.
+        """
+        return self._joined(right, co_group_step(on, function, output, arguments), "co_group")
+
     def with_step(self, step: Step) -> "Stream":
         """Return the rows of a step over this stream."""
         return Stream(None, resolve_step(step, FilePath()), (self,))
 
-    def _joined(self, right: "Stream", step: JoinStep | CoProcessStep, method: str) -> "Stream":
+    def _joined(self, right: "Stream", step: JoinStep | CoProcessStep | CoGroupStep, method: str) -> "Stream":
         """Return the rows of a step with two inputs. Raise InvalidJobError if an input is a union."""
         for name, stream in (("left", self), ("right", right)):
             if stream.step is None and stream.source is None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from mixedmode.config import SinkSpec, format_duration_ms
+from mixedmode.operators.co_group import CoGroupOperator
 from mixedmode.operators.interface import Changelog
 from mixedmode.operators.join import RIGHT, AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
 from mixedmode.plan.side_outputs import LATE_OF_SIDES
@@ -29,9 +30,11 @@ def join_lines(stage: KeyedStage, operator: JoinOperator, side_sinks: Mapping[st
             yield from _regular_lines(stage, operator)
 
 
-def join_state(operator: JoinOperator) -> str:
-    """Return a phrase on the state of a join."""
+def join_state(operator: JoinOperator | CoGroupOperator) -> str:
+    """Return a phrase on the state of a join or a co-group."""
     match operator:
+        case CoGroupOperator():
+            return "rows of both sides whose window has not ended, once for each of their windows"
         case AsOfJoinOperator():
             kept = "rows of both sides that the watermark has not passed, and one row of the right per key"
             return kept if operator.tolerance_us is None else f"{kept}, until it is too old to be met"

@@ -16,6 +16,7 @@ from mixedmode.operators.aggregate import (
     UpsertOperator,
 )
 from mixedmode.operators.async_map import AsyncMapOperator
+from mixedmode.operators.co_group import CoGroupOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
@@ -99,6 +100,11 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case CountWindowAggregateOperator():
             yield f"  windows     every {operator.count} records of a key; given when full, whatever the watermark"
+        case CoGroupOperator():
+            left, right = (", ".join(side.roots) for side in stage.sides)
+            yield f"  windows     {_windows(operator.windows)}; given when the watermark reaches their end"
+            yield f"  function    {operator.function.label}, the rows of {left} and {right} of a key and window"
+            yield "  late        rows whose windows were given are counted and dropped"
         case ProcessOperator():
             which = "records"
             if isinstance(operator, CoProcessOperator):
@@ -156,7 +162,7 @@ def state_text(stage: KeyedStage) -> str:
             return "the keys that have their row" + (
                 ", and rows that the watermark has not passed" if operator.waits else ""
             )
-        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
+        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupOperator():
             return join_state(operator)
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot retract a row"

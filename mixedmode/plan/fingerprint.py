@@ -18,7 +18,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, TopStep
-from mixedmode.config.windows import CumulatingSpec, GlobalSpec, SessionSpec, SlidingSpec, TumblingSpec, WindowSpec
+from mixedmode.config.windows import (
+    CumulatingSpec,
+    FixedWindowSpec,
+    GlobalSpec,
+    SessionSpec,
+    SlidingSpec,
+    TumblingSpec,
+    WindowSpec,
+)
 from mixedmode.operators.aggregate import Aggregator, MultisetAggregateOperator, MultisetAggregator
 from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.collect import Collected, Distinct
@@ -49,6 +57,7 @@ __all__ = [
     "of_sources",
     "ranked_fingerprint",
     "step_fingerprint",
+    "window_fingerprint",
 ]
 
 Fingerprint = Mapping[str, object]
@@ -84,7 +93,7 @@ def aggregate_fingerprint(
         **head,
         **_given(
             {
-                "window": None if step.window is None else _window(step.window),
+                "window": None if step.window is None else window_fingerprint(step.window),
                 "allowed-lateness-ms": step.allowed_lateness_ms,
                 "early-results": step.early_results_every_ms is not None,
             }
@@ -150,7 +159,8 @@ def of_sources(names: Sequence[str], entries: Mapping[str, Sequence[str]], *, ha
     return _given({"version": VERSION, "sources": list(names), "read-by": read_by, "clock": has_clock})
 
 
-def _window(window: WindowSpec) -> Fingerprint:
+def window_fingerprint(window: WindowSpec | FixedWindowSpec) -> Fingerprint:
+    """Return the part of a fingerprint on the windows of a step."""
     kind = window.kind
     if isinstance(kind, GlobalSpec):
         return {"kind": "count", "count": kind.count}
@@ -165,7 +175,8 @@ def _window(window: WindowSpec) -> Fingerprint:
         assert isinstance(kind, TumblingSpec), kind
         own = {"kind": "tumbling"}
     own = {**own, "size-ms": kind.size_ms, "offset-ms": kind.offset_ms, "time-zone": kind.time_zone}
-    return _given({**own, "processing-time": window.is_by_clock})
+    by_clock = isinstance(window, WindowSpec) and window.is_by_clock
+    return _given({**own, "processing-time": by_clock})
 
 
 def _register(register: Register, arguments: Sequence[tuple[str, pa.DataType]]) -> Fingerprint:

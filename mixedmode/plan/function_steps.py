@@ -4,21 +4,25 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from mixedmode.config import CoProcessStep, ProcessStep
+from mixedmode.config import CoGroupStep, CoProcessStep, ProcessStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.step_outputs import FunctionStep
 from mixedmode.config.steps import operator_id
+from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.join import LEFT, RIGHT
+from mixedmode.operators.aggregate.values import has_order
+from mixedmode.operators.co_group import CoGroupOperator, CoGroupReference
+from mixedmode.operators.join import LEFT, RIGHT, JoinLayout
 from mixedmode.operators.process import CoFunctionReference, CoProcessOperator, FunctionReference
-from mixedmode.plan.fingerprint import step_fingerprint
+from mixedmode.plan.fingerprint import step_fingerprint, window_fingerprint
 from mixedmode.plan.join_operators import JoinedInput, no_event_time_of
 from mixedmode.plan.joins import JoinKey, sides_of
+from mixedmode.plan.keyed_operators import Where, time_windows
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage
 
-__all__ = ["co_process_stage", "function_reference", "untimed_inputs"]
+__all__ = ["co_group_stage", "co_process_stage", "function_reference", "grouped_fields", "untimed_inputs"]
 
 
 def function_reference(step: FunctionStep) -> FunctionReference:
@@ -75,3 +79,77 @@ def co_process_stage(
         delay_us=upstream.delay_us,
         sides=sides_of(keys, inputs, times, columns),
     )
+
+
+def grouped_fields(keys: Sequence[JoinKey], output: Sequence[pa.Field], where: str) -> tuple[pa.Field, ...]:
+    """Return the columns of the rows of a co-group function. Raise InvalidJobError for a name that the step has.
+
+    where: the place of `output`.
+    """
+    taken = {*WINDOW_COLUMNS, *(key.field.name.lower() for key in keys)}
+    found = next((field.name for field in output if field.name.lower() in taken), None)
+    if found is not None:
+        msg = (
+            f"{where}: the step adds the bounds of the window and the key to the rows of the function, so these "
+            f"columns have this name already. Leave it out, or choose another. column={found}"
+        )
+        raise InvalidJobError(msg)
+    return tuple(output)
+
+
+def co_group_stage(
+    step: CoGroupStep,
+    upstream: Upstream,
+    inputs: tuple[JoinedInput, JoinedInput],
+    keys: Sequence[JoinKey],
+    fields: tuple[pa.Field, ...],
+    where: Where,
+) -> KeyedStage:
+    """Return the stage of a co-group function over inputs with event times.
+
+    fields: the columns of its rows. Raise InvalidJobError for a column of an input that cannot wait.
+    """
+    own_id, spec = operator_id(step, upstream.keyed_before), step.co_group
+    sides = (inputs[LEFT].fields, inputs[RIGHT].fields)
+    for side, given in zip(sides, inputs, strict=True):
+        for field in side:
+            if not has_order(field.type):
+                msg = (
+                    f"{where('co-group')}: a column of this type cannot be kept while a row waits. Leave it out in a "
+                    f"sql step before, or cast it there, as with to_json. input={given.alias}, column={field.name}, "
+                    f"type={field.type}"
+                )
+                raise InvalidJobError(msg)
+    times = (str(inputs[LEFT].event_time), str(inputs[RIGHT].event_time))
+    key_fields = tuple(key.field for key in keys)
+    operator = CoGroupOperator(
+        operator_id=own_id,
+        layout=JoinLayout(KeySchema(key_fields), sides, ()),
+        windows=time_windows(spec.window),
+        time_columns=(_position(inputs[LEFT], times[LEFT]), _position(inputs[RIGHT], times[RIGHT])),
+        function=CoGroupReference.parse(spec.class_, spec.args, spec.folder),
+        function_fields=fields,
+    )
+    every = (*sides[LEFT], *sides[RIGHT])
+    columns = [[{"name": field.name, "type": str(field.type)} for field in side] for side in sides]
+    return KeyedStage(
+        operator_id=own_id,
+        reads=upstream.reads,
+        key_fields=key_fields,
+        arguments=tuple(quoted(field.name) for field in every),
+        argument_types=tuple(field.type for field in every),
+        event_time=times[LEFT],
+        is_changelog=False,
+        operator=operator,
+        identity={
+            **step_fingerprint("co-group", key_fields),
+            "window": window_fingerprint(spec.window),
+            "columns": columns,
+        },
+        delay_us=upstream.delay_us,
+        sides=sides_of(keys, inputs, times, sides),
+    )
+
+
+def _position(given: JoinedInput, column: str) -> int:
+    return [field.name.lower() for field in given.fields].index(column.lower())

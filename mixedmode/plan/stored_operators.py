@@ -29,6 +29,7 @@ from mixedmode.operators.aggregate import (
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
 from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, CallSettings
+from mixedmode.operators.co_group import CoGroupOperator, CoGroupReference
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout, RegularJoinOperator
@@ -90,8 +91,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case DeduplicateOperator():
             own = {"waits": operator.waits, "within-us": operator.within_us, "event-time": operator.has_event_time}
             return {"kind": "deduplicate", **own, **_layout(operator.layout)}
-        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
-            return _join(operator)
+        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupOperator():
+            return _pair(operator)
         case ProcessOperator() | AsyncMapOperator():
             return _with_function(operator)
     msg = f"an operator with state and without a description: {type(operator).__name__}"
@@ -117,6 +118,9 @@ def operator_from(stored: Described) -> KeyedOperator:
         return RegularJoinOperator(_join_from(stored), stored["type"], is_changelog=stored["changelog"])
     if kind == "async-map":
         return _async_map(stored)
+    if kind == "co-group":  # only `fold` and `process` need the rest
+        own = (_join_from(stored), _windows_from(stored["window"]))
+        return CoGroupOperator("", *own, time_columns=(0, 0), function=CoGroupReference("", ""), function_fields=())
     if kind in ("window", "session", "count-window", "aggregate", "multiset"):
         return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
     msg = (
@@ -251,10 +255,14 @@ def _async_map(stored: Described) -> KeyedOperator:
     )
 
 
-def _join(operator: AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator) -> dict[str, object]:
+def _pair(
+    operator: AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator | CoGroupOperator,
+) -> dict[str, object]:
     layout = operator.layout
     left, right = layout.sides
     columns = {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
+    if isinstance(operator, CoGroupOperator):
+        return {"kind": "co-group", **columns, "window": _windows(operator.windows)}
     if isinstance(operator, AsOfJoinOperator):
         forgets = operator.tolerance_us is not None
         return {"kind": "as-of-join", **columns, "deleted": operator.deleted, "forgets": forgets}

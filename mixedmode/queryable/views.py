@@ -6,6 +6,7 @@
     top            rows               the current ranks
     deduplicate    emitted; waiting   the keys that have their row; the rows that wait for the watermark
     as-of join     current; waiting-left, waiting-right   the version of each key; the rows that wait for the watermark
+    co-group       waiting-left; waiting-right       the rows whose window has not ended, with its bounds
     interval join  left; right        the rows that may still find a partner
     regular join   left; right        the rows of each side
     async-map      answers            the remembered answers, and until when they count
@@ -27,6 +28,7 @@ from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.async_map import AsyncMapOperator
 from mixedmode.operators.async_map.answers import ANSWER_FIELDS, ANSWERS
+from mixedmode.operators.co_group import CoGroupOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import OP_COLUMN, KeyedOperator
 from mixedmode.operators.join import (
@@ -51,7 +53,7 @@ from mixedmode.operators.window import (
     TimeWindowAggregateOperator,
 )
 from mixedmode.operators.window.keys import TIME_BYTES, stored_schema, trailing_times
-from mixedmode.operators.window.output import instants
+from mixedmode.operators.window.output import WINDOW_BOUNDS, instants
 from mixedmode.plan.stored_operators import keys_of, operator_from
 from mixedmode.queryable.functions import function_parts
 from mixedmode.queryable.parts import Moment, Part, StateView
@@ -115,6 +117,13 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
                 for side, name in ((LEFT, "left"), (RIGHT, "right"))
             ]
             return [_keyed(layout.key_schema, part) for part in (current, *waiting)]
+        case CoGroupOperator():
+            layout = operator.layout
+            parts = [
+                Part(f"waiting-{name}", side, partial(_waiting_group, operator, side), bytes_before=TIME_BYTES)
+                for side, name in ((LEFT, "left"), (RIGHT, "right"))
+            ]
+            return [_keyed(layout.key_schema, part) for part in parts]
         case IntervalJoinOperator() | RegularJoinOperator():
             layout = operator.layout
             rows = _stored_side if isinstance(operator, IntervalJoinOperator) else _bag
@@ -228,6 +237,17 @@ def _waiting_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
     rows = waiting_rows(layout, side, found.keys, found.values)
     keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
     return _side_table(layout, side, keys, rows.times_us, rows.columns)
+
+
+def _waiting_group(operator: CoGroupOperator, side: int, found: StateRange) -> pa.Table:
+    """Return the bounds of the window, the key, and the columns of a side, a row once for each of its windows."""
+    layout = operator.layout
+    rows = waiting_rows(layout, side, found.keys, found.values)
+    keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
+    table = _side_table(layout, side, keys, rows.times_us, rows.columns).drop_columns([EMITTED_AT.name])
+    ends_us = rows.times_us + 1
+    bounds = [instants(operator.windows.starts(ends_us)), instants(ends_us)]
+    return pa.table([*bounds, *table.columns], names=[*(field.name for field in WINDOW_BOUNDS), *table.column_names])
 
 
 def _stored_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:

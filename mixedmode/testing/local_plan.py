@@ -17,6 +17,7 @@ from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.results import has_key, result_of_stage
 from mixedmode.config import (
     AsyncMapStep,
+    CoGroupStep,
     CoProcessStep,
     DeduplicateStep,
     JobSpec,
@@ -62,6 +63,7 @@ from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
 from mixedmode.testing.functions import declared_output
+from mixedmode.testing.local_co_group import local_co_group
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
 
@@ -83,7 +85,7 @@ def parts_for_spark(steps: Sequence[Step]) -> list[tuple[tuple[str | int, ...], 
 
 
 def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(step, CoProcessStep):
+    if isinstance(step, CoProcessStep | CoGroupStep):
         return
     if isinstance(step, JoinStep):
         computed = [item.expression for item in step.join.selected if item.expression is not None]
@@ -170,7 +172,7 @@ class _Walk:
             event_time = self._columns[refs[0]].field(min(lowered), where("from")).name
         return Upstream.of(reads, emitted, len(self._stages), event_time=event_time)
 
-    def _pair(self, step: JoinStep | CoProcessStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
+    def _pair(self, step: JoinStep | CoProcessStep | CoGroupStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
         pair = (refs[0], refs[-1])  # a step over an input and itself reads it twice
         left, right = (
             JoinedInput(given.alias, self._columns[ref].fields, self._upstream_of([ref], where).event_time, (name,))
@@ -184,6 +186,8 @@ class _Walk:
         upstream = Upstream.of(reads, emitted, len(self._stages), event_time=None)
         if not isinstance(step, JoinStep):
             raise_all(untimed_inputs((left, right), where(step.section)))
+            if isinstance(step, CoGroupStep):
+                return local_co_group(step, upstream, (left, right), keys, where)
             output, outputs = _declared(step, where)
             return co_process_stage(step, upstream, (left, right), keys, output_fields=output, function_outputs=outputs)
         selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)

@@ -91,7 +91,7 @@ def _chunk(table: pa.Table, borders: I64, key_schema: KeySchema) -> Chunk:
     first_rows = pa.array(borders[:-1])
     encoded = column_of(table, KEY_COLUMN).take(first_rows)
     groups = column_of(table, KEY_GROUP_COLUMN).take(first_rows).to_numpy()
-    keys, stored = _python_keys(encoded, key_schema), list(stored_keys(groups, encoded, KEYS))
+    keys, stored = python_keys(encoded, key_schema), list(stored_keys(groups, encoded, KEYS))
     kinds = column_of(table, KIND_COLUMN).to_numpy()
     if not kinds.any():
         return Chunk(keys, stored, table, np.diff(borders).tolist())
@@ -116,6 +116,7 @@ def _timers(table: pa.Table, key_of_row: npt.NDArray[np.intp], rows: npt.NDArray
     return timers
 
 
-def _python_keys(encoded: pa.Array, key_schema: KeySchema) -> list[Any]:
+def python_keys(encoded: pa.Array, key_schema: KeySchema) -> list[Any]:
+    """Return the value of the key column of encoded keys (n,); a tuple if there are several key columns."""
     columns: Sequence[list[Any]] = [python_values(column) for column in decode_keys(encoded, key_schema)]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))

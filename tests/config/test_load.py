@@ -45,7 +45,8 @@ sink: {format: parquet, path: ./run/out}                 # parquet | json | cons
 """
 KNOWN_FUNCTIONS = ", ".join(spelling for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others))
 KINDS_OF_STEP = (
-    "sql, or map, or join, or co-process, or key-by and one of aggregate, process, async-map, top, deduplicate"
+    "sql, or map, or join, or co-process, or co-group, or key-by and one of aggregate, process, "
+    "async-map, top, deduplicate"
 )
 KNOWN_AT_TOP = (
     "name, execution, parallelism, pipeline, state, spark, serve, functions, sources, dimensions, steps, sink, outputs"
@@ -420,7 +421,8 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             "tumbling: 1h",
             [
                 (
-                    "job.yaml:18: steps[0].tumbling is not a known key. Did you mean steps[].window.tumbling? Known "
+                    "job.yaml:18: steps[0].tumbling is not a known key. Did you mean steps[].window.tumbling or "
+                    "steps[].co-group.window.tumbling? Known "
                     "keys here: name, from, key-by, window, allowed-lateness, early-results-every, late, parallelism, "
                     "aggregate, having."
                 )

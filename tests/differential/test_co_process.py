@@ -7,17 +7,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mixedmode.job import Stream
-from mixedmode.process import KeyedCoProcessFunction, MapState
+from mixedmode.process import CoGroupFunction, KeyedCoProcessFunction, MapState
 from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_graphs import Graph, Join, Node, Play, expected, struck
 from tests.differential.test_joins import by_value, graphs, some_mode
-from tests.differential.test_time_in_chains import ON_SPARK, Row, tumbling
+from tests.differential.test_time_in_chains import ON_SPARK, Row, final
 from tests.differential.timelines import MODES, MS, Case, Mode, cases
 from tests.walk.faults import Fault, Faults
 
@@ -70,7 +72,7 @@ some_functions = st.sampled_from([1, 10, 30]).map(near)
 
 
 @given(case=cases(), mode=some_mode, graph=graphs(some_functions), strikes=struck)
-@local_cases(0.1)
+@local_cases(0.04)
 def test_functions_of_two_inputs_give_the_answer_of_the_records(
     case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
 ) -> None:
@@ -79,9 +81,80 @@ def test_functions_of_two_inputs_give_the_answer_of_the_records(
         assert played.outputs() == expected(case, graph)
 
 
+GROUPED = "v bigint, n bigint, c string"
+
+
+class Compared(CoGroupFunction):
+    """The sum of the left, the number of rows of the right, and all rows in the order in which they come."""
+
+    def co_group(self, left: pa.Table, right: pa.Table, context: Any) -> pa.Table:
+        seen = " ".join(f"{t}:{v}" for table in (left, right) for t, v in in_order(table))
+        columns = [pa.array([value]) for value in (pc.sum(left.column("v")).as_py(), right.num_rows, seen)]
+        return pa.table(columns, schema=pa.schema([("v", pa.int64()), ("n", pa.int64()), ("c", pa.string())]))
+
+
+def in_order(table: pa.Table) -> list[tuple[int, int | None]]:
+    times = table.column("t").cast(pa.int64()).to_pylist()
+    return list(zip(times, table.column("v").to_pylist(), strict=True))
+
+
+def compared(size_ms: int, slide_ms: int) -> Join:
+    def apply(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+        sides: dict[Any, tuple[list[Row], list[Row]]] = {}
+        for side, rows in enumerate((left, right)):
+            for row in rows:
+                last = row["t"] // (slide_ms * MS) * slide_ms * MS
+                for start in range(last, row["t"] - size_ms * MS, -slide_ms * MS):
+                    sides.setdefault((start, row["k"]), ([], []))[side].append(row)
+        found = []
+        for (start, k), (own, others) in sides.items():
+            texts = [f"{row['t']}:{row['v']}" for rows in (own, others) for row in sorted(rows, key=by_time_and_row)]
+            values = [row["v"] for row in own if row["v"] is not None]
+            bounds = {"window_start": start, "window_end": start + size_ms * MS}
+            result = {"v": sum(values) if values else None, "n": len(others), "c": " ".join(texts)}
+            found.append({**bounds, "k": k, **result})
+        return found
+
+    def add(left: Stream, right: Stream) -> Stream:
+        window: Any = {"tumbling": f"{size_ms}ms"}
+        if slide_ms != size_ms:
+            window = {"sliding": f"{size_ms}ms", "slide": f"{slide_ms}ms"}
+        return left.co_group(right, on="k", function=Compared, output=GROUPED, **window)
+
+    return Join(add, apply)
+
+
+def by_time_and_row(row: Row) -> tuple[object, ...]:
+    return row["t"], row["v"] is not None, row["v"] or 0
+
+
+@given(
+    case=cases(),
+    mode=some_mode,
+    join=st.sampled_from([(5, 5), (20, 20), (20, 5), (30, 7)]).map(lambda sizes: compared(*sizes)),
+    inputs=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    strikes=struck,
+)
+@local_cases(0.04)
+def test_co_groups_give_the_answer_of_the_records(
+    case: Case, mode: Mode, join: Join, inputs: tuple[int, int], strikes: list[Fault], faults: Faults
+) -> None:
+    graph = Graph((Node(None), Node(None), Node(near(10), (0, 1)), Node(join, inputs)), (2, 3), source_of=by_value)
+    with case_folder() as base:
+        played = Play(case, mode, graph, base, faults=faults, strikes=strikes)
+        assert played.outputs() == expected(case, graph)
+
+
 CHAIN = Graph(
-    (Node(None), Node(None), Node(near(10), (0, 1), "near"), Node(near(5), (2, 2), "near"), Node(tumbling(20), (3,))),
-    (2, 3, 4),
+    (
+        Node(None),
+        Node(None),
+        Node(near(10), (0, 1), "near"),
+        Node(near(5), (2, 2), "near"),
+        Node(compared(20, 20), (3, 1), "groups"),
+        Node(final(is_keyed=True), (4,)),
+    ),
+    (2, 3, 4, 5),
     source_of=by_value,
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mixedmode.config import CoProcessStep, JobSpec
@@ -12,7 +13,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink, Source, Stream
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.stages import JobPlan
-from mixedmode.process import KeyedCoProcessFunction, KeyedProcessFunction, ListState
+from mixedmode.process import CoGroupFunction, KeyedCoProcessFunction, KeyedProcessFunction, ListState
 from mixedmode.queryable.parts import Moment
 from mixedmode.queryable.views import views_of
 from mixedmode.testing import run_job
@@ -222,3 +223,105 @@ def test_paths_of_a_job_file_are_relative_to_it() -> None:
     (step,) = spec.steps
     assert isinstance(step, CoProcessStep)
     assert ("steps", 0, "co-process", "outputs", "x") in spec.sinks
+
+
+class Both(CoGroupFunction):
+    """One row for each key and window with rows of both inputs."""
+
+    def co_group(self, left: pa.Table, right: pa.Table, context: Any) -> Any:
+        if left.num_rows == 0 or right.num_rows == 0:
+            return None
+        if right.column("age")[0].as_py() == 13:
+            raise ValueError(context.current_key)
+        return {"amounts": left.column("amount").to_pylist(), "ages": right.column("age").to_pylist()}
+
+
+def grouped(**arguments: Any) -> Job:
+    made, orders, customers = job()
+    given: dict[str, Any] = {
+        "on": "k",
+        "function": Both,
+        "output": "amounts array<bigint>, ages array<bigint>",
+        "tumbling": "10m",
+    }
+    stream = orders.co_group(customers, **(given | arguments))
+    return made.output("o", stream, Sink.parquet("/out"))
+
+
+def test_a_co_group_emits_a_row_with_its_key_and_window() -> None:
+    inputs = {"orders": [*LEFT, *rows("amount", ("a", 4, 12))], "customers": [*RIGHT, *rows("age", ("c", 5, 1))]}
+    found = run_job(grouped(), inputs).table("o")
+    bounds = {"window_start": START, "window_end": START + timedelta(minutes=10)}
+    assert sorted(found, key=lambda row: str(row["k"])) == [
+        bounds | {"k": "a", "amounts": [1, 2, 3], "ages": [6, 7]},
+        bounds | {"k": "b", "amounts": [9], "ages": [8]},
+    ]
+
+
+def test_a_row_is_late_for_a_co_group_when_its_window_was_emitted() -> None:
+    first = {"orders": rows("amount", ("a", 1, 1), ("a", 2, 30)), "customers": rows("age", ("a", 7, 1), ("a", 8, 30))}
+    late = {"orders": rows("amount", ("a", 3, 2)), "customers": rows("age", ("a", 9, 31))}
+    found = run_job(grouped(), first, live=[late]).table("o")
+    assert [(row["amounts"], row["ages"]) for row in found] == [([1], [7]), ([2], [8, 9])]
+
+
+def test_a_failure_of_a_co_group_names_the_key_and_the_window() -> None:
+    inputs = {"orders": LEFT, "customers": rows("age", ("b", 13, 1))}
+    text = r"raised ValueError: b\..*method=co_group, key=\"b\", window=2026-01-01 00:00:00\+00:00 to .*test_co_process"
+    with pytest.raises(InvalidJobError, match=text):
+        run_job(grouped(), inputs)
+    with pytest.raises(InvalidJobError, match=r"does not match the step's output: .*operator=co_group_1"):
+        run_job(grouped(output="others bigint"), {"orders": LEFT, "customers": RIGHT})
+
+
+def test_explain_fingerprint_and_state_of_a_co_group() -> None:
+    plan, text = plan_of(grouped(sliding="10m", slide="5m", tumbling=None))
+    assert "windows     sliding, 10m every 5m; given when the watermark reaches their end" in text
+    assert "function    tests.job.test_co_process:Both, the rows of orders and customers of a key and window" in text
+    assert "rows of both sides whose window has not ended, once for each of their windows" in text
+    (stage,) = plan.stages
+    assert stage.fingerprint["window"] == {"kind": "sliding", "size-ms": 600_000, "slide-ms": 300_000}
+    assert list(views_of(stage.state_schema(), Moment(None, 0))) == ["waiting-left", "waiting-right"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"on": "nobody"}, r"^steps\[0\]\.co-group\.on: left has no column nobody"),
+        ({"output": "K string"}, r"output: the step adds the bounds of the window and the key .* column=K$"),
+        ({"output": "window_end timestamp"}, r"output: the step adds the bounds of the window and the key"),
+        ({"function": Order}, r"this is no co-group function\. Name a class that derives from .*CoGroupFunction"),
+        ({"tumbling": None}, r"^Stream\.co_group: a window is of one kind"),
+        ({"tumbling": "0s"}, r"^Stream\.co_group: tumbling must be more than 0"),
+        ({"wrong": 1}, r"unexpected keyword argument"),
+    ],
+)
+def test_what_does_not_fit_a_co_group_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((InvalidJobError, TypeError), match=message):
+        plan_of(grouped(**arguments))
+
+
+@pytest.mark.parametrize(
+    ("window", "begin"),
+    [
+        ({"session": "10m"}, "steps[0].co-group.window.session is not a known key."),
+        ({"tumbling": "1h", "time": "processing"}, "steps[0].co-group.window.time is not a known key."),
+        ({"tumbling": "1h", "sliding": {"size": "2h", "slide": "1h"}}, "steps[0].co-group.window names several kinds"),
+        (None, "steps[0].co-group.window is missing"),
+    ],
+)
+def test_windows_that_depend_on_records_or_the_clock_are_refused(window: Any, begin: str) -> None:
+    given = document()
+    given["steps"] = [{"co-group": given["steps"][0]["co-process"] | {"window": window}}]
+    assert any(message.startswith(begin) for message in messages(JobSpec, given)), messages(JobSpec, given)
+
+
+def test_a_column_that_cannot_wait_is_refused() -> None:
+    sources = {
+        name: Source.parquet(f"/{name}", schema="k string, tags map<string, int>, at timestamp", event_time="at")
+        for name in ("t", "u")
+    }
+    made = Job("grouped", sources=sources, checkpoint_dir="/c")
+    stream = made.source("t").co_group(made.source("u"), on="k", function=Both, output="n bigint", tumbling="1h")
+    with pytest.raises(InvalidJobError, match=r"co-group: a column of this type cannot be kept .* column=tags"):
+        plan_of(made.output("o", stream, Sink.parquet("/out")))

@@ -1,0 +1,128 @@
+"""Co-groups, epoch by epoch: when a group is emitted, what is late, what is kept, and that the state does not grow."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.keys import KeyGroupRange, KeySchema
+from mixedmode.operators.co_group import CoGroupContext, CoGroupFunction, CoGroupOperator, CoGroupReference
+from mixedmode.operators.interface import Batch, SubtaskContext
+from mixedmode.operators.join import JoinLayout
+from mixedmode.plan.stored_operators import described, operator_from
+from mixedmode.queryable.parts import Moment
+from mixedmode.queryable.views import views_of
+from mixedmode.sort import sort_table
+from mixedmode.state import StateRange
+from mixedmode.testing import OperatorHarness
+from mixedmode.time import MIN_TIME_US, EpochTime, Sliding, TimeWindows, Tumbling
+from tests.operators.epochs import MemoryState
+
+TIME = pa.field("t", pa.timestamp("us", "UTC"))
+LAYOUT = JoinLayout(
+    KeySchema((pa.field("k", pa.string()),)),
+    ((pa.field("l", pa.int64()), TIME), (pa.field("r", pa.int64()), TIME)),
+    (),
+)
+SCHEMA = "k string, l bigint, lt timestamp, r bigint, rt timestamp, t timestamp, _side tinyint"
+
+
+class Numbers(CoGroupFunction):
+    """The values of both sides, and the bounds of the window as the function sees them."""
+
+    def co_group(self, left: pa.Table, right: pa.Table, context: CoGroupContext) -> dict[str, Any]:
+        values = [str(value) for table, name in ((left, "l"), (right, "r")) for value in table[name].to_pylist()]
+        return {"seen": f"{context.window_start}-{context.window_end} {' '.join(values)}"}
+
+
+def operator_of(windows: TimeWindows) -> CoGroupOperator:
+    function = CoGroupReference.parse(f"{__name__}:Numbers")
+    return CoGroupOperator("groups", LAYOUT, windows, (1, 1), function, (pa.field("seen", pa.string()),))
+
+
+def harness_of(windows: TimeWindows, **settings: Any) -> OperatorHarness:
+    arguments = ["l", "lt", "r", "rt"]
+    return OperatorHarness(
+        operator_of(windows), key_by="k", schema=SCHEMA, arguments=arguments, event_time="t", **settings
+    )
+
+
+def left(v: int, t: int, k: str | None = "a") -> dict[str, Any]:
+    return {"k": k, "l": v, "lt": t, "t": t, "_side": 0}
+
+
+def right(v: int, t: int, k: str | None = "a") -> dict[str, Any]:
+    return {"k": k, "r": v, "rt": t, "t": t, "_side": 1}
+
+
+def seen(harness: OperatorHarness) -> list[tuple[str | None, str]]:
+    return sorted(((row["k"], row["seen"]) for row in harness.take()), key=str)
+
+
+def test_a_group_is_emitted_when_the_watermark_reaches_the_end_of_its_window() -> None:
+    harness = harness_of(Tumbling(10))
+    harness.feed([left(1, 7), right(5, 3), left(2, 10)], watermark=9)
+    assert seen(harness) == []
+    harness.feed([left(3, 9)], watermark=10)
+    assert seen(harness) == [("a", "0-10 1 3 5")]
+    harness.end()
+    assert seen(harness) == [("a", "10-20 2")]
+    assert harness.state_entries == 0
+
+
+def test_a_row_is_late_when_all_of_its_windows_were_emitted() -> None:
+    harness = harness_of(Sliding(10, 5))
+    harness.feed([left(1, 7)], watermark=10)
+    assert seen(harness) == [("a", "0-10 1")]
+    harness.feed([left(2, 6), left(3, 4)], watermark=12)  # the windows of 3 end at 5 and 10
+    assert harness.records_late == 1
+    harness.end()
+    assert seen(harness) == [("a", "5-15 2 1")]
+
+
+def test_a_null_key_has_groups_too_and_rows_are_ordered_by_time_then_by_value() -> None:
+    harness = harness_of(Tumbling(10))
+    harness.feed([left(5, 3, None), left(4, 3, None), left(9, 1, None), right(1, 0)])
+    harness.end()
+    assert seen(harness) == [("a", "0-10 1"), (None, "0-10 9 4 5")]
+
+
+def test_the_state_does_not_grow_over_300_epochs() -> None:
+    harness = harness_of(Sliding(40, 20), max_parallelism=2)  # few key groups, so that an epoch is quick
+    sizes = []
+    for epoch in range(300):
+        t = 10 * epoch
+        harness.feed([left(epoch, t, f"k{epoch % 5}"), right(epoch, t + 3, f"k{epoch % 3}")], watermark=t - 20)
+        harness.take()
+        sizes.append(harness.state_entries)
+    assert max(sizes[150:]) == max(sizes[50:150])
+
+
+def test_the_waiting_rows_can_be_read_with_the_bounds_of_their_windows() -> None:
+    operator = operator_of(Sliding(10, 5))
+    times = pa.array([7, 7, 8], pa.timestamp("us", "UTC"))
+    batch = Batch(
+        keys=[pa.array(["a", "a", None])],
+        arguments=[pa.array([1, 1, None]), times, pa.array([None, None, 2]), times],
+        times_us=np.array([7, 7, 8]),
+        weights=None,
+        sides=np.array([0, 0, 1], np.uint8),
+    )
+    state = MemoryState()
+    with state.epoch() as backend:
+        table = sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=1).table)
+        time = EpochTime(MIN_TIME_US, 0, 0, None, is_backlog=False, was_backlog=None)
+        assert list(operator.process(iter([table]), SubtaskContext(backend, time, KeyGroupRange(0, 1)))) == []
+    stored = described(operator)
+    assert stored is not None
+    again = operator_from(stored)
+    assert isinstance(again, CoGroupOperator)
+    assert (again.states, again.layout, again.windows) == (operator.states, LAYOUT, operator.windows)
+    views = views_of({"operator": stored, "states": [dict(one.as_json()) for one in operator.states]}, Moment(None, 0))
+    found = []
+    for side, view in enumerate(views.values()):
+        own = [(key, value) for key, value in state.entries.items() if key[2] == side]
+        rows = view.part.decode(StateRange([key for key, _ in own], [value for _, value in own]))
+        times_of = [rows.column(name).cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")]
+        found.append(list(zip(*times_of, rows.column("k").to_pylist(), rows.column(3).to_pylist(), strict=True)))
+    assert found == [[(0, 10, "a", 1)] * 2 + [(5, 15, "a", 1)] * 2, [(0, 10, None, 2), (5, 15, None, 2)]]
