@@ -33,7 +33,6 @@ from mixedmode.checkpoint.decide import (
 from mixedmode.checkpoint.gc import discard_attempts
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.retention import drop_old_checkpoints
-from mixedmode.checkpoint.runs import state_bytes
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceLog, StagedFile
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
@@ -215,7 +214,8 @@ class EpochRunner:
         with profile.stage("driver: drop old checkpoints"):
             self._drop_old_checkpoints()
         spent = add_seconds({} if result is None else result.profile, profile.seconds)
-        context.observer(_committed(manifest, result, seconds=context.clock.seconds() - started, profile=spent))
+        seconds = context.clock.seconds() - started
+        context.observer(EpochCommitted.of(manifest, result, seconds=seconds, profile=spent))
 
     def _is_committed(self, epoch: Epoch) -> bool:
         """Return whether an attempt of this start has committed the epoch.
@@ -375,29 +375,3 @@ def publish_committed(sinks: Sinks, manifest: Manifest) -> None:
     reach("after-manifest", manifest.epoch)
     sinks.publish(manifest.epoch, manifest.outputs)
     reach("after-publish", manifest.epoch)
-
-
-def _committed(
-    manifest: Manifest, result: EpochResult | None, *, seconds: float, profile: Mapping[str, float]
-) -> EpochCommitted:
-    """Return the event of a committed epoch.  result: None if an earlier attempt committed it and failed later."""
-    return EpochCommitted(
-        epoch=manifest.epoch,
-        is_backlog=manifest.is_backlog,
-        path=manifest.path,
-        records=manifest.records_in,
-        rows_out=manifest.rows_out,
-        pairs=manifest.pairs,
-        state_bytes=sum(state_bytes(operator.runs) for operator in manifest.operators),
-        spilled_runs=0 if result is None else result.spilled_runs,
-        migration_seconds=0.0 if result is None else result.migration_seconds,
-        watermark_us=manifest.watermark_us,
-        records_late=manifest.records_late,
-        records_ahead=manifest.records_ahead,
-        records_skipped=manifest.records_skipped,
-        seconds=seconds,
-        created_ms=manifest.created_ms,
-        profile=profile,
-        joins={} if result is None else result.joins,
-        manifest=manifest,
-    )

@@ -6,10 +6,11 @@ know.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
+from mixedmode.checkpoint.runs import state_bytes
 from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Manifest, PathTaken
-from mixedmode.executor.protocol import JoinFigures
+from mixedmode.executor.protocol import EpochResult, JoinFigures
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: "paused": the job begins no epoch until it is resumed; then the phase before the pause begins again
@@ -99,6 +100,32 @@ class EpochCommitted:
     profile: Mapping[str, float] = field(default_factory=dict)
     joins: Mapping[str, JoinFigures] = field(default_factory=dict)
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, manifest: Manifest, result: EpochResult | None, *, seconds: float, profile: Mapping[str, float]
+    ) -> Self:
+        """Return the event of a committed epoch.  result: None if an earlier attempt committed it and failed later."""
+        return cls(
+            epoch=manifest.epoch,
+            is_backlog=manifest.is_backlog,
+            path=manifest.path,
+            records=manifest.records_in,
+            rows_out=manifest.rows_out,
+            pairs=manifest.pairs,
+            state_bytes=sum(state_bytes(operator.runs) for operator in manifest.operators),
+            spilled_runs=0 if result is None else result.spilled_runs,
+            migration_seconds=0.0 if result is None else result.migration_seconds,
+            watermark_us=manifest.watermark_us,
+            records_late=manifest.records_late,
+            records_ahead=manifest.records_ahead,
+            records_skipped=manifest.records_skipped,
+            seconds=seconds,
+            created_ms=manifest.created_ms,
+            profile=profile,
+            joins={} if result is None else result.joins,
+            manifest=manifest,
+        )
 
     @property
     def records_per_second(self) -> float:
