@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.dimensions import dimensions_of
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import JobPlan
 from mixedmode.sources.versions import HasVersions
 
 __all__ = ["empty_tables", "mentions", "unread_dimensions"]

@@ -19,7 +19,7 @@ from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.expressions import Query
 from mixedmode.plan.dimensions import joins_sources
-from mixedmode.plan.stages import JobPlan, ReadColumn
+from mixedmode.plan.job_plan import JobPlan, ReadColumn
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.tasks.stage_columns import progress_rows, stage_columns, watched_columns, with_source_column
 

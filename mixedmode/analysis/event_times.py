@@ -11,7 +11,7 @@ from mixedmode.config.modes import resolve_mode
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.explain_steps import goes_by_time
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.spark.frames import spark_schema
 from mixedmode.time import Strategy
 

@@ -47,10 +47,11 @@ from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.dimensions import joins_sources
+from mixedmode.plan.job_plan import JobPlan, ResultPlan, SourceRows, entry_of
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.plan.stages import EmittedRows, JobPlan, KeyedStage, MapStage, ResultPlan, SourceRows, entry_of
+from mixedmode.plan.stages import EmittedRows, KeyedStage, MapStage
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.sources.versions import HasVersions

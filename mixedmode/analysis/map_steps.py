@@ -17,9 +17,10 @@ from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.map import MapDeclaration, MapOperator, MapReference
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import JobPlan, MapStage
+from mixedmode.plan.stages import MapStage
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.state.lists import rescaling_problem
 

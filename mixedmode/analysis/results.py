@@ -11,9 +11,10 @@ from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import kept_keys
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import Changelog
+from mixedmode.plan.job_plan import ResultPlan
 from mixedmode.plan.keyed_stages import upsert_stage
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import ALL_ROWS, KeyedStage, ResultPlan
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.spark.frames import arrow_fields
 
 __all__ = ["check_has_key", "has_key", "result_of_rows", "result_of_stage", "with_key", "with_upserts"]

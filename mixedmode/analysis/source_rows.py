@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of
-from mixedmode.plan.stages import JobPlan, SourceRows
+from mixedmode.plan.job_plan import JobPlan, SourceRows
 
 __all__ = ["columns_of_source", "rows_of_sides", "source_rows"]
 

@@ -43,7 +43,7 @@ from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, O
 from mixedmode.driver.input_records import InputRecords
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.sinks import Sinks
 from mixedmode.spark.deadline import deadline

@@ -13,7 +13,7 @@ from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sour
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.executor.input_frames import input_frame, with_nothing_of
 from mixedmode.executor.protocol import StageSettings
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource

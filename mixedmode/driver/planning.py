@@ -10,8 +10,8 @@ from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.run import output_schemas
 from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks.files import SinkTask
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.session import cores, open_session

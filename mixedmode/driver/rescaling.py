@@ -17,7 +17,7 @@ from mixedmode.driver.events import Observer, Rescaled, RescaleIgnored, StepResc
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.executor.protocol import StageSettings
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 
 _BY_HAND = "asked for with `mixedmode rescale`"
 _IN_BACKLOG = "the job is in backlog again"

@@ -30,8 +30,8 @@ from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
 from mixedmode.errors import InvalidJobError
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import Sinks
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.session import open_session

@@ -41,9 +41,9 @@ from mixedmode.driver.watched import EpochWatch, WatchedExecutor
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.protocol import EpochTask, Executor
 from mixedmode.plan.explain_steps import growing_states
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.side_outputs import dead_letter_output
-from mixedmode.plan.stages import JobPlan
 from mixedmode.sinks import OutputSchema, SinkContext, Sinks, open_sink
 from mixedmode.sinks.printed import print_rows
 from mixedmode.spark.errors import errors_explained

@@ -20,8 +20,9 @@ from pyspark.sql.types import StructType
 from mixedmode.config.calls import quoted
 from mixedmode.operators.interface import TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.dimensions import joins_sources
+from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import JobPlan, KeyedStage, SourceRows
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.frames import relations_of, spark_schema
 from mixedmode.tasks.exchange import ROW_PREFIX
 from mixedmode.tasks.stage_columns import (

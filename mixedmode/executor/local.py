@@ -20,8 +20,9 @@ from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtasks
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.side_outputs import LATE_OF_SIDES
-from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.numbers import TaskNumbers
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report

@@ -15,7 +15,7 @@ from mixedmode.config import JobSpec, SinkSpec
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.executor.local import LocalExecutor, LocalInput
 from mixedmode.executor.protocol import EpochResult, EpochTask, StageSettings
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.tasks.task_state import remove_replicas
 from mixedmode.tasks.timing import Timing, source_progress, timing_at

@@ -19,7 +19,8 @@ from mixedmode.checkpoint.types import (
     RunFile,
     StagedFile,
 )
-from mixedmode.plan.stages import JobPlan, KeyedStage
+from mixedmode.plan.job_plan import JobPlan
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.sinks.files import SinkTask
 from mixedmode.state import merging
 from mixedmode.tasks.notes import SILENT, Notes

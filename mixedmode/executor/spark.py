@@ -28,8 +28,9 @@ from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
 from mixedmode.plan.dimensions import joins_sources
+from mixedmode.plan.job_plan import JobPlan, entry_of
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import JobPlan, KeyedStage, entry_of
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores

@@ -13,7 +13,8 @@ from mixedmode.executor.protocol import EpochResult, EpochTask, JoinFigures
 from mixedmode.operators.aggregate import UpsertOperator
 from mixedmode.operators.fan_out import FanOut
 from mixedmode.operators.join import LEFT, RIGHT, JoinBase
-from mixedmode.plan.stages import JobPlan, KeyedStage, MapStage
+from mixedmode.plan.job_plan import JobPlan
+from mixedmode.plan.stages import KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
 from mixedmode.tasks.exchange import MapSide

@@ -4,8 +4,8 @@ A dimension has another version in each epoch, and a streaming query has one pla
 dimension runs when the epoch begins, and not in the query.
 """
 
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.reads import SqlText
-from mixedmode.plan.stages import JobPlan
 
 __all__ = ["dimensions_of", "joining_texts", "joins_sources"]
 

@@ -15,8 +15,9 @@ from mixedmode.plan.explain_steps import (
     state_text,
     step_lines,
 )
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 
 _SUBTASKS_SHOWN = 8
 

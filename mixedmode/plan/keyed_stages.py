@@ -21,6 +21,7 @@ from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
 from mixedmode.plan.ranked_operators import (
     RankedColumns,
@@ -31,7 +32,7 @@ from mixedmode.plan.ranked_operators import (
     top_operator,
 )
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import ALL_ROWS, EmittedRows, JobPlan, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, EmittedRows, KeyedStage
 
 __all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "upsert_stage", "with_changelogs"]
 

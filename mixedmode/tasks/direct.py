@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from mixedmode.connectors.files.parquet_files import FileSlice, read_slices
 from mixedmode.expressions import Query, evaluate
-from mixedmode.plan.stages import ReadColumn
+from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.notes import Notes
 from mixedmode.tasks.rows import RowsTask

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.config.calls import quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
+from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.side_outputs import LATE_OF_SIDES
-from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.spark.frames import spark_schema
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN

@@ -40,6 +40,7 @@ from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.operators.process import state_schema_of
 from mixedmode.plan.async_maps import answer_problems, async_map_stage, check_class
 from mixedmode.plan.function_steps import co_process_stage, function_reference, untimed_inputs
+from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
 from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import (
@@ -61,7 +62,7 @@ from mixedmode.plan.keyed_stages import (
 )
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import ALL_ROWS, JobPlan, KeyedStage, SourceRows
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.local_co_group import local_co_group
 from mixedmode.testing.schemas import schema_of

@@ -11,7 +11,7 @@ from mixedmode.analysis.job import analyse
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source, Stream
 from mixedmode.operators.interface import Changelog
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from tests.harness import SPARK
 
 Build = Callable[[Stream, Stream], Stream]

@@ -16,7 +16,7 @@ from mixedmode.connectors.files.source import FileSource
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.plan.stages import ReadColumn
+from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.spark.errors import explained
 from tests.harness import SPARK, output_rows, run, write_parquet, write_text
 

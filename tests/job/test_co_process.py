@@ -12,7 +12,7 @@ from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink, Source, Stream
 from mixedmode.plan.explain import explain_plan
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.process import CoGroupFunction, KeyedCoProcessFunction, KeyedProcessFunction, ListState
 from mixedmode.queryable.parts import Moment
 from mixedmode.queryable.views import views_of

@@ -12,8 +12,9 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.operators.map import MapOperator, MapReference
 from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.job_plan import JobPlan, ResultPlan
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.plan.stages import JobPlan, MapStage, ResultPlan
+from mixedmode.plan.stages import MapStage
 from mixedmode.process import MapFunction, Record
 
 FIELDS = (pa.field("k", pa.string()), pa.field("v", pa.int64()))

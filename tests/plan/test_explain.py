@@ -14,10 +14,11 @@ from mixedmode.job import Job, SideOutput, Sink, Source
 from mixedmode.keys import KeySchema
 from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.job_plan import JobPlan, ResultPlan, SourceRows
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.plan.reads import Reads, SqlText
 from mixedmode.plan.side_outputs import DEAD_LETTER, LATE
-from mixedmode.plan.stages import JobPlan, KeyedStage, ResultPlan, SourceRows
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.process import Context, KeyedProcessFunction, ListState, MapState, Record, ReducingState, Ttl, ValueState
 from mixedmode.time import Strategy
 

@@ -8,8 +8,9 @@ from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.window import TimeWindowAggregateOperator
+from mixedmode.plan.job_plan import JobPlan, ResultPlan
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import JobPlan, KeyedStage, ResultPlan
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.time import Tumbling
 from tests.operators.partials import aggregator_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.testing.local_plan import local_plan
 from tests.local_engine import CONDITIONS
 

@@ -14,7 +14,7 @@ from mixedmode.operators.interface import Changelog
 from mixedmode.operators.join.layout import JoinType
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.explain_steps import growing_states
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.stored_operators import described, operator_from
 from mixedmode.queryable.parts import Moment
 from mixedmode.queryable.views import views_of

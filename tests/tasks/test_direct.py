@@ -31,7 +31,7 @@ from mixedmode.connectors.files.parquet_files import (
 )
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.plan.stages import ReadColumn
+from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.sinks.table import current_table
 from mixedmode.spark.folder import NewInput, SparkFolder
 from mixedmode.tasks import single_stage

@@ -17,7 +17,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Query
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
-from mixedmode.plan.stages import JobPlan
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.tasks import single_stage
 from tests.harness import manifests, output_rows, run, write_parquet
 

@@ -22,7 +22,7 @@ from mixedmode.config.drift import MISSING_IN_RECORD, NEW_IN_RECORD, NO_RECORD, 
 from mixedmode.connectors.files.csv_values import CsvDialect, read_values
 from mixedmode.connectors.files.parquet_files import path_of_text, read_files
 from mixedmode.errors import InvalidJobError
-from mixedmode.plan.stages import ReadColumn
+from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.sources.json_records import JsonRecords
 from mixedmode.spark.frames import arrow_fields
 

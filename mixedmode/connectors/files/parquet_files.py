@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from mixedmode.config.drift import WRONG_TYPE, Drift
 from mixedmode.connectors.files.local_inputs import matched
 from mixedmode.errors import InvalidJobError
-from mixedmode.plan.stages import ReadColumn
+from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.spark.damaged import damaged_file
 
 SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks

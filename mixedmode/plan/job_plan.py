@@ -1,0 +1,210 @@
+"""The plan of a whole job: what is read, the stages in their order, and the outputs. Pure values.
+
+A job is a graph. Its relations have names: a source, the rows of a step. Keyed stages and outputs read relations. A
+relation of a source or of a stage is a root; sql makes all others of roots (`Reads`). Stages are in topological order.
+Map stages are only in jobs that are a chain, and precede all keyed stages.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from mixedmode.checkpoint.types import OUTPUT_ENTRY, SOURCES_ENTRY
+from mixedmode.config import SinkSpec
+from mixedmode.config.drift import Drift
+from mixedmode.config.graph import MAIN
+from mixedmode.expressions import Query
+from mixedmode.plan.fingerprint import Fingerprint, of_sources, step_fingerprint
+from mixedmode.plan.reads import Reads, inputs_fingerprint
+from mixedmode.plan.stages import KeyedStage, MapStage
+from mixedmode.time import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumn:
+    """A column that map tasks read from the files themselves.
+
+    `source`: its name in the files. `name`: its name in the task. `drift`: how files with other columns are handled;
+    the same in all columns of a source.
+    """
+
+    source: str
+    data_type: pa.DataType
+    name: str
+    drift: Drift = Drift()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """The event-time and partition columns of rows, each of which is exactly one record of a source.
+
+    None if the source has no such column, or no step depends on it. `sides`: the source of each side of a join; () if
+    there is one source.
+    """
+
+    event_time: str | None = None
+    partition: str | None = None
+    sides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPlan:
+    """An output of whole rows: what it reads, its columns, and its key, () for rows that are never updated.
+
+    If it reads the rows of one stage as they are, this stage writes them (`stage`). All other rows are only added.
+    """
+
+    reads: Reads
+    fields: tuple[pa.Field, ...]
+    key_columns: tuple[str, ...]
+
+    @property
+    def stage(self) -> str | None:
+        """Return the stage whose subtasks write the rows; None if other tasks do."""
+        return self.reads.stages[0] if self.reads.relations == self.reads.stages else None
+
+
+def entry_of(result: str) -> str:
+    """Return the name of a result among the entries of a plan. It is no operator id, as these have no colon."""
+    return f"{OUTPUT_ENTRY}{result}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """The plan of a whole job. `results`: the outputs of whole steps, by name; the only one of a job with `sink` is "".
+
+    `reads`: columns that map tasks read from Parquet themselves; (): Spark reads. `queries`: the rows that they make of
+    each batch of these columns, one after the other. `by_spark_because`: why Spark reads, for `explain`.
+    `event_times`: {source: its event-time column}, for the sources that declare one.
+    `sources_read`: in the order in which Spark numbers them.
+    `strategies`: {source: its watermark strategy}; {} if no step uses event time.
+    `side_sinks`: {name of an output other than results: its sink}.
+    `maps`: before `stages`, whose input is then the output of the last map stage.
+    `dead_letters`: {source: columns of the output for its records that cannot be decoded}, for sources with such an
+    output.
+    `source_rows`: columns of the first stage's input, if its rows are the source's records; None: the sources are read
+    once more for their event times.
+    `partitions`: {source in `strategies`: its partition column}.
+    `source_schemas`: {source: its schema as Spark's JSON}, of sources that sql reads together with rows of stages.
+    """
+
+    stages: tuple[KeyedStage, ...]
+    results: Mapping[str, ResultPlan]
+    reads: tuple[ReadColumn, ...]
+    event_times: Mapping[str, str]
+    sources_read: tuple[str, ...]
+    strategies: Mapping[str, Strategy]
+    side_sinks: Mapping[str, SinkSpec]
+    maps: tuple[MapStage, ...] = ()
+    dead_letters: Mapping[str, tuple[pa.Field, ...]] = field(default_factory=dict)
+    source_rows: SourceRows | None = SourceRows()
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    source_schemas: Mapping[str, str] = field(default_factory=dict)
+    queries: tuple[Query, ...] = ()
+    by_spark_because: str = ""
+
+    @property
+    def rows_results(self) -> Mapping[str, ResultPlan]:
+        """Return the results that no stage writes."""
+        return {name: result for name, result in self.results.items() if result.stage is None}
+
+    @property
+    def entries(self) -> Mapping[str, tuple[str, ...]]:
+        """Return {reader: its sources}: operator ids of stages, then those of results (`entry_of`). There is one."""
+        stages = {stage.operator_id: stage.reads.sources for stage in self.stages if stage.reads.sources}
+        results = {entry_of(name): result.reads.sources for name, result in self.rows_results.items()}
+        return stages | {entry: sources for entry, sources in results.items() if sources}
+
+    def reader(self, entry: str) -> tuple[Reads, KeyedStage | None]:
+        """Return what an entry reads, and its stage; None for a result."""
+        stage = next((stage for stage in self.stages if stage.operator_id == entry), None)
+        if stage is not None:
+            return stage.reads, stage
+        return next(result.reads for name, result in self.results.items() if entry_of(name) == entry), None
+
+    @property
+    def has_one_entry(self) -> bool:
+        """Return whether one reader gets all records of the job, so that its frame is the input of an epoch."""
+        return bool(self.maps) or len(self.entries) == 1
+
+    def results_of(self, operator_id: str) -> tuple[str, ...]:
+        """Return the names of the results that a stage writes."""
+        return tuple(name for name, result in self.results.items() if result.stage == operator_id)
+
+    def is_inner(self, operator_id: str) -> bool:
+        """Return whether another stage, or a result after sql, reads the rows of a stage."""
+        readers = [stage.reads for stage in self.stages] + [result.reads for result in self.rows_results.values()]
+        return any(operator_id in reads.stages for reads in readers)
+
+    @property
+    def sources_of_steps(self) -> Mapping[str, frozenset[str]]:
+        """Return {operator id of a keyed stage: the sources whose records can reach it}."""
+        return {stage.operator_id: stage.reads.upstream for stage in self.stages}
+
+    @property
+    def steps_by_clock(self) -> frozenset[str]:
+        """Return the operator ids of the keyed stages that go by processing time."""
+        return frozenset(stage.operator_id for stage in self.stages if stage.by_clock)
+
+    @property
+    def progress_names(self) -> tuple[str, ...]:
+        """Return the names under which progress is counted: each source, or all sources together.
+
+        Rows of several sources do not show which source they are from, except by their side. Example:
+        ("orders+users",).
+        """
+        is_told = self.source_rows is None or self.source_rows.sides
+        return self.sources_read if is_told else ("+".join(self.sources_read),)
+
+    @property
+    def uses_clock(self) -> bool:
+        """Return whether something may be due while no record comes, so that epochs without records are needed."""
+        has_timeout = any(strategy.idle_timeout_ms is not None for strategy in self.strategies.values())
+        return has_timeout or any(stage.operator.attributes.uses_clock for stage in self.stages)
+
+    def with_full_snapshot(self, with_state: Collection[str], outputs: Collection[str]) -> frozenset[str]:
+        """Return the steps that emit their whole stored table in the next epoch, because all their readers are new.
+
+        `with_state`: the steps with state in the latest checkpoint. `outputs`: the names of its outputs. The next
+        checkpoint has the new readers too, so each table is emitted only once. A step with a new reader and one that
+        has had its rows does not emit its table; decide_restore refuses such a reader.
+        """
+        news = {stage.operator_id: self._readers_are_new(stage, with_state, outputs) for stage in self.stages}
+        return frozenset(
+            stage.operator_id
+            for stage in self.stages
+            if stage.operator_id in with_state and stage.can_emit_full_snapshot and news[stage.operator_id] == {True}
+        )
+
+    def _readers_are_new(self, stage: KeyedStage, with_state: Collection[str], outputs: Collection[str]) -> set[bool]:
+        """Return whether the readers of a stage are new. A stage without state passes rows on to its own readers."""
+        found = {
+            name not in outputs for name, result in self.results.items() if stage.operator_id in result.reads.stages
+        }
+        for reader in self.stages:
+            if stage.operator_id not in reader.reads.stages:
+                continue
+            if reader.operator.states:
+                found.add(reader.operator_id not in with_state)
+            else:
+                found |= self._readers_are_new(reader, with_state, outputs)
+        return found
+
+    @property
+    def fingerprints(self) -> dict[str, Fingerprint]:
+        """Return {step: fingerprint}, which decides if this job may go on from a checkpoint of another job.
+
+        Spark stores its progress by the number of a source, so several sources must keep their order, and several
+        readers of sources must stay.
+        """
+        has_order = len(self.sources_read) + self.uses_clock > 1 or not self.has_one_entry
+        entries = {} if self.has_one_entry else self.entries
+        order = {SOURCES_ENTRY: of_sources(self.sources_read, entries, has_clock=self.uses_clock)} if has_order else {}
+        maps = {stage.operator_id: stage.fingerprint for stage in self.maps if stage.keeps_list}
+        outputs = {
+            entry_of(name): {**step_fingerprint("output"), **inputs_fingerprint(result.reads)}
+            for name, result in self.results.items()
+            if name != MAIN
+        }
+        return order | maps | {stage.operator_id: stage.fingerprint for stage in self.stages} | outputs
