@@ -45,7 +45,7 @@ def environment(endpoint: str) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": "nobody",
         "AWS_SECRET_ACCESS_KEY": "nothing",
         "AWS_REGION": "us-east-1",
-        "AWS_TIMEOUT": "1s",
+        "AWS_TIMEOUT": "2s",  # a busy machine needs more than one second to take the parts of a large object
         "MIXEDMODE_STORE_RETRY_SECONDS": str(RETRY_SECONDS),
     }
 
