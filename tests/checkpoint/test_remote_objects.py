@@ -32,7 +32,7 @@ def proxy(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]
     with fault_proxy(s3.port) as proxy:
         for name, value in environment(proxy.url).items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_TIMEOUT", "500ms")
+        monkeypatch.setenv("AWS_TIMEOUT", "1500ms")
         monkeypatch.setattr(remote_objects, "_PAUSE_SECONDS", 0.005)
         yield proxy
 
