@@ -34,7 +34,7 @@ from mixedmode.errors import InvalidJobError
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
-__all__ = ["RETRY_SECONDS", "open_remote", "retry_seconds"]
+__all__ = ["RETRY_SECONDS", "is_ended_upload", "open_remote", "retry_seconds"]
 
 _T = TypeVar("_T")
 
@@ -169,16 +169,25 @@ def open_remote(url: str) -> _RemoteObjects | None:
 
 
 def _patiently(request: Callable[[], _T]) -> _T:
-    """Return the answer to a request that may be repeated. Only network errors are retried; others are raised."""
+    """Return the answer to a request that may be repeated.
+
+    Only network errors are retried, and uploads that the store has ended; others are raised.
+    """
     deadline = time.monotonic() + retry_seconds()
     for repeat in range(_REPEATS):
         try:
             return request()
-        except GenericError:
-            if time.monotonic() >= deadline:
+        except (GenericError, FileNotFoundError) as error:
+            is_temporary = isinstance(error, GenericError) or is_ended_upload(error)
+            if not is_temporary or time.monotonic() >= deadline:
                 raise
             time.sleep(_PAUSE_SECONDS * 2**repeat)
     return request()
+
+
+def is_ended_upload(error: BaseException) -> bool:
+    """Return whether a store has ended an upload in parts before its end, for which obstore says that it is missing."""
+    return isinstance(error, FileNotFoundError) and "NoSuchUpload" in str(error)
 
 
 def retry_seconds() -> float:

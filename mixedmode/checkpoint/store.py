@@ -29,7 +29,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 
 from mixedmode.checkpoint.checksum import checksum_of, file_checksum
 from mixedmode.checkpoint.local_files import LocalFiles
-from mixedmode.checkpoint.remote_objects import open_remote, retry_seconds
+from mixedmode.checkpoint.remote_objects import is_ended_upload, open_remote, retry_seconds
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.system_errors import system_words
 
@@ -240,6 +240,8 @@ def _explained(error: OSError | BaseError) -> tuple[str, str]:
         return "there is a file where its folder should be", "Name another folder, or remove the file"
     if isinstance(error, OSError) and error.strerror:
         return f"the system says {error.strerror!r}", "Repair the folder or the disk"
+    if is_ended_upload(error):
+        return "the store has ended an upload before all of its parts had arrived", "Wait until the store is well"
     if isinstance(error, FileNotFoundError):
         return "the bucket or container does not exist", "Create it, or correct the URL"
     status = _STATUS.search(str(error))

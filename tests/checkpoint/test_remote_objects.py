@@ -209,3 +209,30 @@ def test_a_time_for_retries_that_is_no_number_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setenv(RETRY_SECONDS, "long")
     with pytest.raises(InvalidJobError, match="MIXEDMODE_STORE_RETRY_SECONDS"):
         ObjectStore("s3://b/unparsed-time").get("a")
+
+
+def test_an_upload_that_the_store_has_ended_is_repeated_and_then_named(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment(s3.url).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(remote_objects, "_PAUSE_SECONDS", 0.001)
+    put, ended = remote_objects.obstore.put, list[str]()
+
+    def ends(client: object, path: str, *given: object, **options: int) -> object:
+        if len(ended) < endings:
+            ended.append(path)
+            message = (
+                f"Object at location {path} not found: NoSuchUpload: The upload may have been aborted or completed"
+            )
+            raise FileNotFoundError(message)
+        return put(client, path, *given, **options)
+
+    monkeypatch.setattr(remote_objects.obstore, "put", ends)
+    (tmp_path / "run").write_bytes(b"1")
+    store, endings = ObjectStore(f"{s3.new_bucket()}/c"), 2
+    store.put_file(tmp_path / "run", "run")
+    assert (store.get("run"), len(ended)) == (b"1", 2)
+    endings = 1000
+    with pytest.raises(RetryableError, match="the store has ended an upload before all of its parts had arrived"):
+        store.put_file(tmp_path / "run", "run")
