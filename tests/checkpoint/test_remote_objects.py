@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import obstore
 import pytest
 
 from mixedmode.checkpoint import remote_objects
@@ -217,7 +218,7 @@ def test_an_upload_that_the_store_has_ended_is_repeated_and_then_named(
     for name, value in environment(s3.url).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(remote_objects, "_PAUSE_SECONDS", 0.001)
-    put, ended = remote_objects.obstore.put, list[str]()
+    put, ended = obstore.put, list[str]()
 
     def ends(client: object, path: str, *given: object, **options: int) -> object:
         if len(ended) < endings:
@@ -228,7 +229,7 @@ def test_an_upload_that_the_store_has_ended_is_repeated_and_then_named(
             raise FileNotFoundError(message)
         return put(client, path, *given, **options)
 
-    monkeypatch.setattr(remote_objects.obstore, "put", ends)
+    monkeypatch.setattr(obstore, "put", ends)
     (tmp_path / "run").write_bytes(b"1")
     store, endings = ObjectStore(f"{s3.new_bucket()}/c"), 2
     store.put_file(tmp_path / "run", "run")
