@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
@@ -218,9 +219,10 @@ def test_an_upload_that_the_store_has_ended_is_repeated_and_then_named(
     for name, value in environment(s3.url).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(remote_objects, "_PAUSE_SECONDS", 0.001)
-    put, ended = obstore.put, list[str]()
+    put: Any = obstore.put
+    ended = list[str]()
 
-    def ends(client: object, path: str, *given: object, **options: int) -> object:
+    def ends(client: object, path: str, *given: object, **options: int) -> Any:
         if len(ended) < endings:
             ended.append(path)
             message = (
