@@ -100,8 +100,8 @@ def test_a_global_window_has_a_count() -> None:
             {"tumbling": {"size": "1h", "slide": "10m"}},
             [
                 (
-                    "tumbling.slide is not a known key. Did you mean steps[].window.sliding.slide? Known keys here: "
-                    "size, offset, time-zone."
+                    "tumbling.slide is not a known key. Did you mean steps[].window.sliding.slide or "
+                    "steps[].co-group.window.sliding.slide? Known keys here: size, offset, time-zone."
                 )
             ],
         ),

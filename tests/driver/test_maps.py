@@ -187,7 +187,8 @@ def test_what_cannot_work_is_refused(spark: SparkSession, folder: JobFolder) -> 
     lost = folder.job().map(f"{HERE}:Upper", output="k string, v bigint").key_by("k").window(tumbling="1h")
     message = refused(lost.aggregate(n="count(*)"))
     assert message.endswith(
-        "has none. Set `event-time` on every source, and keep that column in the steps before this one."
+        "has none. Set `event-time` on every source, and keep that column in the steps before this one. For windows of "
+        "the time at which records are read, set `time: processing` in the window."
     )
     message = refused(job.map(f"{HERE}:WrongRow", output="k string, v bigint"))
     assert message.startswith("what the map function gave does not match the step's output: the field `v` is declared")
