@@ -1,4 +1,4 @@
-"""What a scrape of the metrics costs: CPU time of the server and of its client together, so an upper bound.
+"""The cost of a scrape of the metrics: CPU time of the server and of its client together, so an upper bound.
 
     python bench/scrape.py [--scrapes 500]
 

@@ -1,4 +1,4 @@
-"""What steps with a function declare: the columns of their rows, and the class. Spark parses the types."""
+"""The declarations of steps with a function: the columns of their rows, and the class. Spark parses the types."""
 
 from functools import partial
 

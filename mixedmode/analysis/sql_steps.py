@@ -28,7 +28,7 @@ __all__ = ["SqlReads", "analysed_sql"]
 
 @dataclass(frozen=True, slots=True)
 class SqlReads:
-    """What a sql step may read, by the names in its text: `relations`, and stand-ins of the dimensions (`tables`)."""
+    """The inputs of a sql step, by the names in its text: `relations`, and stand-ins of the dimensions (`tables`)."""
 
     relations: Mapping[str, Relation]
     tables: Mapping[str, DataFrame]

@@ -18,7 +18,7 @@ __all__ = ["Needs", "needs_of", "refusal_of"]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a step needs of the rows that it reads: that they do not change, and perhaps that they have event time.
+    """The needs of a step of the rows that it reads: that they do not change, and perhaps that they have event time.
 
     `setting`: the setting of the step because of which it needs this. `cannot`: why the step cannot read rows that
     change. `goes_by_time`: the begin of the sentence that says that the step needs event time; None if it does not.

@@ -1,7 +1,7 @@
 """Spark's classes, loaded and verified once: an archive that later JVMs map into memory when they start.
 
-A start of Spark loads some 20,000 classes, which takes most of its time. Java can write them to a file when a JVM ends
-(JEP 350, -XX:ArchiveClassesAtExit), and a JVM with the same Java and the same jars maps this file instead.
+A start of Spark loads and verifies thousands of classes, the same ones each time. Java can write them to a file when a
+JVM ends (JEP 350, -XX:ArchiveClassesAtExit), and a JVM with the same Java and the same jars maps this file instead.
 
 The first JVM without an archive writes one when it ends, beside the name of the archive. The next start renames it.
 Java writes the header of the file last, so a file with a header is whole. No process waits for another one. Without a

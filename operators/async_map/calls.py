@@ -29,7 +29,7 @@ class AnswersMismatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
-    """How requests are sent. `batch_size`: the most requests of a call. `capacity`: the most calls at a time.
+    """The limits of calls. `batch_size`: the most requests of a call. `capacity`: the most calls at a time.
 
     `timeout_ms`: of each call. `retries`: how often a request that failed is sent again.
     """

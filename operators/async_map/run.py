@@ -66,15 +66,15 @@ class StepSettings(Protocol):
 
     @property
     def calls(self) -> CallSettings:
-        """How requests are sent."""
+        """The limits of calls and their repeats."""
 
     @property
     def on_error(self) -> OnError:
-        """What happens to the rows of a request that failed."""
+        """The fate of the rows of a request that failed."""
 
     @property
     def remember_ms(self) -> int | None:
-        """How long an answer is remembered; None: not at all."""
+        """The time for which an answer is remembered; None: not at all."""
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

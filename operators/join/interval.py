@@ -84,7 +84,7 @@ class IntervalJoinOperator(JoinBase):
 
     @property
     def emits_pairs(self) -> bool:
-        """Whether a row is emitted once for each of its partners."""
+        """Return whether a row is emitted once for each of its partners."""
         return self.type not in ("semi", "anti")
 
     def keeps(self, side: int) -> bool:

@@ -21,7 +21,7 @@ CALLS = CallSettings(batch_size=2, capacity=2, timeout_ms=60_000, retries=3, bac
 
 @dataclass
 class Book:
-    """What happened to a service. `answer`: of a request's `k`, and how often it was sent, for requests that succeed.
+    """The record of a service. `answer`: of a request's `k`, and how often it was sent, for requests that succeed.
 
     `nth` in an answer says how often the service has answered this request, so a second answer differs.
     """

@@ -1,4 +1,4 @@
-"""How requests are sent: batches, how many at a time, time limits, repeats. Time is virtual, so nothing waits."""
+"""The sending of requests: batches, calls at a time, time limits, repeats. Time is virtual, so nothing waits."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
