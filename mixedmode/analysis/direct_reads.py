@@ -1,25 +1,30 @@
-"""Decides if tasks can read the input of the first keyed stage from the files themselves, without Spark.
+"""Decides if tasks can read the input of a job from the files themselves, without Spark.
 
-The columns of the stage are made of the columns of the files by SQL: the sql steps before the stage, its computed keys
-and its arguments. Spark analyses all of it as one plan. If every expression in the plan is on the list of what tasks
-compute exactly as Spark does (mixedmode/expressions), the tasks do it on Arrow. Otherwise Spark does all of it. The
-same holds for the output of a job without a keyed step.
+The columns of a stage are made of the columns of the files by SQL: the sql steps before the stage, its computed keys
+and its arguments. Spark analyses all of it as one plan for each relation that the stage reads. If every expression in
+the plans is on the list of what tasks compute exactly as Spark does (mixedmode/expressions), the tasks do it on Arrow.
+Otherwise Spark does all of it. The same holds for an output of rows that no keyed step writes.
+
+All sources of a job are read by tasks, or none: the query of a job returns either files or rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
 from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
+from mixedmode.analysis.relations import Relation
 from mixedmode.config import SourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.expressions import Query
+from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.dimensions import joins_sources
-from mixedmode.plan.job_plan import JobPlan, ReadColumn
+from mixedmode.plan.job_plan import DirectRead, JobPlan, ReadColumn
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.tasks.stage_columns import progress_rows, stage_columns, watched_columns, with_source_column
 
@@ -34,54 +39,75 @@ class StageInputs:
     """
 
     sources: Mapping[str, DataFrame]
-    relations: dict[str, Sequence[DataFrame]] = field(default_factory=dict)
+    relations: dict[str, Sequence[Relation]] = field(default_factory=dict)
 
 
 def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: StageInputs) -> JobPlan:
     """Return the plan with what its map tasks read and compute themselves, or with the reason why Spark does it."""
     try:
-        _check_shape(plan, specs)
-        (spec,), (frame,) = specs.values(), inputs.sources.values()
-        assert isinstance(spec, FileSourceSpec), spec
-        queries = _queries(plan, frame, inputs.relations[next(iter(plan.entries))])
+        _check_shape(plan, {name: specs[name] for name in plan.sources_read})
+        direct = {entry: tuple(_entry_reads(plan, entry, specs, inputs)) for entry in plan.entries}
     except OnlySparkError as error:
         return replace(plan, by_spark_because=str(error))
-    drift = replace(spec.drift or Drift(), declared=tuple(frame.columns))
-    return replace(plan, reads=_columns_read(queries, frame.schema, drift), queries=queries)
+    return replace(plan, direct=direct)
 
 
 def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec]) -> None:
-    """Raise OnlySparkError unless one stage or result reads one source of local Parquet files."""
-    source = next(iter(specs.values()))
+    """Raise OnlySparkError unless stages and results read sources of local Parquet files, and nothing before them."""
     reasons = {
-        "the job has several sources": len(specs) > 1,
         "a map step reads the source": plan.maps,
         "sql joins a dimension": joins_sources(plan),
-        "the source has several readers": not plan.has_one_entry,
-        "a step joins the source with itself": any(stage.sides for stage in plan.stages[:1]),
-        "the source has no local Parquet files": not isinstance(source, FileSourceSpec)
-        or source.format != "parquet"
-        or "://" in source.path,
     }
     found = next((reason for reason, holds in reasons.items() if holds), None)
-    if found is None and isinstance(source, FileSourceSpec) and source.options:
-        found = "options of Spark's reader are set"
-    if found is None and isinstance(source, FileSourceSpec) and not is_plain_folder(source.path):
-        found = "the source has partition folders"
+    for name, source in specs.items():
+        if found is None and (why := _only_spark_reads(source)):
+            found = f"the source {name} has {why}" if len(specs) > 1 else f"the source has {why}"
     if found is not None:
         raise OnlySparkError(found)
 
 
-def _queries(plan: JobPlan, source: DataFrame, relations: Sequence[DataFrame]) -> tuple[Query, ...]:
-    """Return the rows of each relation as a query, and then the rows that show the progress."""
-    frames = list(relations)
-    if plan.stages:
-        stage = plan.stages[0]
-        frames = [stage_columns(frame, stage, watched_columns(plan, stage)) for frame in frames]
-    if plan.source_rows is None:
-        frames = [with_source_column(frame) for frame in frames]
-        frames.append(progress_rows(plan, 0, source, frames[0]))
-    return tuple(read_query_of(frame, until=source) for frame in frames)
+def _only_spark_reads(source: SourceSpec) -> str | None:
+    """Return what a source has that only Spark reads; None if tasks can read its files."""
+    if not isinstance(source, FileSourceSpec) or source.format != "parquet" or "://" in source.path:
+        return "no local Parquet files"
+    if source.options:
+        return "options of Spark's reader"
+    return None if is_plain_folder(source.path) else "partition folders"
+
+
+def _entry_reads(
+    plan: JobPlan, entry: str, specs: Mapping[str, SourceSpec], inputs: StageInputs
+) -> Iterator[DirectRead]:
+    """Yield what a reader of sources reads of each of them. The first reader also measures their progress."""
+    measures = plan.source_rows is None and entry == next(iter(plan.entries))
+    frames = {
+        number: (relation, _columns(plan, entry, relation, number, measures=measures))
+        for number, relation in enumerate(inputs.relations[entry])
+        if relation.sources
+    }
+    some = next(frame for _, frame in frames.values())
+    for name in plan.sources_read:
+        source, spec = inputs.sources[name], specs[name]
+        assert isinstance(spec, FileSourceSpec), spec
+        made = [frame for relation, frame in frames.values() if name in relation.sources]
+        if measures:
+            made.append(progress_rows(plan, plan.sources_read.index(name), source, some))
+        if made:
+            queries = tuple(read_query_of(frame, until=source) for frame in made)
+            drift = replace(spec.drift or Drift(), declared=tuple(source.columns))
+            yield DirectRead(name, _columns_read(queries, source.schema, drift), queries)
+
+
+def _columns(plan: JobPlan, entry: str, relation: Relation, number: int, *, measures: bool) -> DataFrame:
+    """Return the columns that a reader takes of a relation of a source.  number: of the relation."""
+    reads, stage = plan.reader(entry)
+    frame = relation.frame
+    if reads.changelogs:
+        frame = frame.withColumn(WEIGHT_COLUMN, F.lit(1).cast("long"))
+    if stage is not None:
+        watched = watched_columns(plan, stage) if entry == next(iter(plan.entries)) else []
+        frame = stage_columns(frame, stage, watched, number)
+    return with_source_column(frame) if measures else frame
 
 
 def _columns_read(queries: Sequence[Query], schema: StructType, drift: Drift) -> tuple[ReadColumn, ...]:

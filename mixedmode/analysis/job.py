@@ -202,7 +202,6 @@ class _Walk:
         plan = JobPlan(
             stages=tuple(self._stages),
             results=self._results,
-            reads=(),
             event_times=self._event_times,
             sources_read=self._sources_read,
             strategies={},
@@ -245,7 +244,7 @@ class _Walk:
             columns = (self._event_times.get(name), self._partitions.get(name))
             rows = source_rows(plan, self._first_input, self._sources[name], *columns)
             if self._stages and self._stages[0].sides and not self._maps:
-                relations = self._inputs.relations[self._stages[0].operator_id]
+                relations = [one.frame for one in self._inputs.relations[self._stages[0].operator_id]]
                 rows = rows_of_sides(plan, relations, self._sources, self._event_times, self._partitions)
         if not self._stages or not declared or (rows is None and not goes_by_watermark(self._spec, plan)):
             return {}, SourceRows() if plan.has_one_entry else None
@@ -313,7 +312,7 @@ class _Walk:
         given = StepInput(inputs[0].frame, upstream.of_step(step))
         stage = keyed_stage(step, given, where)
         self._stage_of_step[index] = stage
-        self._inputs.relations[stage.operator_id] = [one.frame for one in inputs]
+        self._inputs.relations[stage.operator_id] = inputs
         self._append(index, stage)
         self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 
@@ -330,7 +329,7 @@ class _Walk:
             stage, selected = analysed_join(self._session, step, given, times, upstream, where)
         else:
             stage = analysed_function(self._session, step, given, times, upstream, where)
-        self._inputs.relations[stage.operator_id] = [one.frame for one in given]
+        self._inputs.relations[stage.operator_id] = given
         self._stage_of_step[index] = stage
         self._append(index, stage)
         if selected is not None and selected.sql is not None:
@@ -368,8 +367,9 @@ class _Walk:
             upsert = with_upserts(name, given, reads, stage, self._where("steps", ref[1], "sql"))
         if upsert is None:
             self._results[name] = result_of_rows(given, reads)
-            self._inputs.relations[entry_of(name)] = [given.frame]
+            self._inputs.relations[entry_of(name)] = [given]
             return
+        self._inputs.relations[upsert.operator_id] = [given]
         self._append(None, upsert)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
         self._results[name] = result_of_stage(upsert, own, where)

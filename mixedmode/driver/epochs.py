@@ -66,7 +66,8 @@ class EpochContext:
     """Everything that stays the same for all epochs of a run.
 
     `stop`: set when the run shall end after the current epoch. `log_file`: of Spark. `line_sources`: for each line of
-    Spark's offset entries, the number of its source. `present`: returns {input file that exists: bytes}.
+    Spark's offset entries, the number of its source. `present`: returns {input file that exists: bytes}. `files_of`:
+    returns {source: its files of an epoch}.
     """
 
     spec: JobSpec
@@ -85,6 +86,7 @@ class EpochContext:
     backlogs: SourceBacklogs
     line_sources: Sequence[int]
     present: Callable[[Sequence[str]], Mapping[str, int]]
+    files_of: Callable[[FilesOf], Mapping[str, tuple[str, ...]]]
     records: InputRecords
 
 
@@ -150,15 +152,15 @@ class EpochRunner:
             case _:
                 assert_never(decision)
 
-    def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], tuple[str, ...] | None, FilesOf]:
-        """Return the source logs after the epoch, its files (None if a source logs none), and these by source."""
+    def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], Mapping[str, tuple[str, ...]] | None, FilesOf]:
+        """Return the source logs after the epoch, the files to read of each source (None if one logs none), and all."""
         context = self._context
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
         present = context.present([file.url for files in new.files.values() for file in files])
         files = context.records.check(new.files, present, context.line_sources)
         has_all = new.files and set(context.line_sources) <= new.files.keys()
-        return new.logs, tuple(present) if has_all else None, files
+        return new.logs, context.files_of(files) if has_all else None, files
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
         """Run the last epoch of a job whose input has ended: it has no input, and all timers and windows fire."""

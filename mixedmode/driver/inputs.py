@@ -9,9 +9,10 @@ from mixedmode.checkpoint.types import Generation
 from mixedmode.config import JobSpec, SourceSpec
 from mixedmode.connectors.files.file_lengths import file_lengths
 from mixedmode.connectors.files.source import FileSource
+from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources
 from mixedmode.driver.rescale_requests import configured_subtasks
-from mixedmode.executor.input_frames import input_frame, with_nothing_of
+from mixedmode.executor.input_frames import input_frame, listed_files
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks import SinkTask
@@ -33,8 +34,9 @@ class Inputs:
 
     def batch(self) -> DataFrame:
         """Return a frame of all input that is present now."""
-        if self._plan.reads:
-            return self._files().list_batch()
+        if self._plan.direct:
+            listed = {name: source.list_batch() for name, source in self._files().items()}
+            return listed_files(self.session, self._plan, listed, list(listed))
         frames = {name: source.batch() for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
@@ -45,9 +47,9 @@ class Inputs:
 
     def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
-        if self._plan.reads:
-            files = self._files().list_stream(next(iter(limits.values())))
-            return with_nothing_of(self.session, files)
+        if self._plan.direct:
+            listed = {name: source.list_stream(limits[name]) for name, source in self._files().items()}
+            return listed_files(self.session, self._plan, listed, self._readings())
         frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
@@ -56,7 +58,7 @@ class Inputs:
         return line_sources(self.stream(lambda _source: Admission()))
 
     def present(self, urls: Sequence[str]) -> dict[str, int]:
-        """Return {URL: bytes} of those of the planned files that exist; where map tasks read files, of those to read.
+        """Return {URL: bytes} of those of the planned files that exist.
 
         Raise CorruptStateError if a file does not exist, unless the job's settings tell Spark to skip missing files.
         """
@@ -68,7 +70,16 @@ class Inputs:
         gone = [url for url in urls if url not in found]
         if gone and not ignores_missing(self.session):
             raise inputs_gone(gone, planned=len(urls))
-        return {url: found[url] for url in self._files().files_read(found)} if self._plan.reads else found
+        return found
+
+    def files_of(self, files: FilesOf) -> dict[str, tuple[str, ...]]:
+        """Return {source: URLs of those of its files in an epoch that are read}.  files: by opened source or side."""
+        found = {}
+        for name, source in self._sources.items():
+            sides = [source, *getattr(source, "sides_in_log", ())]
+            urls = [url for one, of_one in files if any(one is side for side in sides) for url in of_one]
+            found[name] = tuple(source.files_read(urls) if isinstance(source, FileSource) else urls)
+        return found
 
     def check_beginnings(self) -> None:
         """Before a job's first epoch: raise InvalidJobError if a stream would skip a part of the present input."""
@@ -86,11 +97,28 @@ class Inputs:
         """Return whether a source reads the file of this path once, although the path looks like a pattern to Spark."""
         return any(isinstance(one, NotesBeginning) and one.reads_once(path) for one in self._sources.values())
 
-    def _files(self) -> FileSource:
-        """Return the only source of a job whose map tasks read files themselves."""
-        (source,) = self._sources.values()
-        assert isinstance(source, FileSource), source
-        return source
+    def _files(self) -> dict[str, FileSource]:
+        """Return the sources of a job whose map tasks read files themselves."""
+        found = {}
+        for name in self._plan.sources_read:
+            source = self._sources[name]
+            assert isinstance(source, FileSource), source
+            found[name] = source
+        return found
+
+    def _readings(self) -> Sequence[str]:
+        """Return the source of each reading in the query of a job whose tasks read files, as if Spark read the rows.
+
+        So Spark's log has as many lines either way. The last readings are one of each source (`input_frame`).
+        """
+        names = self._plan.sources_read
+        if len(names) == 1 and self._plan.has_one_entry:
+            ((read,),) = self._plan.direct.values()
+            return names * (len(read.queries) + (self._plan.source_rows is not None))
+        frames = {name: source.stream(Admission()) for name, source in self._sources.items()}
+        lines = line_sources(input_frame(self.session, self._plan, frames))
+        name_of = dict(zip(lines[-len(names) :], names, strict=True))
+        return [name_of[number] for number in lines]
 
     def settings(
         self,

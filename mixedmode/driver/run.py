@@ -233,6 +233,7 @@ class _Run:
                 backlogs=SourceBacklogs(self._sources, self._plan.sources_read, has_clock=self._plan.uses_clock),
                 line_sources=self._line_sources,
                 present=self._inputs.present,
+                files_of=self._inputs.files_of,
                 records=self._records,
             )
             runner = EpochRunner(context, retained)

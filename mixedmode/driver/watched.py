@@ -190,9 +190,10 @@ def _estimate(task: EpochTask) -> EpochEstimate:
     return EpochEstimate(task.epoch, task.timing.is_backlog, steps, size, records_about(files))
 
 
-def _files(urls: tuple[str, ...] | None) -> list[tuple[str, int]]:
+def _files(by_source: Mapping[str, tuple[str, ...]] | None) -> list[tuple[str, int]]:
     """Return (path, bytes) of the input files; nothing if they are unknown, or on another machine."""
-    if urls is None or not all(url.startswith(_FILE) for url in urls):
+    urls = [url for of_source in (by_source or {}).values() for url in of_source]
+    if not all(url.startswith(_FILE) for url in urls):
         return []
     return [(path, file_bytes(path)) for path in map(path_of_url, urls)]
 

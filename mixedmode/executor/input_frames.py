@@ -36,7 +36,7 @@ from mixedmode.tasks.stage_columns import (
 )
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["entry_rows", "input_frame", "joined_rows", "map_input", "rows_read", "with_nothing_of"]
+__all__ = ["entry_rows", "input_frame", "joined_rows", "listed_files", "map_input", "rows_read"]
 
 ENTRY_COLUMN = "_entry"  # number of the entry, in rows of a job with several
 _OF_PROGRESS = (TIME_COLUMN, PARTITION_COLUMN, SOURCE_COLUMN)
@@ -62,8 +62,23 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
         seen = [progress_rows(plan, number, sources[name], rows) for number, name in enumerate(plan.sources_read)]
         return reduce(DataFrame.union, seen, rows)
     for name in plan.sources_read:
-        rows = with_nothing_of(session, rows, sources[name])
+        rows = _with_nothing_of(session, rows, sources[name])
     return rows
+
+
+def listed_files(
+    session: SparkSession, plan: JobPlan, files: Mapping[str, DataFrame], readings: Sequence[str]
+) -> DataFrame:
+    """Return the input frame of an epoch whose map tasks read files: (path, length, number of the source) of each file.
+
+    files: {source: (path, length)}. readings: the source of each reading; only its first one has rows.
+    """
+    session.conf.set(_PRUNES, "true")
+    frames = []
+    for number, name in enumerate(readings):
+        of_source = files[name].withColumn(SOURCE_COLUMN, F.lit(plan.sources_read.index(name)))
+        frames.append(of_source.where("false") if name in readings[:number] else of_source)
+    return reduce(DataFrame.union, frames)
 
 
 def entry_rows(frame: DataFrame, number: int) -> DataFrame:
@@ -122,10 +137,10 @@ def _columns_of(frame: DataFrame, number: int) -> DataFrame:
     return frame.select(*(F.col(quoted(name)).alias(alias) for alias, name in own.items()))
 
 
-def with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame | None = None) -> DataFrame:
-    """Return `rows` and a second reading of `source` that adds no row.  source: None for the frame itself."""
+def _with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame) -> DataFrame:
+    """Return `rows` and a second reading of `source` that adds no row."""
     session.conf.set(_PRUNES, "true")
-    return rows.union(like(rows, (source or rows).where("false"), {}))
+    return rows.union(like(rows, source.where("false"), {}))
 
 
 def _only_entry(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:

@@ -66,7 +66,7 @@ class EpochTask:
 
     `path`: 'sorted' if a source is in backlog. `with_full_snapshot`: steps that emit their whole stored table, because
     a downstream step or output is new.
-    `lists`: of map stages. `files`: URIs of all input files; None if unknown.
+    `lists`: of map stages. `files`: {source: URIs of its input files}; None if unknown.
     `seen`: the progress of the sources that map stages have measured; the driver knows none. `notes`: where tasks note
     how far they are.
     """
@@ -79,7 +79,7 @@ class EpochTask:
     state: Sequence[OperatorState] = ()
     with_full_snapshot: frozenset[str] = frozenset()
     lists: Sequence[ListState] = ()
-    files: tuple[str, ...] | None = None
+    files: Mapping[str, tuple[str, ...]] | None = None
     seen: Progress = Progress()  # noqa: RUF009 - frozen
     notes: Notes = SILENT
 
@@ -92,7 +92,7 @@ class EpochTask:
         epoch: Epoch,
         path: PathTaken,
         timing: Timing,
-        files: tuple[str, ...] | None = None,
+        files: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Self:
         """Return the task of the epoch after the manifest `latest`; None for the first epoch of a job."""
         state = () if latest is None else latest.operators

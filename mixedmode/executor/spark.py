@@ -3,12 +3,12 @@
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
 Map stages come first, and have their own module (map_stages.py). Up to the columns of the stages that read sources, the
-frame is part of the streaming query (input_frames.py). If tasks can compute what the only such stage needs of its
-files, the query returns files instead of rows, and the map side reads them (direct.py). All later frames are built in
+frame is part of the streaming query (input_frames.py). If tasks can compute what all such stages need of their files,
+the query returns files instead of rows, and the map sides read them (tasks/direct.py). All later frames are built in
 `foreachBatch`, once per epoch.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from typing_extensions import override
 
 from mixedmode.checkpoint.types import ListState
-from mixedmode.connectors.files.parquet_files import assign_slices, file_bytes, path_of_text, path_of_url, whole_input
+from mixedmode.connectors.files.parquet_files import file_bytes, path_of_text, path_of_url
 from mixedmode.executor.dimensions import Dimensions, VersionsRead, unstable
 from mixedmode.executor.input_frames import entry_rows, joined_rows, map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
@@ -34,12 +34,12 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores
-from mixedmode.tasks.direct import DirectMapSide, DirectRows
+from mixedmode.tasks.direct import DirectMapSide, DirectRows, FilesRead, deal_out, one_task
 from mixedmode.tasks.exchange import BLOCK_DDL
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
-from mixedmode.tasks.rows import RowsTask
 from mixedmode.tasks.single_stage import SingleStage, is_single_stage
 from mixedmode.tasks.subtask import SubtaskTask
+from mixedmode.tasks.watching import SOURCE_COLUMN
 
 #: how often the stages of an epoch are repeated if rows between them were computed twice, or a dimension has changed
 _REPEATS = 3
@@ -105,6 +105,8 @@ class _EpochRun:
                     release(mapped.held)
             if frame is None:
                 return self.run(_OfEntry(None), hold)
+            if plan.direct:
+                return self.run(_OfFiles(plan, _files(frame, self.task)), hold)
             # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
             is_batch = self.task.settings.checkpoint_url is None
             if not plan.has_one_entry and not is_batch:
@@ -132,7 +134,7 @@ class _EpochRun:
             if subtask.is_inner and not subtask.waits_for_end:
                 rows[stage.operator_id] = rows_of(output, reports[stage.operator_id])
         written = {
-            name: self._write_rows(task, name, self._rows_for(entry_of(name), given, rows))
+            name: self._write_rows(task, name, given, rows)
             for name, result in plan.rows_results.items()
             if _has_input(result.reads, rows)
         }
@@ -150,36 +152,38 @@ class _EpochRun:
             parts.append(rows_read(self.session, reads, there, self.task.plan, stage, tables=self.tables))
         return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts) if parts else None
 
-    def _write_rows(self, task: EpochTask, name: str, frame: DataFrame | None) -> list[SubtaskReport]:
-        if frame is None:
-            return []
-        rows = rows_task(task, name)
-        write: RowsTask | DirectRows = rows
-        if task.plan.reads and not task.plan.stages:  # the frame has files
-            tasks = assign_slices(_files(frame, task), cores(self.session))
-            frame = self._numbers(len(tasks))
-            write = DirectRows(rows, task.plan.reads, task.plan.queries, tuple(tasks), task.notes, rows_action(name))
+    def _write_rows(
+        self, task: EpochTask, name: str, given: "_Input", rows: Mapping[str, DataFrame]
+    ) -> list[SubtaskReport]:
+        write, report, parts = rows_task(task, name), spark_schema([REPORT_FIELD]), []
+        files = given.files(entry_of(name))
+        if files:
+            tasks = deal_out(files, cores(self.session))
+            direct = DirectRows(write, tasks, task.notes, rows_action(name))
+            parts.append(self._numbers(len(tasks)).mapInArrow(direct, report))
+        frame = self._rows_for(entry_of(name), given, rows)
+        if frame is not None:
+            parts.append(frame.mapInArrow(write, report))
         with described(self.session, self.task.description(rows_action(name))):
-            return _reports(frame.mapInArrow(write, spark_schema([REPORT_FIELD])))
+            return _reports(reduce(DataFrame.union, parts)) if parts else []
 
     def _blocks(
         self, task: EpochTask, stage: KeyedStage, given: "_Input", rows: Mapping[str, DataFrame]
     ) -> DataFrame | DirectMapSide:
         """Return the blocks of a stage as a frame; for small input, a map side that its subtasks run."""
-        plan, fold = task.plan, map_side(task, stage)
-        if not plan.reads or stage is not plan.stages[0]:
-            frame = self._rows_for(stage.operator_id, given, rows)
-            if frame is None:
-                return DirectMapSide(fold, (), (), whole_input([]))
-            return frame.mapInArrow(fold, BLOCK_DDL)
-        frame = given.rows(stage.operator_id)
-        files = [] if frame is None else _files(frame, task)
-        input_bytes = sum(length for _, length in files)
-        if is_single_stage(input_bytes, parallelism=task.settings.parallelism_of(stage.operator_id)):
-            return DirectMapSide(fold, plan.reads, plan.queries, whole_input(files))
-        tasks = assign_slices(files, cores(self.session))
-        map_tasks = DirectMapSide(fold, plan.reads, plan.queries, tuple(tasks))
-        return self._numbers(len(tasks)).mapInArrow(map_tasks, BLOCK_DDL)
+        fold = map_side(task, stage)
+        files = given.files(stage.operator_id)
+        frame = self._rows_for(stage.operator_id, given, rows)
+        input_bytes = sum(length for _, of_source in files for _, length in of_source)
+        parallelism = task.settings.parallelism_of(stage.operator_id)
+        has_files = any(of_source for _, of_source in files)
+        if frame is None and (not has_files or is_single_stage(input_bytes, parallelism=parallelism)):
+            return DirectMapSide(fold, one_task(files))
+        parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
+        if has_files:
+            tasks = deal_out(files, cores(self.session))
+            parts.append(self._numbers(len(tasks)).mapInArrow(DirectMapSide(fold, tasks), BLOCK_DDL))
+        return reduce(DataFrame.union, parts)
 
     def _run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
         """Return the output frame of a keyed stage."""
@@ -202,7 +206,28 @@ class _Input(Protocol):
     """The input of an epoch, for each reader of sources (JobPlan.entries)."""
 
     def rows(self, entry: str) -> DataFrame | None:
-        """Return the rows of sources for an entry; None if the epoch has no input."""
+        """Return the rows of sources for an entry; None if the epoch has no input, or tasks read its files."""
+
+    def files(self, entry: str) -> FilesRead:
+        """Return the files that tasks read for an entry."""
+        del entry
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _OfFiles(_Input):
+    """The files of all sources, {source: (path, bytes) of each}."""
+
+    plan: JobPlan
+    by_source: Mapping[str, Sequence[tuple[str, int]]]
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        return None
+
+    @override
+    def files(self, entry: str) -> FilesRead:
+        return [(read, self.by_source[read.source]) for read in self.plan.direct.get(entry, ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +299,15 @@ def _held() -> Iterator[_Hold]:
             frame.unpersist()
 
 
-def _files(frame: DataFrame, task: EpochTask) -> list[tuple[str, int]]:
-    """Return (path, bytes) of each file that an epoch reads."""
-    if task.files is None:
-        return [(path_of_text(row.path), row.length) for row in frame.collect()]
-    return [(path, file_bytes(path)) for path in map(path_of_url, task.files)]
+def _files(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int]]]:
+    """Return (path, bytes) of each file that an epoch reads, by source.  frame: of `listed_files`."""
+    names = task.plan.sources_read
+    found: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
+    if task.files is not None:
+        return {name: [(path, file_bytes(path)) for path in map(path_of_url, task.files[name])] for name in names}
+    for row in frame.collect():
+        found[names[row[SOURCE_COLUMN]]].append((path_of_text(row.path), row.length))
+    return found
 
 
 def _reports(frame: DataFrame) -> list[SubtaskReport]:

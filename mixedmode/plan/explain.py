@@ -57,9 +57,7 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
 def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
     for name, source in spec.sources.items():
         yield f"source {name}: {source.place}"
-        if plan.reads:
-            columns = ", ".join(dict.fromkeys(column.source for column in plan.reads))
-            yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
+        yield from _read_by(name, plan)
         column = plan.event_times.get(name)
         if column is None:
             yield "  event time  none"
@@ -67,12 +65,22 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
             yield f"  event time  {column}, watermark {bound} behind the newest"
             yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
-            if plan.source_rows is None and not plan.queries:
+            if plan.source_rows is None and not plan.direct:
                 yield "  read twice  the second time for event times alone: the steps do not get every record as it is"
         else:
             why = "nothing goes by it" if plan.stages else "there is no keyed step"
             why = why if name in plan.sources_read else "no step reads the source"
             yield f"  event time  {column}, but no watermark: {why}"
+
+
+def _read_by(name: str, plan: JobPlan) -> Iterator[str]:
+    """Yield what reads the records of a source."""
+    reads = [read for of_entry in plan.direct.values() for read in of_entry if read.source == name]
+    if reads:
+        columns = ", ".join(dict.fromkeys(column.source for read in reads for column in read.columns))
+        yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
+    elif plan.by_spark_because and name in plan.sources_read:
+        yield f"  read by     Spark (because {plan.by_spark_because})"
 
 
 def _dimensions(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
@@ -205,7 +213,7 @@ def _sql(reads: Reads, plan: JobPlan, *, indent: str = "  sql         ") -> Iter
 
 
 def _computed_by(reads: Reads, plan: JobPlan) -> str:
-    if reads.sources and plan.queries:
+    if reads.sources and plan.direct:
         return "on Arrow"
     why = plan.by_spark_because if reads.sources else "it follows a keyed step"
     return f"by Spark (because {why})" if why else "by Spark"

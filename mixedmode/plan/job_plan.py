@@ -36,6 +36,19 @@ class ReadColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class DirectRead:
+    """What map tasks read from the files of one source for one reader, and the rows that they make of it.
+
+    `queries`: the rows that are made of each batch of `columns`, one after the other: those of each relation of the
+    source that the reader reads, then rows that only show the progress of the source, if the reader measures it.
+    """
+
+    source: str
+    columns: tuple[ReadColumn, ...]
+    queries: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceRows:
     """The event-time and partition columns of rows, each of which is exactly one record of a source.
 
@@ -74,8 +87,8 @@ def entry_of(result: str) -> str:
 class JobPlan:
     """The plan of a whole job. `results`: the outputs of whole steps, by name; the only one of a job with `sink` is "".
 
-    `reads`: columns that map tasks read from Parquet themselves; (): Spark reads. `queries`: the rows that they make of
-    each batch of these columns, one after the other. `by_spark_because`: why Spark reads, for `explain`.
+    `direct`: {entry: what map tasks read from files themselves}, of all entries; {}: Spark reads. `by_spark_because`:
+    why Spark reads, for `explain`.
     `event_times`: {source: its event-time column}, for the sources that declare one.
     `sources_read`: in the order in which Spark numbers them.
     `strategies`: {source: its watermark strategy}; {} if no step uses event time.
@@ -91,7 +104,6 @@ class JobPlan:
 
     stages: tuple[KeyedStage, ...]
     results: Mapping[str, ResultPlan]
-    reads: tuple[ReadColumn, ...]
     event_times: Mapping[str, str]
     sources_read: tuple[str, ...]
     strategies: Mapping[str, Strategy]
@@ -101,7 +113,7 @@ class JobPlan:
     source_rows: SourceRows | None = SourceRows()
     partitions: Mapping[str, str] = field(default_factory=dict)
     source_schemas: Mapping[str, str] = field(default_factory=dict)
-    queries: tuple[Query, ...] = ()
+    direct: Mapping[str, tuple[DirectRead, ...]] = field(default_factory=dict)
     by_spark_because: str = ""
 
     @property

@@ -1,41 +1,78 @@
 """Tasks over Parquet files that they read themselves: the map side of a keyed stage, or the writer of an output."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.connectors.files.parquet_files import FileSlice, read_slices
-from mixedmode.expressions import Query, evaluate
-from mixedmode.plan.job_plan import ReadColumn
+from mixedmode.connectors.files.parquet_files import FileSlice, assign_slices, read_slices, whole_input
+from mixedmode.expressions import evaluate
+from mixedmode.plan.job_plan import DirectRead
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.notes import Notes
 from mixedmode.tasks.rows import RowsTask
 
+__all__ = ["DirectMapSide", "DirectRows", "FilesRead", "Pieces", "deal_out", "one_task"]
+
+#: what a reader of sources reads in an epoch: of each source, its files (path, bytes)
+FilesRead = Sequence[tuple[DirectRead, Sequence[tuple[str, int]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The slices of files of one source that a task reads, and how it reads them."""
+
+    read: DirectRead
+    slices: tuple[FileSlice, ...]
+
+    @property
+    def size(self) -> float:
+        """Return about how many bytes the slices have."""
+        return sum(one.size for one in self.slices)
+
+    def rows(self, tell: Callable[[float], object]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are made of the slices.  tell: see `read_slices`."""
+        return evaluate(self.read.queries, read_slices(self.slices, self.read.columns, tell))
+
+
+def deal_out(files: FilesRead, tasks: int) -> tuple[tuple[Pieces, ...], ...]:
+    """Return the pieces of at most so many tasks, which read about equally many bytes of each source. Pure.
+
+    Where a source has fewer slices than there are tasks, the next source begins with the tasks that have none of them.
+    """
+    dealt: list[list[Pieces]] = [[] for _ in range(tasks)]
+    first = 0
+    for read, of_source in files:
+        parts = assign_slices(of_source, tasks)
+        for number, slices in enumerate(parts):
+            dealt[(first + number) % tasks].append(Pieces(read, slices))
+        first += len(parts)
+    return tuple(tuple(pieces) for pieces in dealt if pieces)
+
+
+def one_task(files: FilesRead) -> tuple[tuple[Pieces, ...]]:
+    """Return all of the files as the pieces of one task."""
+    return (tuple(Pieces(read, slices) for read, of_source in files for slices in whole_input(of_source)),)
+
 
 @dataclass(frozen=True, slots=True)
 class DirectMapSide:
-    """The map side over files. Spark calls it with the number of the task; `tasks` has the slices of each task.
-
-    `columns`: what is read. `queries`: the rows that are made of it, with the columns of the map side.
-    """
+    """The map side over files. Spark calls it with the number of the task; `tasks` has the pieces of each task."""
 
     map_side: MapSide
-    columns: tuple[ReadColumn, ...]
-    queries: tuple[Query, ...]
-    tasks: tuple[tuple[FileSlice, ...], ...]
+    tasks: tuple[tuple[Pieces, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield blocks of the rows of the task's slices."""
+        """Yield blocks of the rows of the task's pieces."""
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 yield from self.blocks(task)
 
     def blocks(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Yield blocks of the rows of one task's slices."""
-        slices = self.tasks[task]
-        note = self.map_side.note(bytes_total=sum(one.size for one in slices))
-        return self.map_side.blocks(evaluate(self.queries, read_slices(slices, self.columns, note.read)), note)
+        """Yield blocks of the rows of one task's pieces."""
+        pieces = self.tasks[task]
+        note = self.map_side.note(bytes_total=sum(one.size for one in pieces))
+        return self.map_side.blocks((rows for one in pieces for rows in one.rows(note.read)), note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +83,19 @@ class DirectRows:
     """
 
     write: RowsTask
-    columns: tuple[ReadColumn, ...]
-    queries: tuple[Query, ...]
-    tasks: tuple[tuple[FileSlice, ...], ...]
+    tasks: tuple[tuple[Pieces, ...], ...]
     notes: Notes
     step: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of the task's slices, and yield one report, also for a task without slices."""
+        """Write the rows of the task's pieces, and yield one report, also for a task without pieces."""
         return self.write(
             rows for batch in batches for task in batch.column(0).to_pylist() for rows in self._rows(task)
         )
 
     def _rows(self, task: int) -> Iterator[pa.RecordBatch]:
-        slices = self.tasks[task]
-        note = self.notes.of_task("map", self.step, bytes_total=sum(one.size for one in slices))
-        for rows in note.counted(evaluate(self.queries, read_slices(slices, self.columns, note.read))):
+        pieces = self.tasks[task]
+        note = self.notes.of_task("map", self.step, bytes_total=sum(one.size for one in pieces))
+        for rows in note.counted(rows for one in pieces for rows in one.rows(note.read)):
             yield rows
             note.folded(share=1.0)

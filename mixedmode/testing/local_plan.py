@@ -235,7 +235,6 @@ class _Walk:
         plan = JobPlan(
             stages=(*self._stages.values(), *(stage for stage in upserts.values() if stage is not None)),
             results=results,
-            reads=(),
             event_times=self._event_times,
             sources_read=tuple(name for name in self._spec.sources if name in read),
             strategies={name: strategy_of(self._spec.sources[name]) for name in self._event_times if name in read},

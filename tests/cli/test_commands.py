@@ -80,6 +80,7 @@ def test_explain_shows_the_plan_of_a_mixed_job(job: Path) -> None:
     assert lines(command("explain", job)) == [
         "shops: mixed mode",
         f"source sales: json {folder}/in",
+        "  read by     Spark (because the source has no local Parquet files)",
         "  event time  at, but no watermark: nothing goes by it",
         "stage 1: aggregate-1",
         "  sql         SELECT * FROM sales WHERE v > 0",

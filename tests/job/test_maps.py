@@ -48,7 +48,6 @@ def plan(*stages: MapStage) -> JobPlan:
     return JobPlan(
         stages=(),
         results={"": ResultPlan(Reads(("m",), sources=("m",)), FIELDS, ())},
-        reads=(),
         event_times={"s": "at"},
         sources_read=("s",),
         strategies={},

@@ -107,7 +107,6 @@ def explained(job: Job, *, sql: str = "", source_rows: SourceRows | None = Sourc
                 tuple(field.name for field in stage.operator.output_key),
             )
         },
-        reads=(),
         event_times={"clicks": "at"},
         sources_read=("clicks",),
         strategies={"clicks": strategy},

@@ -38,7 +38,7 @@ def chain(**operators: KeyedOperator) -> JobPlan:
 
 def plan(*stages: KeyedStage, **outputs: str) -> JobPlan:
     results = {name: ResultPlan(Reads((step,), stages=(step,)), (), ("k",)) for name, step in outputs.items()}
-    return JobPlan(stages, results, (), {}, ("t",), {}, {})
+    return JobPlan(stages, results, {}, ("t",), {}, {})
 
 
 @pytest.mark.parametrize(

@@ -166,8 +166,8 @@ def test_the_answer_is_the_one_that_spark_reads(tmp_path: Path, spark: SparkSess
     columns = COLUMNS if not int96 else COLUMNS.drop_columns(["wall"])
     pq.write_table(columns, tmp_path / "in" / "a.parquet", row_group_size=2, use_deprecated_int96_timestamps=int96)
     direct, through_spark = job(tmp_path, "direct"), job(tmp_path, "through_spark", sql=ONLY_SPARK)
-    assert analyse(spark, direct.spec, direct.where).plan.reads
-    assert not analyse(spark, through_spark.spec, through_spark.where).plan.reads
+    assert analyse(spark, direct.spec, direct.where).plan.direct
+    assert not analyse(spark, through_spark.spec, through_spark.where).plan.direct
     for one in (direct, through_spark):
         run(one, spark)
     assert answer(tmp_path, "direct") == answer(tmp_path, "through_spark")
@@ -241,7 +241,7 @@ def test_what_only_spark_can_read_is_left_to_spark(
     source = Source.parquet(tmp_path / str(values.pop("path")), **values)  # type: ignore[arg-type]  # one mapping
     built = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
     planned = built.key_by("k").aggregate(n="count(*)").write(Sink.console())
-    assert analyse(spark, planned.spec, planned.where).plan.reads == (), reason
+    assert analyse(spark, planned.spec, planned.where).plan.direct == {}, reason
 
 
 def test_a_column_of_another_type_is_refused_and_nothing_is_committed(tmp_path: Path, spark: SparkSession) -> None:

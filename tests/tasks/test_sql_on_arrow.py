@@ -142,7 +142,7 @@ def test_the_answer_does_not_depend_on_who_computes_the_sql(
         found[name] = (seen, tables, [list(rows[0]) for rows in tables if rows])
         assert len(tables[0]) > 10
         assert mode == "batch" or make is not windowed or tables[1], "some records are late"
-        assert plan_of(job, spark).queries
+        assert plan_of(job, spark).direct
     expected = found.pop("spark")
     for name, one in found.items():
         assert one == expected, name
@@ -151,7 +151,10 @@ def test_the_answer_does_not_depend_on_who_computes_the_sql(
 def test_only_columns_that_are_used_are_read(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     plan = plan_of(plain(tmp_path, "mixed"), spark)
-    assert [column.source for column in plan.reads] == ["k", "price"]
+    assert [column.source for reads in plan.direct.values() for read in reads for column in read.columns] == [
+        "k",
+        "price",
+    ]
 
 
 def test_explain_says_for_each_sql_step_who_computes_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+"""Jobs whose tasks read several sources, or one source for several steps: the answers and manifests are Spark's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.analysis.catalyst_queries import OnlySparkError
+from mixedmode.analysis.job import analyse
+from mixedmode.expressions import Query
+from mixedmode.job import Job, Sink, Source
+from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.job_plan import DirectRead
+from mixedmode.tasks import single_stage
+from mixedmode.tasks.direct import deal_out
+from tests.harness import manifests, output_rows, run, write_parquet
+
+Mode = Literal["batch", "mixed"]
+BEGIN = datetime(2001, 9, 8, 22, tzinfo=UTC)  # the clock of `run` shows 2001-09-09
+SOURCES = {"a": "k int, x long, at timestamp", "b": "id long, y long, at timestamp"}
+OUTPUTS = ("priced", "late", "met", "sums", "large", "both")
+
+
+def records(name: str, epoch: int) -> pa.Table:
+    """Return an hour of records; every ninth is of seven hours before, and too late in later epochs."""
+    numbers = range(30 if name == "a" else 20)
+    times = [BEGIN + timedelta(hours=epoch - 7 * (n % 9 == 8), minutes=n, seconds=epoch) for n in numbers]
+    values = [n * n % 50 + epoch for n in numbers]
+    keys = pa.array([None if n % 13 == 12 else n % 5 for n in numbers], pa.int32() if name == "a" else pa.int64())
+    at = pa.array(times, pa.timestamp("us", "UTC"))
+    return pa.table({"k": keys, "x": values, "at": at} if name == "a" else {"id": keys, "y": values, "at": at})
+
+
+def graph(folder: Path, mode: Mode) -> Job:
+    """Joins of two sources, of a source with itself and with a step; rows of a source; a step over both kinds."""
+    sources = {name: Source.parquet(folder / name, schema=ddl, event_time="at") for name, ddl in SOURCES.items()}
+    job = Job("j", sources=sources, mode=mode, parallelism=2, checkpoint_dir=folder / "c")
+    a = job.source("a")
+    b = job.source("b").sql("SELECT id AS k, y * 2 AS y, at FROM b WHERE y > 3", name="doubled")
+    late = Sink.parquet(folder / "late")
+    columns = ["left.k", "left.x", "left.at", "right.y"]
+    priced = a.as_of_join(b, on="k", type="left", tie_break="y", select=columns, late_left=late, name="priced")
+    met = a.join(a.sql("SELECT k, x + 1 AS more FROM a", name="again"), on="k", select=["left.x", "right.more"])
+    sums = a.key_by("k", name="sums").aggregate(total="sum(x)")
+    both = sums.join(b, on="k", type="full", select=["left.k", "left.total", "right.y"], name="both")
+    counted = both.key_by("k", name="counted").aggregate(n="count(*)", total="max(total)", y="sum(y)")
+    large = job.source("b").sql("SELECT y, at FROM b WHERE y % 7 = 1", name="large")
+    given = {"priced": priced, "met": met, "sums": sums, "large": large, "both": counted}
+    for name, stream in given.items():
+        job = job.output(name, stream, Sink.parquet(folder / name))
+    return job
+
+
+@contextmanager
+def by_spark(*, forced: bool) -> Iterator[None]:
+    """Let Spark read all sources."""
+
+    def refuse(_frame: DataFrame, *, until: DataFrame) -> Query:
+        msg = f"a test says so, for {until.columns}"
+        raise OnlySparkError(msg)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if forced:
+            patch.setattr("mixedmode.analysis.direct_reads.read_query_of", refuse)
+        yield
+
+
+def add(folder: Path, epoch: int, *names: str) -> None:
+    for name in names:
+        write_parquet(folder / name, f"{epoch}.parquet", records(name, epoch))
+
+
+def played(job: Job, spark: SparkSession, folder: Path, ways: list[bool]) -> list[object]:
+    """Run a backlog and a live epoch of one source, then restart for each further way.
+
+    ways: whether Spark reads. Return what the manifests say of the input.
+    """
+    for start, forced in enumerate(ways):
+        add(folder, 2 * start, "a", "b")
+        live = partial(add, folder, 2 * start + 1, "ab"[start % 2])
+        with by_spark(forced=forced):
+            run(job, spark, feed=[live])
+    return [
+        (one.watermark_us, one.offsets.count("\n"), {name: (s.records, s.splits) for name, s in one.sources.items()})
+        for one in manifests(folder / "c")
+    ]
+
+
+def answers(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    return {name: sorted(output_rows(folder / name), key=repr) for name in OUTPUTS if (folder / name).exists()}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("stages", ["one stage", pytest.param("map tasks and a shuffle", marks=pytest.mark.soak)])
+def test_a_graph_has_the_same_answers_whoever_reads_and_may_change_at_a_restart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str
+) -> None:
+    if stages == "map tasks and a shuffle":
+        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+    found = []
+    for name, ways in {"spark": [True, True], "changing": [False, True]}.items():
+        folder = tmp_path / name
+        for source in SOURCES:
+            (folder / source).mkdir(parents=True)
+        job = graph(folder, "mixed")
+        seen = played(job, spark, folder, ways)
+        found.append((seen, answers(folder)))
+    assert found[0] == found[1]
+    assert set(found[0][1]) == set(OUTPUTS), "each output has rows, and some records are late"
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_batch_has_the_same_answers_whoever_reads(spark: SparkSession, tmp_path: Path) -> None:
+    found = []
+    for forced in (True, False):
+        folder = tmp_path / str(forced)
+        for source in SOURCES:
+            (folder / source).mkdir(parents=True)
+        for epoch in range(3):
+            add(folder, epoch, "a", "b")
+        with by_spark(forced=forced):
+            records_in = [event.records for event in run(graph(folder, "batch"), spark).committed]
+        found.append((records_in, answers(folder)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.spark
+def test_explain_says_how_each_source_is_read_and_which_one_is_in_the_way(spark: SparkSession, tmp_path: Path) -> None:
+    for source in SOURCES:
+        (tmp_path / source).mkdir()
+    job = graph(tmp_path, "mixed")
+    lines = explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2).splitlines()
+    read = [line for line in lines if line.startswith("  read by")]
+    assert read == [
+        "  read by     the map tasks themselves, column by column (k, x, at); Spark finds the files",
+        "  read by     the map tasks themselves, column by column (y, id, at); Spark finds the files",
+    ]
+    (tmp_path / "b" / "day=1").mkdir()
+    lines = explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2).splitlines()
+    read = [line for line in lines if line.startswith("  read by")]
+    assert read == ["  read by     Spark (because the source b has partition folders)"] * 2
+
+
+def test_sources_with_one_file_each_are_read_by_a_task_each() -> None:
+    reads = [DirectRead(name, (), ()) for name in "ab"]
+    tasks = deal_out([(read, [(f"/{read.source}.parquet", 9)]) for read in reads], 2)
+    assert [[(one.read.source, one.slices[0].path) for one in task] for task in tasks] == [
+        [("a", "/a.parquet")],
+        [("b", "/b.parquet")],
+    ]
+    assert deal_out([(reads[0], [])], 2) == ()
