@@ -87,6 +87,7 @@ __all__ = [
     "parse_savepoint_path",
     "parse_spark_path",
     "parse_staged_path",
+    "replacement_path",
     "rescale_path",
     "run_path",
     "spark_checksum_path",
@@ -261,6 +262,12 @@ def epoch_marker_path(epoch: Epoch) -> str:
 def compaction_path(number: int) -> str:
     """Return the path of the plan of a compaction of an output."""
     return f"{COMPACTIONS}/{_padded(number)}"
+
+
+def replacement_path(unique: str, extension: str) -> str:
+    """Return the path of rows that a plan puts into an output.  unique: a text of letters and digits."""
+    assert _UNIQUE.fullmatch(unique), unique
+    return f"{COMPACTIONS}/rows-{unique}.{extension}"
 
 
 def spark_offsets_path(epoch: Epoch) -> str:

@@ -97,6 +97,10 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     traces: Annotated[
         bool, typer.Option("--traces", help="Send each epoch as a trace of OpenTelemetry, by OTLP over HTTP.")
     ] = False,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Compute the windows from here to --to again.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The end of the range of --from.")] = None,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with errors_as_messages(log_format, log_level):
@@ -105,6 +109,11 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
 
         loaded = checked_job(job, overrides or ())
         begin_spark(loaded.spec, runs=True)
+        if start is not None or end is not None:
+            from mixedmode.cli.backfill import run_backfill
+
+            run_backfill(loaded, start, end, alone=not (until_idle or drain or serve or traces))
+            return
         from mixedmode.cli.serve import beside_run, settings_of
 
         server = settings_of(loaded.spec, serve, cert, key, savepoint_folder)
@@ -342,18 +351,6 @@ def serve(
 
         stop = _stop_on_signals("stopping")
         serve_folders(directories, listen, cert, key, stop, has_leases=not no_lease)
-
-
-@app.command()
-def monitoring(
-    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files are written.")],
-) -> None:
-    """Write a Grafana dashboard, and alert rules for Prometheus, for the metrics of `run --serve`."""
-    with errors_as_messages():
-        from mixedmode.serve.monitoring import write_monitoring_files
-
-        for path in write_monitoring_files(directory):
-            screen_print(f"{path}")
 
 
 @app.command()

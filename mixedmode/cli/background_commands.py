@@ -1,4 +1,4 @@
-"""The commands for jobs that others run: start, status, stop, logs, list, deploy; and reset, for a new start."""
+"""The commands around running jobs: start, status, stop, logs, list, deploy, monitoring; reset, for a new start."""
 
 import json
 import os
@@ -32,6 +32,7 @@ def add_background_commands(app: typer.Typer) -> None:
     app.command(name="list")(list_jobs)
     app.command(context_settings=_OTHER_OPTIONS)(deploy)
     app.command()(reset)
+    app.command()(monitoring)
 
 
 def start(
@@ -196,3 +197,14 @@ def reset(
         from mixedmode.cli.reset import write_reset
 
         screen_print(write_reset(checked_job(job, overrides or ()).spec, job, to, suffix))
+
+
+def monitoring(
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files are written.")],
+) -> None:
+    """Write a Grafana dashboard, and alert rules for Prometheus, for the metrics of `run --serve`."""
+    with errors_as_messages():
+        from mixedmode.serve.monitoring import write_monitoring_files
+
+        for path in write_monitoring_files(directory):
+            screen_print(f"{path}")

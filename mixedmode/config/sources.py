@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -127,6 +128,13 @@ class SourceSpec(Section):
             "this source has no position in time, so it can only be read from its beginning. Use --to earliest, and "
             "leave earlier records out by a condition in a sql step, such as `where ordered_at >= '...'`."
         )
+
+    def cannot_read_again(self, end: datetime) -> str | None:  # noqa: ARG002 - the same for all records here
+        """Return why the records with event times before `end` may not all be there any more, as a clause; else None.
+
+        By default a source keeps its records.
+        """
+        return None
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         if self.event_time is None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["StartPoint"]
+__all__ = ["StartPoint", "parse_instant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class StartPoint:
         offsets = _json(text)
         if isinstance(offsets, dict) and offsets and all(isinstance(one, dict) for one in offsets.values()):
             return cls(offsets=offsets)
-        at = _time(text)
+        at = parse_instant(text)
         if at is None:
             msg = (
                 "this is no point to start from. Give earliest, latest, a time with its offset from UTC such as "
@@ -47,7 +47,8 @@ class StartPoint:
         return self.at or json.dumps(self.offsets)
 
 
-def _time(text: str) -> datetime | None:
+def parse_instant(text: str) -> datetime | None:
+    """Return the instant in UTC that a text names; None for a text that is no time, or has no offset from UTC."""
     try:
         found = datetime.fromisoformat(text)
         return None if found.tzinfo is None else found.astimezone(UTC)

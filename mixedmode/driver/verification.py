@@ -11,10 +11,9 @@ Invariant (tests/driver/test_verification.py): the replay reads each file of the
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mixedmode.checkpoint.go_back import spark_listing
@@ -28,6 +27,7 @@ from mixedmode.config.load import LoadedJob, job_spec_from_mapping
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.driver.comparison import Differences, differences
+from mixedmode.driver.scratch import document_in_scratch, without
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.queryable import open_state
 from mixedmode.sinks.table import read_output, table_at
@@ -36,7 +36,6 @@ __all__ = ["Verified", "input_files", "linked_input", "refusal", "replay_spec", 
 
 #: settings that would make several epochs of a backlog
 _LEFT_OUT = ("max-files-per-epoch", "max-bytes-per-epoch")
-_OF_THE_RUNNING_JOB = ("runtime-mode", "interval-during-backlog", "checkpointing", "autoscaler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,40 +139,8 @@ def linked_input(files: Sequence[str], source: str, folder: Path) -> None:
 
 def replay_spec(spec: JobSpec, scratch: Path) -> JobSpec:
     """Return the job over `scratch / "in"`, with its checkpoints and outputs in `scratch`, as one backlog."""
-    document: dict[str, Any] = dict(spec.as_document())
+    document = document_in_scratch(spec, scratch)
     ((name, source),) = document["sources"].items()
-    source = {**_without(source, *_LEFT_OUT), "path": str(scratch / "in")}
-    if "dead-letter" in source:
-        source["dead-letter"] = {"format": "parquet", "path": str(scratch / "dead-lines")}
-    document["sources"] = {name: source}
-    document["steps"] = [_step(step, scratch, number) for number, step in enumerate(document.get("steps", ()))]
-    document["sink"] = {"format": "parquet", "path": str(scratch / "out")}
-    document["execution"] = {
-        **_without(document.get("execution", {}), *_OF_THE_RUNNING_JOB),
-        "runtime-mode": "mixed",
-        "checkpointing": {"dir": str(scratch / "checkpoints")},
-    }
+    document["sources"] = {name: {**without(source, *_LEFT_OUT), "path": str(scratch / "in")}}
+    document["execution"] |= {"runtime-mode": "mixed", "checkpointing": {"dir": str(scratch / "checkpoints")}}
     return job_spec_from_mapping(document)
-
-
-def _step(step: Mapping[str, Any], scratch: Path, number: int) -> dict[str, Any]:
-    """Return a step whose side outputs are in `scratch`."""
-    found = _without(step, "late")
-    if "join" in found:
-        found["join"] = _without(found["join"], "late")
-    if "outputs" in found:
-        found["outputs"] = {
-            tag: {**_schema(sink), "format": "parquet", "path": str(scratch / f"side-{number}-{tag}")}
-            for tag, sink in found["outputs"].items()
-        }
-    if "dead-letter" in found:
-        found["dead-letter"] = {"format": "parquet", "path": str(scratch / f"dead-{number}")}
-    return found
-
-
-def _schema(sink: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in sink.items() if key == "schema"}
-
-
-def _without(mapping: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in mapping.items() if key not in keys}

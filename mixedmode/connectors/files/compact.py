@@ -15,6 +15,7 @@ Invariants (tests/sinks/test_compact.py):
 
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +42,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
 from mixedmode.sinks.files import SinkTask
 from mixedmode.sinks.publish import OutputDescription, parsed_files, read_output_description, superseded
-from mixedmode.sinks.read_files import read_rows
+from mixedmode.sinks.read_files import FileGoneError, read_rows
 
 Mask = npt.NDArray[np.bool_]
 
@@ -67,8 +68,8 @@ def compact_output(task: SinkTask, *, before: Epoch, target_bytes: int, newest_o
     newest_only = newest_only and bool(description.key_columns)
     number, plan = newest_plan(store)
     if plan is not None:
-        _finish(task, description, plan)
-    _delete_superseded(store)
+        finish_plan(task, description, plan)
+    delete_superseded(store)
     files = parsed_files(store)
     sizes = {file: size for file, (_, size) in files.items()}
     kept = _kept_rows(store, description, files, before) if newest_only else {}
@@ -85,7 +86,7 @@ def compact_output(task: SinkTask, *, before: Epoch, target_bytes: int, newest_o
             return compact_output(task, before=before, target_bytes=target_bytes, newest_only=newest_only)
         forget_plans(store, before=number + 1)
         reach("compact-planned", before)
-        _finish(task, description, plan, is_own=True)
+        finish_plan(task, description, plan, is_own=True)
     after = [size for _, size in parsed_files(store).values()]
     return Compacted(len(sizes), len(after), sum(sizes.values()), sum(after))
 
@@ -107,7 +108,7 @@ def _description(store: ObjectStore) -> OutputDescription:
     return found
 
 
-def _finish(task: SinkTask, description: OutputDescription, plan: CompactionPlan, *, is_own: bool = False) -> None:
+def finish_plan(task: SinkTask, description: OutputDescription, plan: CompactionPlan, *, is_own: bool = False) -> None:
     """Create the missing merged files of a plan, and delete the files that they replace. Repeatable, also
     concurrently.
 
@@ -121,6 +122,8 @@ def _finish(task: SinkTask, description: OutputDescription, plan: CompactionPlan
     files = parsed_files(store)
     if plan.newest_only and missing:
         kept = _kept_rows(store, description, files, plan.before)
+    elif plan.replacement is not None and missing:
+        kept = _rows_outside(store, description, files, plan)
     masks = {files[file][0]: mask for file, mask in kept.items()}
     for merge in plan.merges:
         if merge in missing:
@@ -149,6 +152,9 @@ def _make(
             with FileMerger(local, merge.path, task, description) as merger:
                 for number, path in enumerate(merge.inputs):
                     merger.add(_fetched(store, path, Path(folder, f"input-{number}")), path, masks.get(path))
+                if plan.replacement is not None:
+                    rows = plan.replacement.rows
+                    merger.add(_fetched(store, rows, Path(folder, "rows")), rows, None)
         except ChangedMeanwhileError:  # another compaction works on the same plan
             if not _is_made(store, merge):
                 raise lost(store, merge) from None
@@ -163,7 +169,7 @@ def _fetched(store: ObjectStore, path: str, local: Path) -> Path:
     return local
 
 
-def _delete_superseded(store: ObjectStore) -> None:
+def delete_superseded(store: ObjectStore) -> None:
     """Delete the replaced files that an interrupted compaction has left."""
     files = parsed_files(store)
     store.delete([files[file][0] for file in sorted(superseded(files))])
@@ -197,6 +203,24 @@ def _kept_rows(
             file: is_newest[end - table.num_rows : end] for file, table, end in zip(inside, keys, ends, strict=True)
         }
     return kept
+
+
+def _rows_outside(
+    store: ObjectStore,
+    description: OutputDescription,
+    files: Mapping[OutputFile, tuple[str, int]],
+    plan: CompactionPlan,
+) -> dict[OutputFile, Mask]:
+    """Return {file of a plan: mask of the rows whose windows the plan does not replace}."""
+    assert plan.replacement is not None, plan
+    inputs = {path for merge in plan.merges for path in merge.inputs}
+    with suppress(FileGoneError):  # another process has made the merged file meanwhile; `_make` finds that out
+        return {
+            file: ~np.asarray(plan.replacement.windows.has(read_rows(store, path, description)))
+            for file, (path, _) in files.items()
+            if path in inputs
+        }
+    return {}
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:

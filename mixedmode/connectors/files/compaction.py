@@ -23,8 +23,9 @@ from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import CorruptStateError
+from mixedmode.time.window_range import WindowRange
 
-_PLAN = DocumentKind("mixedmode-compaction", 1, "the plan of a compaction")
+_PLAN = DocumentKind("mixedmode-compaction", 2, "the plan of a compaction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,31 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """Rows of windows that are replaced in a merge: those of the range go, those of the file `rows` come last."""
+
+    start_us: int
+    end_us: int
+    rows: str
+
+    @property
+    def windows(self) -> WindowRange:
+        """The windows whose rows are replaced."""
+        return WindowRange(self.start_us, self.end_us)
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionPlan:
     """All merges of one compaction.
 
     before: the first epoch that is not merged. newest_only: drop rows of a key that a newer row before that epoch
-    replaces.
+    replaces. replacement: of a backfill, which has one merge.
     """
 
     before: Epoch
     newest_only: bool
     merges: tuple[Merge, ...]
+    replacement: Replacement | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.connectors.files.epoch_markers import mark_epoch, unmark, unmark_other
+from mixedmode.connectors.files.replace_windows import replace_windows
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.csv_lines import has_csv_form
@@ -27,6 +28,7 @@ from mixedmode.sinks.publish import (
     read_output_description,
 )
 from mixedmode.sinks.sink import Sink, SinkContext
+from mixedmode.time.window_range import WindowRange
 
 
 def open_file_sink(spec: FileSinkSpec, context: SinkContext) -> "FileSink":
@@ -191,6 +193,16 @@ class FileSink(Sink):
                 later.append(path)
         self.store.delete(later)
         return len(later)
+
+    @override
+    def no_replacement(self) -> str | None:
+        if not self.task.layout.partitions:
+            return None
+        return "it is partitioned, and rows of several folders cannot be replaced at once"
+
+    @override
+    def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
+        replace_windows(self.task, rows, windows, before)
 
     def _obstacle(self, after: Epoch) -> str | None:
         files = parsed_files(self.store)

@@ -7,6 +7,7 @@ Example: with the seam at 10:00, the record of 10:00 comes from the live side.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -116,6 +117,14 @@ class HistoryAndLiveSpec(SourceSpec):
         if findings:
             raise refusal(*findings)
         return data
+
+    @override
+    def cannot_read_again(self, end: datetime) -> str | None:
+        """Return None also if all the records are before the seam, so in the history, whatever the live side keeps."""
+        seam = self.seam.timestamp
+        if seam is not None and self.seam_column == self.event_time and end <= seam:
+            return self.history.cannot_read_again(end)
+        return self.history.cannot_read_again(end) or self.live.cannot_read_again(end)
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from super()._findings()

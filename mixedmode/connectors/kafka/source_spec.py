@@ -4,6 +4,7 @@ Secrets remain names here: text with `${env:NAME}` is resolved when it is passed
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_serializer
@@ -283,6 +284,10 @@ class KafkaSourceSpec(SourceSpec):
         except ValidationError as error:
             found = error.errors()[0]
             return f"the offsets cannot be used: {'.'.join(map(str, found['loc']))}: {found['msg']}."
+
+    @override
+    def cannot_read_again(self, end: datetime) -> str | None:
+        return "its topics may have deleted old records"
 
     def _starting_findings(self) -> Iterator[tuple[Path, str]]:
         if self.starting.offsets is None or not self.topics:

@@ -43,6 +43,8 @@ from mixedmode.connectors.lakehouse.table import (
     last_rows,
     merge_sql,
     newest_mark,
+    replace_sql,
+    replacing_rows,
 )
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
@@ -51,6 +53,7 @@ from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.staged import StagedSink
 from mixedmode.spark.errors import spark_text
+from mixedmode.time.window_range import WindowRange
 
 _NO_EPOCH = -1
 _CAUSE_LENGTH_MAX = 500
@@ -161,6 +164,20 @@ class LakehouseSink(StagedSink):
             later = self._roll_back(after)
         self._past, self._seen = None, _NO_EPOCH
         return later + self.delete_staged_after(after)
+
+    @override
+    def no_replacement(self) -> str | None:
+        return None
+
+    @override
+    def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
+        """Replace also rows of these windows that others wrote: a row does not say who wrote it."""
+        names = self._ready.names
+        with self._outside("replace windows of"):
+            given = replacing_rows(rows, names, before)
+            self._table.session.createDataFrame(given).createOrReplaceTempView(STAGED_VIEW)
+            self._table.write(replace_sql(self._table.name, names, windows), self._mark("backfill", before, 0))
+        reach("table-committed", before)
 
     def _publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         waiting = [file for file in staged if self.store.exists(file.staged_path)]

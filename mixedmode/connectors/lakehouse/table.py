@@ -18,12 +18,17 @@ from pyspark.sql.types import StructType
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.calls import quoted
+from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.spark.frames import spark_schema
+from mixedmode.time.window_range import BOUND_TYPE, END_COLUMN, START_COLUMN, WindowRange
 
-#: what a commit did: wrote an epoch; wrote a batch run; went back to `epoch`; closed an abandoned past
-MarkKind = Literal["epoch", "batch", "back", "closed"]
+#: what a commit did: wrote an epoch; wrote a batch run; went back to `epoch`; closed an abandoned past; replaced the
+#: rows of windows
+MarkKind = Literal["epoch", "batch", "back", "closed", "backfill"]
 STAGED_VIEW = "mixedmode_staged"
-OP_COLUMN, DELETE = "_op", "delete"
+OP_COLUMN, INSERT, DELETE = "_op", "insert", "delete"
+#: a column of NULLs in the staged view of `replace_sql`: an equal join, which Spark need not run row by row
+NEVER = "_never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,8 @@ class LakeTable(Protocol):
 
 def newest_mark(commits: Iterator[Commit]) -> Mark | None:
     """Return the newest mark that names the last epoch."""
-    return next((one.mark for one in commits if one.mark is not None and one.mark.kind != "closed"), None)
+    marks = (one.mark for one in commits if one.mark is not None)
+    return next((mark for mark in marks if mark.kind not in {"closed", "backfill"}), None)
 
 
 def decide_way_back(
@@ -152,6 +158,9 @@ def decide_way_back(
     else:
         return "the table's history no longer tells what the table was then"
     others = [commit.number for commit in way.since if commit.mark is None and commit.changes_rows]
+    backfills = [commit.number for commit in way.since if commit.mark is not None and commit.mark.kind == "backfill"]
+    if backfills:
+        return f"a backfill wrote commit {backfills[0]} to the table since"
     return f"somebody else wrote commit {others[0]} to the table since" if others else way
 
 
@@ -189,6 +198,27 @@ def insert_sql(table: str, names: Sequence[str], *, overwrites: bool = False) ->
     """Return the statement that appends the staged rows to a table, or replaces all of its rows."""
     columns = ", ".join(map(quoted, names))
     return f"INSERT {'OVERWRITE' if overwrites else 'INTO'} {table} ({columns}) SELECT {columns} FROM {STAGED_VIEW}"
+
+
+def replace_sql(table: str, names: Sequence[str], windows: WindowRange) -> str:
+    """Return the statement that replaces the rows of windows by the staged rows, in one commit. No row matches."""
+    start, end = (f"TIMESTAMP '{bound:%Y-%m-%d %H:%M:%S.%f}Z'" for bound in windows.bounds)
+    into, given = ", ".join(map(quoted, names)), ", ".join(f"s.{quoted(name)}" for name in names)
+    return (
+        f"MERGE INTO {table} t USING {STAGED_VIEW} s ON t.{quoted(START_COLUMN)} = s.{NEVER}"
+        f" WHEN NOT MATCHED THEN INSERT ({into}) VALUES ({given})"
+        f" WHEN NOT MATCHED BY SOURCE AND t.{quoted(START_COLUMN)} >= {start} AND t.{quoted(END_COLUMN)} <= {end}"
+        " THEN DELETE"
+    )
+
+
+def replacing_rows(rows: pa.Table, names: Sequence[str], epoch: Epoch) -> pa.Table:
+    """Return the staged rows for `replace_sql`.  names: the columns to write, perhaps with `_op` and `_epoch`."""
+    count = rows.num_rows
+    own = {OP_COLUMN: pa.array([INSERT] * count, pa.string()), EPOCH_COLUMN: pa.array([epoch] * count, pa.int64())}
+    for name in own.keys() & set(names):
+        rows = rows.append_column(name, own[name])
+    return rows.append_column(NEVER, pa.nulls(count, BOUND_TYPE))
 
 
 def last_rows(staged: DataFrame, columns: Columns) -> DataFrame:

@@ -38,6 +38,7 @@ from mixedmode.sinks.tables.database import (
 )
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name, quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
+from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
 
 __all__ = ["PostgresTable"]
 
@@ -218,6 +219,12 @@ class PostgresTransaction(Transaction):
     def delete_after(self, epoch: Epoch) -> int:
         statement = sql.SQL("DELETE FROM {} WHERE {} > %s").format(self._target, sql.Identifier(EPOCH_COLUMN))
         return self._connection.execute(statement, [epoch]).rowcount
+
+    @override
+    def delete_windows(self, windows: WindowRange) -> None:
+        columns = map(sql.Identifier, (START_COLUMN, END_COLUMN))
+        statement = sql.SQL("DELETE FROM {} WHERE {} >= %s AND {} <= %s").format(self._target, *columns)
+        self._connection.execute(statement, windows.bounds)
 
     @override
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:

@@ -35,6 +35,7 @@ from mixedmode.sinks.tables.database import (
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name
 from mixedmode.sinks.tables.history import quoted as _quoted
 from mixedmode.sinks.tables.ledger import LEDGER, Entry
+from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
 
 __all__ = ["SqliteTable"]
 
@@ -257,6 +258,13 @@ class SqliteTransaction(Transaction):
     def delete_after(self, epoch: Epoch) -> int:
         statement = f"DELETE FROM {_quoted(self._table)} WHERE {_quoted(EPOCH_COLUMN)} > ?"
         return self._connection.execute(statement, [epoch]).rowcount
+
+    @override
+    def delete_windows(self, windows: WindowRange) -> None:
+        """Compare the texts of the instants, which have one length, so that their order is that of the instants."""
+        bounds = values_of(pa.chunked_array([pa.array(windows.arrow_bounds)]))
+        condition = f"{_quoted(START_COLUMN)} >= ? AND {_quoted(END_COLUMN)} <= ?"
+        self._connection.execute(f"DELETE FROM {_quoted(self._table)} WHERE {condition}", bounds)
 
     @override
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:

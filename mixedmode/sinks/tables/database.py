@@ -13,6 +13,7 @@ import pyarrow as pa
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.sinks.tables.history import HistoryTable
 from mixedmode.sinks.tables.ledger import Entry
+from mixedmode.time.window_range import WindowRange
 
 #: the column that says how a row with a key is applied, and its value for rows that are deleted
 OP_COLUMN, DELETE = "_op", "delete"
@@ -115,6 +116,10 @@ class Transaction(Protocol):
     @abstractmethod
     def delete_after(self, epoch: Epoch) -> int:
         """Delete the rows of later epochs from a table without a key; return their number."""
+
+    @abstractmethod
+    def delete_windows(self, windows: WindowRange) -> None:
+        """Delete the rows of the windows in a range."""
 
     @abstractmethod
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:

@@ -56,7 +56,9 @@ from mixedmode.sinks.tables.ledger import (
     new_entry,
     published,
 )
+from mixedmode.sinks.tables.replacing import replace_rows
 from mixedmode.sinks.tables.roll_back import mark_at, obstacle, prepare_history, roll_back
+from mixedmode.time.window_range import WindowRange
 
 __all__ = ["TableSink"]
 
@@ -208,6 +210,28 @@ class TableSink(StagedSink):
             )
             raise InvalidJobError(msg) from error
         return rows + self.delete_staged_after(after)
+
+    @override
+    def no_replacement(self) -> str | None:
+        return None
+
+    @override
+    def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
+        shape, writer = self._shape, self._identified()
+        assert shape is not None, "a sink is prepared before rows are replaced"
+
+        def replace(transaction: Transaction) -> None:
+            replace_rows(transaction, writer, shape, rows, windows, before)
+            reach("table-applied", before)
+
+        try:
+            self._patiently(replace)
+        except RefusedError as error:
+            msg = (
+                "the table refuses a row of the windows, so nothing was replaced. Change the table, or the job. "
+                f"cause={hidden(str(error))}, table={self._database.place}"
+            )
+            raise InvalidJobError(msg) from error
 
     def _roll_back(self, transaction: Transaction, after: Epoch) -> int:
         entry, writer = transaction.entry(), self._identified()

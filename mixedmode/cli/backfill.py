@@ -1,0 +1,30 @@
+"""`mixedmode run JOB --from TIME --to TIME`: computes the windows of a range again, and replaces their rows."""
+
+from mixedmode.cli.display import screen
+from mixedmode.cli.doctor import require_environment
+from mixedmode.cli.messages import screen_print
+from mixedmode.config import LoadedJob
+from mixedmode.errors import InvalidJobError
+
+__all__ = ["run_backfill"]
+
+
+def run_backfill(loaded: LoadedJob, start: str | None, end: str | None, *, alone: bool) -> None:
+    """Run a backfill, and print a line about it.  alone: the command has no options of a job that goes on.
+
+    Raise InvalidJobError for options that do not fit, and the errors of a backfill.
+    """
+    if start is None or end is None or not alone:
+        msg = (
+            "a backfill needs both --from and --to, and ends by itself. Give both, and leave --until-idle, --drain, "
+            "--serve and --traces out."
+        )
+        raise InvalidJobError(msg)
+    require_environment([])
+    from mixedmode.driver.backfill import backfill, backfill_range
+    from mixedmode.driver.run import RunOptions
+
+    windows = backfill_range(start, end)
+    with screen(loaded.spec) as display:
+        found = backfill(loaded.spec, loaded.where, windows, RunOptions(observers=[display]))
+    screen_print(f"{found.place}: the windows from {found.windows} have {found.rows:,} rows now")

@@ -1,0 +1,149 @@
+"""A backfill replaces the windows of its range by those of the corrected history, and nothing else."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mixedmode import Job, Sink, Source
+from mixedmode.config import SinkSpec, SourceSpec
+from mixedmode.driver.backfill import backfill, backfill_range, refusal
+from mixedmode.driver.run import RunOptions
+from mixedmode.errors import InvalidJobError
+from mixedmode.plan.backfill import BackfillStep, replaceable_step
+from mixedmode.sinks.table import read_output
+from mixedmode.testing.local_plan import local_plan
+from tests.harness import SPARK, write_json
+
+HOUR = 3600
+Row = Mapping[str, Any]
+
+
+def record(hour: int, key: str, n: int, minute: int = 10) -> Row:
+    return {"k": key, "n": n, "at": f"2024-01-01 {hour:02d}:{minute:02d}:00"}
+
+
+HISTORY = [record(hour, key, hour) for hour in range(8) for key in ("a", "b")]
+LATER = [record(9, "a", 1)]
+FORGOTTEN = [record(2, "a", 100, 20), record(2, "new", 7), record(3, "b", 50, 30)]
+
+
+def a_job(folder: Path, sink: SinkSpec, **window: Any) -> Job:
+    source = Source.json(folder / "in", schema="k string, n long, at timestamp", event_time="at")
+    job = Job(
+        "hourly",
+        sources={"t": source},
+        mode="mixed",
+        checkpoint_dir=folder / "c",
+        checkpoints_retained=1,
+        spark=SPARK,
+    )
+    paid = job.sql("SELECT k, n, at FROM t WHERE n >= 0")
+    return paid.key_by("k").window(tumbling="1h", **window).aggregate(n="count(*)", total="sum(n)").write(sink)
+
+
+def hourly(records: Sequence[Row]) -> set[tuple[datetime, str, int, int]]:
+    """The rows of all windows, in plain Python."""
+    found: dict[tuple[datetime, str], list[int]] = {}
+    for one in records:
+        hour = datetime.fromisoformat(one["at"]).replace(minute=0, tzinfo=UTC)
+        found.setdefault((hour, one["k"]), []).append(one["n"])
+    return {(hour, key, len(values), sum(values)) for (hour, key), values in found.items()}
+
+
+def rows_of(table: pa.Table) -> set[tuple[Any, ...]]:
+    return {tuple(row[name] for name in ("window_start", "k", "n", "total")) for row in table.to_pylist()}
+
+
+@pytest.mark.spark
+def test_the_table_after_a_backfill_is_that_of_the_corrected_history(spark: SparkSession, tmp_path: Path) -> None:
+    write_json(tmp_path / "in", "0.json", HISTORY)
+    job = a_job(tmp_path, Sink.parquet(tmp_path / "out"))
+    job.run(until="idle")
+    write_json(tmp_path / "in", "1.json", LATER)
+    job.run(until="idle")
+    assert rows_of(read_output(tmp_path / "out")) == hourly(HISTORY)
+    write_json(tmp_path / "in", "2.json", FORGOTTEN)
+    windows = backfill_range("2024-01-01T02:00:00Z", "2024-01-01T05:00:00+01:00")
+    found = backfill(job.spec, job.where, windows, RunOptions(session=spark))
+    assert found.rows == 5
+    assert rows_of(read_output(tmp_path / "out")) == hourly([*HISTORY, *FORGOTTEN])
+    result = job.run(until="drained")
+    assert result.records_late == len(FORGOTTEN), "the job goes on, and leaves closed windows alone"
+    assert rows_of(read_output(tmp_path / "out")) == hourly([*HISTORY, *FORGOTTEN, *LATER])
+    with pytest.raises(InvalidJobError, match="windows would be replaced by parts of them"):
+        backfill(job.spec, job.where, backfill_range("2024-01-01T02:30:00Z", "2024-01-01T04:00:00Z"), RunOptions())
+
+
+@pytest.mark.spark
+def test_open_windows_and_windows_that_late_records_may_change_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    write_json(tmp_path / "in", "0.json", HISTORY)
+    job = a_job(tmp_path, Sink.sqlite(tmp_path / "t.db", "hours"), allowed_lateness="2h")
+    options = RunOptions(session=spark)
+    with pytest.raises(InvalidJobError, match="has no checkpoint yet"):
+        backfill(job.spec, job.where, backfill_range("2024-01-01T02:00:00Z", "2024-01-01T03:00:00Z"), options)
+    job.run(until="idle")
+    for end, is_closed in ((5, True), (6, False)):  # the watermark is 07:10
+        windows = backfill_range("2024-01-01T02:00:00Z", f"2024-01-01T0{end}:00:00Z")
+        if is_closed:
+            assert backfill(job.spec, job.where, windows, options).rows == 2 * (end - 2)
+        else:
+            with pytest.raises(InvalidJobError, match="windows of the range are open"):
+                backfill(job.spec, job.where, windows, options)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "why"),
+    [
+        ("2024-01-01", "2024-01-02T00:00:00Z", "--from is no time with its offset"),
+        ("2024-01-01T00:00:00Z", "soon", "--to is no time with its offset"),
+        ("2024-01-02T00:00:00Z", "2024-01-02T01:00:00+01:00", "the range is empty"),
+    ],
+)
+def test_a_range_is_two_times_with_their_offsets(start: str, end: str, why: str) -> None:
+    with pytest.raises(InvalidJobError, match=why):
+        backfill_range(start, end)
+
+
+def test_a_job_is_refused_whose_history_or_output_is_not_replaceable(tmp_path: Path) -> None:
+    day = backfill_range("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z")
+
+    def why(source: SourceSpec, **settings: Any) -> str | None:
+        given = {"mode": "mixed", "checkpoint_dir": tmp_path / "c", **settings}
+        job = Job("j", sources={"t": source}, **given).key_by("k").window(tumbling="1h").aggregate(n="count(*)")
+        return refusal(job.write(Sink.parquet(tmp_path / "out")).spec, day)
+
+    files = Source.parquet(tmp_path / "in", event_time="at")
+    kafka = Source.kafka("topic", bootstrap_servers="localhost:9092", value="text", event_time="timestamp")
+    assert why(files) is None
+    assert "keeps no checkpoints" in (why(files, mode="batch", checkpoint_dir=None) or "")
+    assert "may have deleted old records" in (why(kafka) or "")
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda job: job.window(session="1h"), "has no tumbling, sliding or cumulating window"),
+        (lambda job: job, "has no tumbling, sliding or cumulating window"),
+        (lambda job: job.window(tumbling="1h", time="processing"), "has no tumbling, sliding or cumulating window"),
+        (lambda job: job.window(tumbling="1h").aggregate(n="count(*)").key_by("k"), "so it mixes windows"),
+        (lambda job: job.window(tumbling="1h").aggregate(n="count(*)").key_by("window_start", "window_end"), None),
+        (lambda job: job.window(sliding="1h", slide="10m", allowed_lateness="1h"), None),
+    ],
+)
+def test_only_steps_that_keep_windows_apart_can_be_computed_again(
+    tmp_path: Path, step: Callable[[Any], Any], why: str | None
+) -> None:
+    source = Source.parquet(tmp_path / "in", schema="k string, v long, at timestamp", event_time="at")
+    job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
+    spec = step(job.key_by("k")).aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out")).spec
+    found = replaceable_step(local_plan(spec, lambda *_: "job", {}))
+    if why is None:
+        assert isinstance(found, BackfillStep)
+    else:
+        assert isinstance(found, str)
+        assert why in found

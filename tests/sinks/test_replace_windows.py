@@ -1,0 +1,170 @@
+"""Rows of windows in an output folder are replaced at once: all old ones or all new ones, whatever is killed."""
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.files.compact import compact_output
+from mixedmode.connectors.files.sink import FileSink
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
+from mixedmode.sinks.publish import parsed_files, superseded
+from mixedmode.sinks.row_files import Compression
+from mixedmode.sinks.table import read_output
+from mixedmode.time.window_range import WindowRange
+from tests.walk.faults import Faults, KillAtStep, Killed
+
+HOUR_US = 3_600_000_000
+TIME = pa.timestamp("us", "UTC")
+FIELDS = (
+    pa.field("window_start", TIME),
+    pa.field("window_end", TIME),
+    pa.field("k", pa.string()),
+    pa.field("n", pa.int64()),
+)
+KEY = ("window_start", "window_end", "k")
+Row = dict[str, Any]
+FORMATS: list[tuple[FileFormat, Compression]] = [("parquet", "zstd"), ("json", "gzip"), ("csv", "none")]
+
+
+def hour(number: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=number)
+
+
+def window(number: int, k: str, n: int) -> Row:
+    return {"window_start": hour(number), "window_end": hour(number + 1), "k": k, "n": n}
+
+
+def hours(start: int, end: int) -> WindowRange:
+    return WindowRange(start * HOUR_US, end * HOUR_US)
+
+
+class Windows:
+    """An output of windows, one hour an epoch, and its rows in plain Python."""
+
+    def __init__(
+        self, folder: Path, form: tuple[FileFormat, Compression] = ("parquet", "zstd"), *, keyed: bool
+    ) -> None:
+        self.folder, self.keyed = folder, keyed
+        self.url = str(folder / "out")
+        self.layout = FileLayout(compression=form[1])
+        self.sink = FileSink("job", self.url, form[0], replaces=False, layout=self.layout)
+        self.sink.prepare(FIELDS, KEY if keyed else (), is_fresh=True)
+        self.rows: list[Row] = []
+
+    def publish(self, epoch: int, rows: list[Row]) -> None:
+        for subtask in (0, 1):
+            given = rows[subtask::2]
+            if not given:
+                continue
+            local = self.folder / f"local-{epoch}-{subtask}"
+            local.mkdir()
+            writer = OutputWriter(self.sink.task, Epoch(epoch), subtask, local)
+            extra = [pa.field("_op", pa.string())] if self.keyed else []
+            ops = [{**row, "_op": "insert"} for row in given] if self.keyed else given
+            writer.write(pa.Table.from_pylist(ops, pa.schema([*FIELDS, *extra])))
+            self.sink.publish(Epoch(epoch), writer.finish(f"a{epoch}x{subtask}"))
+        self.rows += rows
+
+    def replaced(self, rows: list[Row], windows: WindowRange) -> list[Row]:
+        start, end = windows.bounds
+        return [row for row in self.rows if not (row["window_start"] >= start and row["window_end"] <= end)] + rows
+
+    def replace(self, rows: list[Row], windows: WindowRange, before: int) -> None:
+        self.sink.replace_windows(pa.Table.from_pylist(rows, pa.schema(FIELDS)), windows, Epoch(before))
+
+    def read(self) -> list[Row]:
+        return in_order(read_output(self.url).to_pylist())
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=repr)
+
+
+def filled(
+    folder: Path, form: tuple[FileFormat, Compression] = ("parquet", "zstd"), *, keyed: bool = False, epochs: int = 6
+) -> Windows:
+    output = Windows(folder, form, keyed=keyed)
+    chance = Random(3)
+    for epoch in range(epochs):
+        output.publish(epoch, [window(epoch, k, chance.randrange(100)) for k in "abc"])
+    return output
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=str)
+@pytest.mark.parametrize("keyed", [False, True], ids=["appends", "upserts"])
+def test_the_windows_of_a_range_have_the_new_rows_and_all_others_the_old(
+    tmp_path: Path, form: tuple[FileFormat, Compression], keyed: bool
+) -> None:
+    output = filled(tmp_path, form, keyed=keyed)
+    new = [window(1, "a", 1000), window(2, "new", 2000)]
+    expected = output.replaced(new, hours(1, 3))
+    for _ in range(2):  # a repeat changes nothing more
+        output.replace(new, hours(1, 3), before=4)
+        assert output.read() == in_order(expected)
+    output.rows = expected
+    output.publish(6, [window(6, "a", 6)])
+    compact_output(output.sink.task, before=Epoch(5), target_bytes=1 << 40, newest_only=keyed)
+    assert output.read() == in_order(output.rows)
+    output.replace([], hours(0, 2), before=5)
+    assert output.read() == in_order(output.replaced([], hours(0, 2))), "the merged file is written again"
+
+
+def test_rows_of_an_epoch_to_which_the_job_may_go_back_are_not_replaced(tmp_path: Path) -> None:
+    output = filled(tmp_path)
+    with pytest.raises(InvalidJobError, match="epoch to which the job may still go back"):
+        output.replace([window(3, "a", 1)], hours(2, 4), before=3)
+    with pytest.raises(InvalidJobError, match="no file of an epoch before the oldest checkpoint"):
+        output.replace([window(-9, "a", 1)], hours(-9, -8), before=0)
+    assert output.read() == in_order(output.rows)
+
+
+def test_windows_that_had_no_rows_get_some(tmp_path: Path) -> None:
+    output = filled(tmp_path)
+    output.replace([window(-9, "a", 1)], hours(-9, -8), before=4)
+    assert output.read() == in_order([*output.rows, window(-9, "a", 1)])
+
+
+def killed_at(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> bool:
+    """Kill a replacement at a step of I/O, check the table, and repeat. Return whether there is such a step."""
+    new, is_merged, then_compacts = [window(1, "a", 1000), window(2, "new", 2000)], number % 2, number % 3 == 0
+    faults, output = Faults(), filled(folder, epochs=4)
+    if is_merged:
+        compact_output(output.sink.task, before=Epoch(3), target_bytes=1 << 40, newest_only=False)
+    old, expected = in_order(output.rows), in_order(output.replaced(new, hours(1, 3)))
+    is_killed = True
+    with monkeypatch.context() as patch:
+        faults.install(patch)
+        with faults.armed(KillAtStep(number)), suppress(Killed):
+            output.replace(new, hours(1, 3), before=3)
+            is_killed = False
+    found = output.read()
+    assert found in ((old, expected) if is_killed else (expected,)), number
+    if then_compacts:
+        compact_output(output.sink.task, before=Epoch(3), target_bytes=1 << 40, newest_only=False)
+        assert output.read() in (found, expected), "completed, if the rows were stored"
+    output.replace(new, hours(1, 3), before=3)
+    assert output.read() == expected
+    assert not [path for path, _ in output.sink.store.list("_compactions") if "rows-" in path]
+    assert not superseded(parsed_files(output.sink.store))
+    return is_killed
+
+
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_replacement_that_is_killed_at_any_step_has_replaced_all_rows_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
+) -> None:
+    numbers = []
+    for number in range(0, 1000, stride):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if not killed_at(folder, monkeypatch, number):
+            break
+        numbers.append(number)
+    assert len(numbers) > 3, "there are steps"

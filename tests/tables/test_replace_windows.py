@@ -1,0 +1,83 @@
+"""Rows of windows in a database table are replaced in one transaction, beside the epochs of the job."""
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from mixedmode.checkpoint.types import Epoch
+from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.tables.table_sink import TableSink
+from mixedmode.time.window_range import WindowRange
+from tests.tables.places import Place, Row
+
+TIME = pa.timestamp("us", "UTC")
+FIELDS = (
+    pa.field("window_start", TIME),
+    pa.field("window_end", TIME),
+    pa.field("k", pa.string()),
+    pa.field("n", pa.int64()),
+)
+KEY = ("window_start", "window_end", "k")
+HOURS_1_TO_3 = WindowRange(3_600_000_000, 3 * 3_600_000_000)
+
+
+def window(hour: int, k: str | None, n: int) -> Row:
+    start = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
+    return (start, start + timedelta(hours=1), k, n)
+
+
+def prepared(place: Place, keys: tuple[str, ...], *, is_fresh: bool = True, generation: int = 1) -> TableSink:
+    sink = place.sink(table="windows", generation=generation)
+    sink.prepare(FIELDS, keys, is_fresh=is_fresh)
+    return sink
+
+
+def filled(place: Place, keys: tuple[str, ...]) -> TableSink:
+    sink = prepared(place, keys)
+    for epoch in range(4):
+        rows = [window(epoch, k, epoch) for k in "ab"]
+        given = [("insert", *row) for row in rows] if keys else rows
+        sink.publish(Epoch(epoch), [place.stage(sink, epoch, given, fields=FIELDS)])
+    return sink
+
+
+def rows_in(place: Place) -> list[Row]:
+    return sorted(place.sql("SELECT k, n FROM windows"), key=str)
+
+
+def replace(place: Place, keys: tuple[str, ...], rows: list[Row], *, base: str | None = None) -> None:
+    """As a backfill does it: with a sink of its own, which is no start of the job."""
+    sink = place.sink(table="windows", generation=0, base=None if base is None else place.folder / base)
+    sink.prepare(FIELDS, keys, is_fresh=False)
+    columns = [pa.array([row[i] for row in rows], one.type) for i, one in enumerate(FIELDS)]
+    sink.replace_windows(pa.table(columns, schema=pa.schema(FIELDS)), HOURS_1_TO_3, Epoch(2))
+
+
+@pytest.mark.parametrize("keys", [(), KEY], ids=["appends", "upserts"])
+def test_rows_of_the_windows_are_replaced_and_the_job_goes_on(place: Place, keys: tuple[str, ...]) -> None:
+    sink = filled(place, keys)
+    for _ in range(2):  # a repeat changes nothing more
+        replace(place, keys, [window(1, "a", 100), window(2, "new", 200)])
+        assert rows_in(place) == [("a", 0), ("a", 100), ("a", 3), ("b", 0), ("b", 3), ("new", 200)]
+    later = [window(4, "a", 4)]
+    given = [("insert", *row) for row in later] if keys else later
+    sink.publish(Epoch(4), [place.stage(sink, 4, given, fields=FIELDS)])
+    newer = prepared(place, keys, is_fresh=False, generation=2)
+    newer.roll_back(Epoch(2))
+    assert rows_in(place) == [("a", 0), ("a", 100), ("b", 0), ("new", 200)], "going back leaves the new rows"
+
+
+def test_a_refused_row_leaves_all_rows_as_they_were(place: Place) -> None:
+    filled(place, KEY)
+    before = rows_in(place)
+    with pytest.raises(InvalidJobError, match="refuses a row of the windows, so nothing was replaced"):
+        replace(place, KEY, [window(1, "a", 100), window(2, None, 200)])
+    assert rows_in(place) == before
+
+
+def test_another_checkpoint_folder_may_not_replace_rows(place: Place) -> None:
+    filled(place, KEY)
+    with pytest.raises(InvalidJobError, match="does not belong to this job and its checkpoint folder"):
+        replace(place, KEY, [], base="elsewhere")
+    assert len(rows_in(place)) == 8
