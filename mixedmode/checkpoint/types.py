@@ -166,6 +166,19 @@ class SourceLog:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinFigures:
+    """The figures of a join in one epoch.
+
+    `late`: late rows of the left and of the right. `fan_out_max`, `fan_out_p99`: of the partners that a row which
+    arrived in this epoch has found; 99 % of the rows have at most the latter.
+    """
+
+    late: tuple[int, int]
+    fan_out_max: int
+    fan_out_p99: int
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One committed epoch. The manifest existing *is* the commit; files that no manifest names do not exist.
 
@@ -187,6 +200,9 @@ class Manifest:
     Spark's source logs that this epoch and the epochs before it have read. `output_contents` are digests of all files
     that were ever published to each output (contents.py). If a manifest lacks the digest of an output, all later
     manifests lack it, too. `dimensions` is {dimension: the name of the version that this epoch has read}.
+
+    `rows_read` is {operator id of a keyed step: the rows that it read in this epoch}, `joins` {that of a join: its
+    figures}; a step that did not run is in neither.
     """
 
     job: str
@@ -218,6 +234,8 @@ class Manifest:
     output_contents: Mapping[str, str] = field(default_factory=dict)
     step_watermarks: Mapping[str, int] = field(default_factory=dict)
     dimensions: Mapping[str, str] = field(default_factory=dict)
+    rows_read: Mapping[str, int] = field(default_factory=dict)
+    joins: Mapping[str, JoinFigures] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

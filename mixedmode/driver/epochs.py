@@ -352,6 +352,8 @@ class EpochRunner:
             rows_out=result.rows_out,
             pairs=result.pairs,
             dimensions=result.dimensions,
+            rows_read=result.progress.rows_read,
+            joins=result.joins,
         )
 
     def _offsets(self, epoch: Epoch) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from mixedmode.checkpoint.runs import state_bytes
-from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, Manifest, PathTaken
-from mixedmode.executor.protocol import EpochResult, JoinFigures
+from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, JoinFigures, Manifest, PathTaken
+from mixedmode.executor.protocol import EpochResult
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: "paused": the job begins no epoch until it is resumed; then the phase before the pause begins again
@@ -79,7 +79,7 @@ class EpochCommitted:
     clock to move the watermark. `records_skipped`: a function failed on them. `profile`: {stage: seconds}. A stage of
     tasks has seconds of work, added up over all tasks. A stage that begins with "driver: " has elapsed seconds;
     "driver: tasks" is the time in which Spark ran the tasks. `manifest`: None in batch mode, which has no
-    checkpoint. `joins`: {step: the figures of a join}.
+    checkpoint. `rows_read`: {keyed step: the rows that it read}. `joins`: {step: the figures of a join}.
     """
 
     epoch: Epoch
@@ -98,6 +98,7 @@ class EpochCommitted:
     seconds: float
     created_ms: int
     profile: Mapping[str, float] = field(default_factory=dict)
+    rows_read: Mapping[str, int] = field(default_factory=dict)
     joins: Mapping[str, JoinFigures] = field(default_factory=dict)
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
 
@@ -123,7 +124,8 @@ class EpochCommitted:
             seconds=seconds,
             created_ms=manifest.created_ms,
             profile=profile,
-            joins={} if result is None else result.joins,
+            rows_read=manifest.rows_read,
+            joins=manifest.joins,
             manifest=manifest,
         )
 

@@ -191,6 +191,7 @@ class _Run:
                     seconds=clock.seconds() - started,
                     created_ms=clock.now_ms(),
                     profile=result.profile,
+                    rows_read=result.progress.rows_read,
                     joins=result.joins,
                 )
             )

@@ -12,6 +12,7 @@ from typing import Protocol, Self, TypeVar
 from mixedmode.checkpoint.types import (
     Epoch,
     Generation,
+    JoinFigures,
     ListState,
     Manifest,
     OperatorState,
@@ -125,19 +126,6 @@ class EpochTask:
     def runs_of(self, operator_id: str) -> tuple[RunFile, ...]:
         """Return the committed runs of a step, oldest to newest."""
         return next((operator.runs for operator in self.state if operator.operator_id == operator_id), ())
-
-
-@dataclass(frozen=True, slots=True)
-class JoinFigures:
-    """The figures of a join in one epoch.
-
-    `late`: late rows of the left and of the right. `fan_out_max`, `fan_out_p99`: of the partners that a row which
-    arrived in this epoch has found; 99 % of the rows have at most the latter.
-    """
-
-    late: tuple[int, int]
-    fan_out_max: int
-    fan_out_p99: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from functools import reduce
 import pyarrow as pa
 
 from mixedmode.checkpoint.runs import put_in_place
-from mixedmode.checkpoint.types import ListState, OperatorState
+from mixedmode.checkpoint.types import JoinFigures, ListState, OperatorState
 from mixedmode.errors import InvalidJobError
-from mixedmode.executor.protocol import EpochResult, EpochTask, JoinFigures
+from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.operators.aggregate import UpsertOperator
 from mixedmode.operators.fan_out import FanOut
 from mixedmode.operators.join import LEFT, RIGHT, JoinBase

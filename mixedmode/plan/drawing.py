@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from mixedmode.config import JobSpec, KeyedAggregateStep, MapStep, SqlStep
 from mixedmode.config.graph import Ref
 from mixedmode.config.steps import STEP_KINDS, KeyedStep, Step, operator_id
+from mixedmode.plan.dimensions_read import dimensions_read
 
 __all__ = ["as_dot", "as_mermaid", "as_tree", "step_names"]
 
@@ -31,7 +32,9 @@ def as_tree(spec: JobSpec) -> Iterator[str]:
 
 
 def as_dot(spec: JobSpec) -> Iterator[str]:
-    """Yield the lines of a directed graph in the DOT language. Boxes are steps, ellipses are sources and outputs."""
+    """Yield the lines of a directed graph in the DOT language. Boxes are steps, ellipses are sources, dimensions and
+    outputs.
+    """
     yield f"digraph {_quoted(spec.name)} {{"
     yield "  rankdir=LR"
     nodes, edges = _nodes_and_edges(spec)
@@ -42,7 +45,7 @@ def as_dot(spec: JobSpec) -> Iterator[str]:
 
 
 def as_mermaid(spec: JobSpec) -> Iterator[str]:
-    """Yield the lines of a flowchart in Mermaid. Boxes are steps, rounded ones are sources and outputs."""
+    """Yield the lines of a flowchart in Mermaid. Boxes are steps, rounded ones are sources, dimensions and outputs."""
     yield "flowchart LR"
     nodes, edges = _nodes_and_edges(spec)
     for node, label, is_step in nodes:
@@ -59,6 +62,9 @@ def _nodes_and_edges(spec: JobSpec) -> tuple[list[tuple[str, str, bool]], list[_
     nodes = [(ids["sources", name], f"{name}: {source.place}", False) for name, source in spec.sources.items()]
     nodes += [(ids["steps", index], _label(spec, index, names), True) for index in range(len(spec.steps))]
     edges = [(ids[ref], f"step{index}") for index, refs in enumerate(graph.inputs) for ref in refs]
+    tables = {name: f"dimension{number}" for number, name in enumerate(spec.dimensions)}
+    nodes += [(tables[name], f"{name}: {table.place}", False) for name, table in spec.dimensions.items()]
+    edges += [(tables[name], ids["steps", index]) for name, index in dimensions_read(spec)]
     for number, (name, sink) in enumerate(spec.results.items()):
         nodes.append((f"output{number}", f"{name}: {sink.place}" if name else sink.place, False))
         edges.append((ids[graph.outputs[name]], f"output{number}"))

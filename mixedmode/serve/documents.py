@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from mixedmode.checkpoint.paths import parse_run_path
 from mixedmode.checkpoint.runs import state_bytes
-from mixedmode.checkpoint.types import Epoch, Manifest, OperatorState
+from mixedmode.checkpoint.types import Epoch, JoinFigures, Manifest, OperatorState
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
@@ -28,7 +28,6 @@ from mixedmode.driver.events import (
     SparkLogRepaired,
     WentBack,
 )
-from mixedmode.executor.protocol import JoinFigures
 from mixedmode.secrets import hidden
 from mixedmode.state.lists import list_bytes
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
@@ -87,7 +86,8 @@ def manifest_document(manifest: Manifest) -> Document:
         "event_time_lag_seconds": None if watermark is None else (manifest.created_ms - watermark) / 1000,
         "state_bytes": sum(state_bytes(operator.runs) for operator in manifest.operators),
         "stage_seconds": None,
-        "joins": None,
+        "rows_read": dict(manifest.rows_read),
+        "joins": {step: _join(figures) for step, figures in manifest.joins.items()},
         "steps": _steps(manifest),
         "sources": {
             name: {"records": progress.records, "watermark_ms": watermark_ms(progress.watermark_us)}
@@ -158,6 +158,7 @@ def epoch_document(event: EpochCommitted) -> Document:
         "event_time_lag_seconds": None if lag is None else round(lag, 3),
         "state_bytes": event.state_bytes,
         "stage_seconds": {stage: round(seconds, 4) for stage, seconds in event.profile.items()},
+        "rows_read": dict(event.rows_read),
         "joins": {step: _join(figures) for step, figures in event.joins.items()},
     }
 

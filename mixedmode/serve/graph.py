@@ -1,4 +1,4 @@
-"""The graph of a job as a document of the API: sources, steps and outputs, and which of them reads which. Pure.
+"""The graph of a job as a document of the API: sources, dimensions, steps, outputs, and what each of them reads. Pure.
 
 The id of a node begins with its kind, because an output may have the name of a step. The main output has the name "".
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mixedmode.checkpoint.types import OUTPUT_ENTRY, SOURCES_ENTRY
 from mixedmode.config import JobSpec
 from mixedmode.config.graph import MAIN, Ref
+from mixedmode.plan.dimensions_read import dimensions_read
 from mixedmode.plan.drawing import step_names
 from mixedmode.serve.documents import Document
 
@@ -22,8 +23,9 @@ def graph_of_job(spec: JobSpec) -> Document:
         return _id("source", str(ref[1])) if ref[0] == "sources" else _id("step", names[int(ref[1])])
 
     edges = [(node(ref), _id("step", names[index])) for index, refs in enumerate(graph.inputs) for ref in refs]
+    edges += [(_id("dimension", name), _id("step", names[index])) for name, index in dimensions_read(spec)]
     edges += [(node(ref), _id("output", name)) for name, ref in graph.outputs.items()]
-    return _document(spec.sources, names, graph.outputs, edges)
+    return _document(spec.sources, names, graph.outputs, edges, dimensions=spec.dimensions)
 
 
 def graph_of_fingerprints(fingerprints: Mapping[str, Mapping[str, object]], sources: Sequence[str]) -> Document:
@@ -53,9 +55,13 @@ def _names(value: object) -> list[str]:
 
 
 def _document(
-    sources: Iterable[str], steps: Iterable[str], outputs: Iterable[str], edges: Sequence[tuple[str, str]]
+    sources: Iterable[str],
+    steps: Iterable[str],
+    outputs: Iterable[str],
+    edges: Sequence[tuple[str, str]],
+    dimensions: Iterable[str] = (),
 ) -> Document:
-    kinds = {"source": sources, "step": steps, "output": outputs}
+    kinds = {"source": sources, "dimension": dimensions, "step": steps, "output": outputs}
     nodes = [{"id": _id(kind, name), "kind": kind, "name": name} for kind, names in kinds.items() for name in names]
     known = {node["id"] for node in nodes}
     return {"nodes": nodes, "edges": [list(edge) for edge in dict.fromkeys(edges) if known.issuperset(edge)]}

@@ -89,6 +89,7 @@ class JobMetrics:
             return Counter(f"mixedmode_{name}", text, labels, registry=self.registry)
 
         self._records = counter("records", "Records of committed epochs.", "kind")
+        self._rows_read = counter("step_rows_read", "Rows that a keyed step read in committed epochs.", "step")
         self._rows = counter("rows_out", "Rows that committed epochs wrote to the outputs.", "kind")
         self._late = counter("records_late", "Records that were too late for every window.")
         self._late_of_joins = counter("join_rows_late", "Late rows of a join, by side.", "step", "side")
@@ -205,6 +206,8 @@ class JobMetrics:
         self._records.labels(kind).inc(event.records)
         self._rows.labels(kind).inc(event.rows_out)
         self._epoch_seconds.labels(kind).observe(event.seconds)
+        for step, read in event.rows_read.items():
+            self._rows_read.labels(step).inc(read)
         self._late.inc(event.records_late)
         for step, figures in event.joins.items():
             for side, late in zip(("left", "right"), figures.late, strict=True):

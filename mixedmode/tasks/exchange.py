@@ -107,7 +107,7 @@ class MapSide:
     def _fold_in_pieces(
         self, rows: pa.Table, profile: Profile, note: Note
     ) -> Generator[pa.RecordBatch, None, Progress]:
-        """Yield the blocks of one slice. Return the numbers of its records and of its late records."""
+        """Yield the blocks of one slice. Return the numbers of its records, rows and late records."""
         progress, left = Progress(), rows.num_rows
         with profile.stage("fold"):
             fold_bytes = self._fold_bytes(rows)
@@ -142,6 +142,7 @@ class MapSide:
             rows.num_rows if self.counts_records else 0,
             len(folded.late_rows),
             late_of_sides=self._late_of_sides(folded.late_rows, batch.sides),
+            rows_read={self.stage.operator_id: rows.num_rows},
         )
 
     def _late(self, rows: pa.Table, late: Rows, sides: Sides | None) -> Iterator[pa.RecordBatch]:

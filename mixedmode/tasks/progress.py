@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
 from mixedmode.time import Seen, Split, merge_seen
+
+_Name = TypeVar("_Name", str, tuple[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,7 @@ class Progress:
 
     `late` counts records that came too late for every window, and late rows of joins; `late_of_sides` counts the latter
     by (step, number of the side). `ahead` counts records so far ahead of the clock that they do not move the watermark.
+    `rows_read`: {operator id of a keyed stage: rows that it read}.
     """
 
     records: int = 0
@@ -21,6 +24,7 @@ class Progress:
     ahead: int = 0
     splits: Mapping[Split, Seen] = field(default_factory=dict)
     late_of_sides: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    rows_read: Mapping[str, int] = field(default_factory=dict)
 
     def merged(self, other: "Progress") -> "Progress":
         """Return the sum of both; the order does not matter."""
@@ -28,29 +32,32 @@ class Progress:
         for split, seen in other.splits.items():
             splits[split] = merge_seen(splits[split], seen) if split in splits else seen
         counts = (self.records + other.records, self.late + other.late, self.ahead + other.ahead)
-        late = dict(self.late_of_sides)
-        for side, count in other.late_of_sides.items():
-            late[side] = late.get(side, 0) + count
-        return Progress(*counts, splits, late)
+        late, read = _sums(self.late_of_sides, other.late_of_sides), _sums(self.rows_read, other.rows_read)
+        return Progress(*counts, splits, late, read)
 
     def encode(self) -> bytes:
         """Encode as JSON."""
         splits = [[*split, seen.records, seen.max_time_us] for split, seen in self.splits.items()]
         late = [[*side, count] for side, count in self.late_of_sides.items()]
-        return json.dumps([self.records, self.late, self.ahead, splits, late]).encode()
+        return json.dumps([self.records, self.late, self.ahead, splits, late, dict(self.rows_read)]).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Decode the JSON of `encode`."""
-        records, late, ahead, splits, of_sides = json.loads(data)
+        records, late, ahead, splits, of_sides, rows_read = json.loads(data)
         return cls(
             records,
             late,
             ahead,
             {(source, part): Seen(count, newest) for source, part, count, newest in splits},
             {(step, side): count for step, side, count in of_sides},
+            rows_read,
         )
 
     def records_of(self, source: str) -> int:
         """Return the number of records of one source, over all its partitions."""
         return sum(seen.records for (name, _), seen in self.splits.items() if name == source)
+
+
+def _sums(one: Mapping[_Name, int], other: Mapping[_Name, int]) -> dict[_Name, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

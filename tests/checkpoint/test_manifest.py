@@ -21,6 +21,7 @@ from mixedmode.checkpoint.types import (
     Epoch,
     Generation,
     JobIdentity,
+    JoinFigures,
     ListState,
     Manifest,
     OperatorState,
@@ -82,10 +83,12 @@ MANIFESTS = st.builds(
     backlog_sources=TEXTS,
     output_contents=st.dictionaries(TEXT, TEXT, max_size=2),
     dimensions=st.dictionaries(TEXT, TEXT, max_size=2),
+    rows_read=st.dictionaries(TEXT, COUNT, max_size=2),
+    joins=st.dictionaries(TEXT, st.builds(JoinFigures, st.tuples(COUNT, COUNT), COUNT, COUNT), max_size=2),
 )
 
 MANIFEST = (
-    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"96e64f9e63e815c5","content":{"job":"airp'
+    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"b189b732cd092806","content":{"job":"airp'
     b'ort-delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"pat'
     b'h":"streaming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event'
     b'_time_us":1699999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":1699999999000'
@@ -106,7 +109,8 @@ MANIFEST = (
     b'redistribution":null,"lists":[["wA=="]]}],"backlog_sources":["flights"],"source_logs":[{"source":0,"'
     b'end":7,"files":12,"checksum":"00ff00ff00ff00ff"},{"source":1,"end":null,"files":0,"checksum":"2d0680'
     b'0538d394c2"}],"output_contents":{"":"0123456789abcdef","late":""},"step_watermarks":{"windows":16999'
-    b'99997000000},"dimensions":{"airports":"snapshot 7"}}}\n'
+    b'99997000000},"dimensions":{"airports":"snapshot 7"},"rows_read":{"step-1":998},"joins":{"priced":{"l'
+    b'ate":[1,0],"fan_out_max":9,"fan_out_p99":3}}}}\n'
 )
 
 
@@ -138,6 +142,8 @@ def full_example() -> Manifest:
         output_contents={"": "0123456789abcdef", "late": ""},
         step_watermarks={"windows": 1_699_999_997_000_000},
         dimensions={"airports": "snapshot 7"},
+        rows_read={"step-1": 998},
+        joins={"priced": JoinFigures((1, 0), 9, 3)},
     )
 
 

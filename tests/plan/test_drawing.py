@@ -6,7 +6,9 @@ import pytest
 
 from mixedmode.config import JobSpec
 from mixedmode.job import Job, Sink, Source
+from mixedmode.plan.dimensions_read import dimensions_read
 from mixedmode.plan.drawing import as_dot, as_mermaid, as_tree
+from mixedmode.serve.graph import graph_of_job
 
 
 @pytest.fixture
@@ -53,3 +55,19 @@ def test_dot_and_mermaid_have_the_same_nodes_and_edges(spec: JobSpec) -> None:
     assert '  step1 [label="totals: aggregate by k", shape=box]' in dot
     assert '  step1["totals: aggregate by k"]' in mermaid
     assert '  output1(["hours: parquet /hours"])' in mermaid
+
+
+def test_a_dimension_has_an_edge_to_each_step_that_joins_it(tmp_path: Path) -> None:
+    source = Source.parquet("/orders", schema="k string, airports string")
+    tables = {"airports": Source.parquet("/airports"), "unused": Source.parquet("/unused")}
+    job = Job("j", sources={"orders": source}, dimensions=tables, mode="batch")
+    job = job.sql("SELECT o.k, 'JOIN unused' AS t FROM orders o -- JOIN unused\n LEFT JOIN `Airports` a ON o.k = a.k")
+    job = job.sql("SELECT k, t AS airports FROM previous").sql("SELECT k, airports FROM previous")
+    spec = job.write(Sink.parquet(tmp_path / "out")).spec
+    assert list(dimensions_read(spec)) == [("airports", 0)]
+    dot = list(as_dot(spec))
+    assert "  dimension0 -> step0" in dot
+    assert not [line for line in dot if "->" in line and "dimension1" in line]
+    graph = graph_of_job(spec)
+    assert [node["kind"] for node in graph["nodes"]].count("dimension") == 2
+    assert ["dimension:airports", "step:sql-1"] in graph["edges"]

@@ -10,9 +10,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint.types import Epoch, JoinFigures
 from mixedmode.driver.events import EpochFailed, EpochStarted, Flipped, PhaseBegan
-from mixedmode.executor.protocol import JoinFigures
 from mixedmode.serve.metrics import JobMetrics
 from mixedmode.serve.monitoring import monitoring_file, monitoring_names
 from tests.harness import ManualClock

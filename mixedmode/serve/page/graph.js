@@ -30,7 +30,9 @@ function notesOf(nodes, epochs) {
     return is == null ? "source" : was == null ? `${short(is)} records` : rate(Math.max(0, is - was), "records");
   };
   const notes = { source: read, output: (name) => rate(name === "" ? newest.rows_out : newest.outputs?.[name] ?? 0, "rows"),
-    step: (name) => { const step = newest.steps?.[name]; return step == null ? "step" : `${rate(step.updated ?? 0, "updates")}, ${step.subtasks} subtasks`; } };
+    step: (name) => { const read = newest.rows_read?.[name], step = newest.steps?.[name];
+      return [read == null ? "" : rate(read, "rows"), step == null ? "" : `${step.subtasks} subtasks`].filter(Boolean).join(", ") || "step"; },
+    dimension: () => "dimension" };
   return new Map(nodes.map((node) => [node.id, notes[node.kind](node.name)]));
 }
 

@@ -61,9 +61,16 @@ export function showSteps(epochs) {
     const was = before?.steps?.[name]?.[field], is = newest.steps[name][field];
     return was == null ? "–" : `${is < was ? "−" : "+"}${short(Math.abs(is - was))}`;
   };
-  const rows = Object.entries(newest?.steps ?? {}).map(([name, step]) =>
-    [name, count(step.subtasks), count(step.entries), change(name, "entries"), bytes(step.bytes), count(step.runs)]);
-  table("steps", [["step", false], ["subtasks", true], ["entries", true], ["last epoch", true], ["state", true], ["files", true]], rows);
+  const joins = newest?.joins ?? {}, hasJoins = Object.keys(joins).length > 0;
+  const ofJoin = (one) => (one == null ? ["", ""] : [`${count(one.rows_late_left)} / ${count(one.rows_late_right)}`, `${count(one.fan_out_max)} / ${count(one.fan_out_p99)}`]);
+  const names = [...new Set([...Object.keys(newest?.rows_read ?? {}), ...Object.keys(newest?.steps ?? {})])];
+  const rows = names.map((name) => {
+    const step = newest.steps?.[name];
+    const state = step == null ? ["", "", "", "", ""] : [count(step.subtasks), count(step.entries), change(name, "entries"), bytes(step.bytes), count(step.runs)];
+    return [name, count(newest.rows_read?.[name]), ...state, ...(hasJoins ? ofJoin(joins[name]) : [])];
+  });
+  const columns = [["step", false], ["rows read", true], ["subtasks", true], ["entries", true], ["last epoch", true], ["state", true], ["files", true]];
+  table("steps", [...columns, ...(hasJoins ? [["late left / right", true], ["fan-out max / p99", true]] : [])], rows);
 }
 
 export function showCheckpoints(checkpoints) {
