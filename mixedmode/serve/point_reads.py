@@ -1,7 +1,8 @@
 """Point reads, answered together: requests that arrive while a batch is read form the next batch.
 
-A read of one key costs nearly as much as a read of a hundred, since all of it works on columns. So the more requests
-arrive, the less each one costs, and a request waits at most for the batch before its own.
+A read of one key costs nearly as much as a read of sixteen, since all of it works on columns. So requests that come
+soon after each other are gathered: a batch begins at the earliest GATHER_SECONDS after the batch before. A request that
+comes alone does not wait. So at 500 requests a second, a batch has about four, and each costs a third of a read alone.
 
 All methods run in the server's event loop; the batches are read in its threads.
 """
@@ -22,9 +23,10 @@ from mixedmode.queryable.snapshot import StateSnapshot
 from mixedmode.serve.documents import Document
 from mixedmode.serve.state import PAGE_BYTES_MAX, StateQuestion, document_of, plain_rows, rows_document
 
-__all__ = ["BATCH_MAX", "PointReads"]
+__all__ = ["BATCH_MAX", "GATHER_SECONDS", "PointReads"]
 
 BATCH_MAX = 256  # requests
+GATHER_SECONDS = 0.008
 
 _Answer = Document | Exception
 
@@ -39,6 +41,7 @@ class PointReads:
     def __post_init__(self) -> None:
         self._waiting: list[tuple[StateQuestion, asyncio.Future[Document]]] = []
         self._task: asyncio.Task[None] | None = None
+        self._began = 0.0  # the newest batch, by the clock of the event loop
 
     @property
     def waiting(self) -> int:
@@ -54,7 +57,10 @@ class PointReads:
         return await future
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._waiting:
+            await asyncio.sleep(self._began + GATHER_SECONDS - loop.time())
+            self._began = loop.time()
             first = self._waiting[0][0]
             batch = [pair for pair in self._waiting if pair[0].is_like(first)][:BATCH_MAX]
             taken = {id(future) for _, future in batch}
