@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -65,12 +66,23 @@ def serving(command: list[str], folder: Path) -> Iterator[int]:
     )
     assert process.stdout is not None
     try:
-        found = next(found for line in process.stdout if (found := re.search(r"://[^/]*:(\d+)/", line)))
+        port = _port_in(process.stdout)
         threading.Thread(target=process.stdout.read, daemon=True).start()
-        yield int(found[1])
+        yield port
     finally:
         process.terminate()
         process.wait(60)
+
+
+def _port_in(said: IO[str]) -> int:
+    lines = []
+    for line in said:
+        lines.append(line)
+        found = re.search(r"://[^/]*:(\d+)/", line)
+        if found is not None:
+            return int(found[1])
+    msg = f"the server did not start: {''.join(lines)}"
+    raise RuntimeError(msg)
 
 
 def _feed(folder: Path, keys: int, ended: threading.Event) -> None:

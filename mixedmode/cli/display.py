@@ -340,7 +340,12 @@ def _epoch_line(event: EpochCommitted) -> str:
     kind = "backlog" if event.is_backlog else "live   "
     lag = event.lag_seconds
     event_time = "" if lag is None else f"  watermark {watermark_text(event.watermark_us)}, lag {lag_text(lag)}"
-    state = f"  state {human_bytes(event.state_bytes)}" if event.state_bytes else ""
+    waited = event.processing_lag_seconds
+    event_time += "" if waited is None else f"  processing lag {lag_text(waited)}"
+    state = ""
+    if event.state_bytes:
+        entries = f"{event.state_entries:,} entries, " if event.state_entries else ""
+        state = f"  state {entries}{human_bytes(event.state_bytes)}"
     notable = {"late": event.records_late, "ahead of the clock": event.records_ahead}
     notable |= {"skipped": event.records_skipped, "spilled runs": event.spilled_runs}
     for step, figures in event.joins.items():

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
+from mixedmode.driver.events import processing_lag_seconds
 from mixedmode.driver.rescaling import Rescaling
-from mixedmode.driver.scaling import EpochLoad, Load, Scale, ScaleTargets, decide_scale, lag_seconds
+from mixedmode.driver.scaling import EpochLoad, Load, Scale, ScaleTargets, decide_scale
 from mixedmode.errors import RetryableError
 
 _KEPT = 20  # epochs; decide_scale looks at fewer
@@ -73,7 +74,7 @@ class Autoscaler:
         period = self._interval_seconds
         if ran.arriving_since is not None:
             period = max(period, ran.began - ran.arriving_since)
-        lag = lag_seconds(seconds, self._seconds_before, self._interval_seconds)
+        lag = processing_lag_seconds(seconds, self._seconds_before, self._interval_seconds)
         self._epochs.append(EpochLoad(manifest.records_in, seconds, period, lag))
         del self._epochs[:-_KEPT]
         self._seconds_before, self._last = seconds, None

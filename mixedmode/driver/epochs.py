@@ -39,7 +39,7 @@ from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters, FilesOf
-from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer
+from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer, processing_lag_seconds
 from mixedmode.driver.input_records import InputRecords
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
@@ -114,6 +114,7 @@ class EpochRunner:
         self._context = context
         self._retained = list(retained)
         self._started_ms = context.clock.now_ms()
+        self._seconds_before = 0.0  # of the epoch before
         self.inputs_taken = 0  # epochs of this start in which there was something new
 
     @property
@@ -217,7 +218,11 @@ class EpochRunner:
             self._drop_old_checkpoints()
         spent = add_seconds({} if result is None else result.profile, profile.seconds)
         seconds = context.clock.seconds() - started
-        context.observer(EpochCommitted.of(manifest, result, seconds=seconds, profile=spent))
+        interval_seconds = context.spec.execution.checkpointing.interval_ms / 1000
+        lag = processing_lag_seconds(seconds, self._seconds_before, interval_seconds)
+        self._seconds_before = seconds
+        committed = EpochCommitted.of(manifest, result, seconds=seconds, processing_lag_seconds=lag, profile=spent)
+        context.observer(committed)
 
     def _is_committed(self, epoch: Epoch) -> bool:
         """Return whether an attempt of this start has committed the epoch.

@@ -21,6 +21,16 @@ Phase = Literal["starting", "catching up", "live", "paused", "ended", "over"]
 TaskPhase = Literal["planning", "reading", "sorting", "processing", "storing", "done"]
 
 
+def processing_lag_seconds(seconds: float, seconds_before: float, interval_seconds: float) -> float:
+    """Return how long the epoch's oldest record waited for its result, less the interval that every record may wait.
+
+    The oldest record arrived when the previous epoch began. It waited until that epoch ended, after `seconds_before`,
+    at least for an interval; then `seconds` for its own epoch. Example: with an interval of 10 s, an epoch of 4 s after
+    one of 12 s has a lag of 4 + (12 - 10) = 6 s.
+    """
+    return seconds + max(0.0, seconds_before - interval_seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class PhaseBegan:
     """The job enters a phase."""
@@ -79,7 +89,8 @@ class EpochCommitted:
     clock to move the watermark. `records_skipped`: a function failed on them. `profile`: {stage: seconds}. A stage of
     tasks has seconds of work, added up over all tasks. A stage that begins with "driver: " has elapsed seconds;
     "driver: tasks" is the time in which Spark ran the tasks. `manifest`: None in batch mode, which has no
-    checkpoint. `rows_read`: {keyed step: the rows that it read}. `joins`: {step: the figures of a join}.
+    checkpoint. `processing_lag_seconds`: see the function of this name; None for an epoch of backlog. `rows_read`:
+    {keyed step: the rows that it read}. `joins`: {step: the figures of a join}.
     """
 
     epoch: Epoch
@@ -98,13 +109,20 @@ class EpochCommitted:
     seconds: float
     created_ms: int
     profile: Mapping[str, float] = field(default_factory=dict)
+    processing_lag_seconds: float | None = None
     rows_read: Mapping[str, int] = field(default_factory=dict)
     joins: Mapping[str, JoinFigures] = field(default_factory=dict)
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
-        cls, manifest: Manifest, result: EpochResult | None, *, seconds: float, profile: Mapping[str, float]
+        cls,
+        manifest: Manifest,
+        result: EpochResult | None,
+        *,
+        seconds: float,
+        processing_lag_seconds: float,
+        profile: Mapping[str, float],
     ) -> Self:
         """Return the event of a committed epoch.  result: None if an earlier attempt committed it and failed later."""
         return cls(
@@ -124,6 +142,7 @@ class EpochCommitted:
             seconds=seconds,
             created_ms=manifest.created_ms,
             profile=profile,
+            processing_lag_seconds=None if manifest.is_backlog else processing_lag_seconds,
             rows_read=manifest.rows_read,
             joins=manifest.joins,
             manifest=manifest,
@@ -133,6 +152,12 @@ class EpochCommitted:
     def records_per_second(self) -> float:
         """The records by the seconds of the epoch."""
         return self.records / self.seconds if self.seconds else 0.0
+
+    @property
+    def state_entries(self) -> int:
+        """The entries of the state. Those that a newer file of the state replaces count until the files are merged."""
+        operators = () if self.manifest is None else self.manifest.operators
+        return sum(run.entries - run.deletions for operator in operators for run in operator.runs)
 
     @property
     def lag_seconds(self) -> float | None:

@@ -110,7 +110,7 @@ def _kind(is_backlog: bool) -> str:  # noqa: FBT001  # the only argument
 
 def _figures(event: EpochCommitted) -> dict[str, Any]:
     """Return the values of the line of a committed epoch. Counts of records that need attention are left out if 0."""
-    lag_seconds = event.lag_seconds
+    lags = {"lag_seconds": event.lag_seconds, "processing_lag_seconds": event.processing_lag_seconds}
     counts = {
         "records_late": event.records_late,
         "records_ahead": event.records_ahead,
@@ -127,8 +127,9 @@ def _figures(event: EpochCommitted) -> dict[str, Any]:
         "records_per_second": round(event.records_per_second),
         "rows_out": event.rows_out,
         "watermark": _watermark(event.watermark_us),
-        **({} if lag_seconds is None else {"lag_seconds": round(lag_seconds, 1)}),
+        **{name: round(lag, 1) for name, lag in lags.items() if lag is not None},
         "pairs": event.pairs,
+        "state_entries": event.state_entries,
         "state_bytes": event.state_bytes,
         **{name: count for name, count in counts.items() if count},
     }

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["EpochLoad", "Keep", "Load", "Scale", "ScaleDecision", "ScaleTargets", "decide_scale", "lag_seconds"]
+__all__ = ["EpochLoad", "Keep", "Load", "Scale", "ScaleDecision", "ScaleTargets", "decide_scale"]
 
 _EPOCHS = 5  # per decision, so that one slow epoch decides nothing; the first after a change loads state
 _MARGIN = 0.8  # the number shrinks only if each target is still met at this part of it
@@ -48,7 +48,7 @@ class EpochLoad:
     """Measurements of one live epoch.
 
     `seconds`: the whole time that Spark and the job took for it. `period_seconds`: the time in which its input arrived,
-    from the start of the previous epoch; at least the interval. `lag_seconds`: see the function `lag_seconds`.
+    from the start of the previous epoch; at least the interval. `lag_seconds`: of processing (events.py).
     """
 
     records: int
@@ -87,16 +87,6 @@ class Scale:
 
 
 ScaleDecision = Keep | Scale
-
-
-def lag_seconds(seconds: float, seconds_before: float, interval_seconds: float) -> float:
-    """Return how long the epoch's oldest record waited for its result, less the interval that every record may wait.
-
-    The oldest record arrived when the previous epoch began. It waited until that epoch ended, after `seconds_before`,
-    at least for an interval; then `seconds` for its own epoch. Example: with an interval of 10 s, an epoch of 4 s after
-    one of 12 s has a lag of 4 + (12 - 10) = 6 s.
-    """
-    return seconds + max(0.0, seconds_before - interval_seconds)
 
 
 def decide_scale(load: Load, targets: ScaleTargets) -> ScaleDecision:

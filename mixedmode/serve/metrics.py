@@ -124,6 +124,9 @@ class JobMetrics:
         self._source_records = gauge("source_records", "Records read from a source since the job began.", "source")
         text = "How far the watermark is behind the time of the last commit; NaN without a watermark."
         self._lag = gauge("event_time_lag_seconds", text)
+        text = "How long the oldest record of the last live epoch waited for its result, beyond the interval."
+        self._processing_lag = gauge("processing_lag_seconds", text)
+        self._processing_lag.set(math.nan)
         self._lag.set(math.nan)
         self._state_bytes = gauge("state_bytes", "Bytes of the committed state of a step.", "step")
         text = "Entries of the committed state of a step. A key counts in every run that holds it."
@@ -224,6 +227,8 @@ class JobMetrics:
         self._is_backlog.set(event.is_backlog)
         self._commit_time.set(event.created_ms / 1000)
         self._lag.set(math.nan if event.lag_seconds is None else event.lag_seconds)
+        if event.processing_lag_seconds is not None:
+            self._processing_lag.set(event.processing_lag_seconds)
         document = epoch_document(event)
         for step, state in document.get("steps", {}).items():
             self._state_bytes.labels(step).set(state["bytes"])

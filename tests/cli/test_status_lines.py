@@ -158,13 +158,14 @@ def test_a_line_of_an_epoch_tells_when_how_fast_how_far_behind_and_what_needs_at
         watermark_us=1_767_225_600_000_000,
         created_ms=1_767_225_602_500,
         records_late=3,
+        processing_lag_seconds=0.25,
         state_bytes=2048,
     )
     Display(console, Progress(console=console, disable=True))(event)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue() == (
         "live     00:00:02 UTC  epoch 12             500 records          250/s           5 rows out    2.00 s  "
-        "streaming  watermark 2026-01-01 00:00:00 UTC, lag 2.5 s  state 2.0 KiB  late 3\n"
+        "streaming  watermark 2026-01-01 00:00:00 UTC, lag 2.5 s  processing lag 0.2 s  state 2.0 KiB  late 3\n"
     )
 
 

@@ -76,6 +76,7 @@ def test_a_committed_epoch_is_a_line_with_its_figures(caplog: pytest.LogCaptureF
                 "watermark": "1970-01-01T01:00:00Z",
                 "lag_seconds": 2.5,
                 "pairs": 30,
+                "state_entries": 0,
                 "state_bytes": 1_000,
                 "records_late": 3,
             },

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.driver.scaling import EpochLoad, Keep, Load, Scale, ScaleTargets, decide_scale, lag_seconds
+from mixedmode.driver.events import processing_lag_seconds
+from mixedmode.driver.scaling import EpochLoad, Keep, Load, Scale, ScaleTargets, decide_scale
 
 TARGETS = ScaleTargets(
     parallelism_min=1, parallelism_max=8, utilization=0.7, lag_ms=None, throughput=None, cool_down_ms=60_000
@@ -97,7 +98,7 @@ def test_what_is_decided(found: Load, targets: dict[str, int], decision: Scale |
     ("seconds", "before", "lag"), [(0.3, 0.5, 0.3), (0.3, 1.0, 0.3), (3.0, 1.0, 3.0), (3.0, 5.0, 7.0), (0.5, 5.0, 4.5)]
 )
 def test_a_record_waits_for_the_epoch_before_its_own_and_for_its_own(seconds: float, before: float, lag: float) -> None:
-    assert lag_seconds(seconds, before, 1.0) == pytest.approx(lag)
+    assert processing_lag_seconds(seconds, before, 1.0) == pytest.approx(lag)
 
 
 SECONDS = st.floats(0.001, 100.0)
@@ -189,7 +190,9 @@ def test_under_a_steady_load_the_number_comes_to_rest_without_turning(
         period = max(1.0, before)
         arrived = 1 + sway[number % len(sway)]
         seconds = fixed * arrived + work * arrived * period / parallelism
-        epochs.append(EpochLoad(int(rate * arrived * period), seconds, period, lag_seconds(seconds, before, 1.0)))
+        epochs.append(
+            EpochLoad(int(rate * arrived * period), seconds, period, processing_lag_seconds(seconds, before, 1.0))
+        )
         before = min(seconds, 3600.0)
         decision = decide_scale(Load(parallelism, 1.0, epochs, None), targets)
         if isinstance(decision, Scale):

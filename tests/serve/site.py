@@ -46,6 +46,9 @@ def committed(epoch: int, **changes: Any) -> EpochCommitted:
         "created_ms": 1000 * epoch,
         "profile": {"fold": 1.5, "driver: commit": 0.25},
     }
+    stored = changes.get("manifest")
+    if stored is not None:
+        values |= {"rows_read": stored.rows_read, "joins": stored.joins}
     return EpochCommitted(**(values | changes))
 
 

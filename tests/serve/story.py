@@ -70,6 +70,7 @@ def manifest(epoch: int, at_ms: int, *, records: int = 100, subtasks: int = 4, s
         rows_out=records // 4,
         pairs=records // 4,
         watermark_us=watermark_us,
+        rows_read={name: records // (1, 4, 4)[number] for number, name in enumerate(STEPS)},
     )
 
 
@@ -128,6 +129,7 @@ def live(epochs: int = 60) -> Iterator[tuple[int, Event]]:
         late = wave if epoch % 9 == 0 else 0
         skipped = 2 if epoch % 21 == 0 else 0
         given: dict[str, Any] = {"records_late": late, "records_skipped": skipped, "seconds": seconds}
+        given["processing_lag_seconds"] = seconds
         records, subtasks = 4_200 + 130 * wave, 4 if epoch < 30 else 6
         yield at, _committed(epoch, at, records=records, subtasks=subtasks, profile=profile, **given)
 

@@ -114,7 +114,8 @@ def test_over_folders_the_page_shows_one_job_at_a_time_without_charts_of_times(p
         page.wait("document.body?.dataset.epoch === '5'")
         shown = "[...document.querySelectorAll('#charts > section:not([hidden])')].map((one) => one.ariaLabel)"
         assert page.value(shown) == [
-            *("Lag of event time", "Records", "Late and dropped records", "State by step", "Rows to outputs")
+            *("Lag of event time", "Records", "Late and dropped records"),
+            *("Rows read by step", "State by step", "Rows to outputs"),
         ]
         jobs = "document.getElementById('jobs')"
         page.value(f"{jobs}.value = 'totals'; {jobs}.dispatchEvent(new Event('change'))")
@@ -163,6 +164,7 @@ def test_the_page_draws_an_arrow_for_each_input_of_a_graph(page: Page, width: in
         totals = replace(before.operators[0], operator_id="totals", runs=(run_of(1, 500),))
         files = (StagedFile("s", "f", 1, 300, "", "alerts"),)
         changes: dict[str, Any] = {"operators": (totals,), "outputs": files, "output_names": ("totals", "alerts")}
+        changes["rows_read"] = {"totals": 800}
         for epoch in (0, 1):
             progress = {name: SourceProgress(4000 + 1000 * epoch, None, None) for name in ("orders", "refunds")}
             manifest = replace(before, epoch=Epoch(epoch), sources=progress, **changes)
@@ -170,7 +172,7 @@ def test_the_page_draws_an_arrow_for_each_input_of_a_graph(page: Page, width: in
         page.wait("document.body.dataset.epoch === '1'")
         notes = page.value("[...document.querySelectorAll('#flow .node title')].map((one) => one.textContent).join()")
         assert "orders: 500 records/s" in notes, "1000 records in the 2 s of the epoch"
-        assert "totals: 250 updates/s, 4 subtasks" in notes
+        assert "totals: 400 rows/s, 4 subtasks" in notes
         assert "alerts: 150 rows/s" in notes
         assert "totals: 0 rows/s" in notes
         assert page.value("document.documentElement.scrollWidth") == width, "a wide graph scrolls in its own box"

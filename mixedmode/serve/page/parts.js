@@ -41,6 +41,7 @@ export function showTiles(job, epochs, now) {
     ["epoch", newest ? count(newest.epoch) : "–", "the newest commit"], ["committed", newest ? ago(now - newest.committed_ms) : "–", newest ? `at ${time(newest.committed_ms)} UTC` : ""],
     ["records/s", newest?.records_per_second == null ? "–" : short(newest.records_per_second), "of the newest epoch"],
     ["epoch time", timed.length ? seconds(spent / timed.length) : "–", `mean of ${timed.length} epochs`],
+    ["lag of processing", seconds(newest?.processing_lag_seconds), "of the oldest record, beyond the interval"],
     ["lag of event time", seconds(newest?.event_time_lag_seconds), newest?.watermark_ms == null ? "no watermark" : `watermark ${time(newest.watermark_ms)} UTC`],
     ["state", newest ? bytes(newest.state_bytes) : "–", "committed"],
     ["late", count(sum("records_late")), "in the epochs shown"], ["skipped", count(sum("records_skipped")), "in the epochs shown"],
