@@ -54,6 +54,7 @@ ALL = (
         "4",
         "5",
         "5-join",
+        "6",
         "7",
         "7-join",
         "8",
@@ -225,6 +226,7 @@ def test_the_data_have_what_makes_the_queries_hard(tables: duckdb.DuckDBPyConnec
     assert one(f"SELECT max(sessions) FROM (SELECT count(*) AS sessions FROM {answers['q11']} GROUP BY bidder)") > 1
     assert one(f"SELECT count(*) FROM {answers['q18']}") < one("SELECT count(*) FROM bid")
     assert one(f"SELECT count(*) FROM {answers['q15']}") == 2
+    assert one("SELECT max(sold) FROM (SELECT count(*) AS sold FROM auction GROUP BY seller)") > 10
 
 
 def test_all_queries_share_data_of_which_the_size_is_known() -> None:

@@ -135,6 +135,14 @@ def average_prices(frames: Frames) -> DataFrame:
     return final.groupBy("category").agg(F.avg("final").alias("average"))
 
 
+def selling_prices(frames: Frames) -> DataFrame:
+    """Query 6. In batch only: a streaming query of Spark has no ranks."""
+    final = _offers(frames).groupBy("a.id", "a.seller", "a.expires").agg(F.max("b.price").alias("final"))
+    order = Window.partitionBy("seller").orderBy(F.desc("expires"), F.desc("id"))
+    last = final.withColumn("rank", F.row_number().over(order)).where("rank <= 10")
+    return last.groupBy("seller").agg(F.avg("final").alias("average"))
+
+
 def new_sellers(frames: Frames) -> DataFrame:
     """Query 8."""
     window = F.window("dateTime", "10 seconds").alias("window")
@@ -255,6 +263,7 @@ BATCH: Mapping[str, Query] = {
     "q4": average_prices,
     "q5": hot_items,
     "q5-join": hot_items_joined,
+    "q6": selling_prices,
     "q7": highest_bid,
     "q7-join": highest_bids_joined,
     "q8": new_sellers,

@@ -86,6 +86,7 @@ _ALL = (
         ("window_start", "window_end", "auction"),
         has_windows=True,
     ),
+    _workload("q6", "average selling price of a seller", ("seller",)),
     _workload("q7", "highest bid", ("window_start", "window_end"), has_windows=True),
     _workload("q7-join", "highest bids, by a join with their windows", (), may_lack=_NEAR_OPEN),
     _workload("q8", "new sellers", ("id", "starttime"), may_lack=_OPEN_STARTS),
