@@ -58,6 +58,7 @@ from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.operators.map import MapContext, MapFunction
 from mixedmode.operators.process import (
     AggregatingState,
+    BroadcastRows,
     Context,
     KeyedBatchProcessFunction,
     KeyedCoProcessFunction,
@@ -85,6 +86,7 @@ __all__ = [
     "MIN_WATERMARK",
     "AggregatingState",
     "AsyncMapFunction",
+    "BroadcastRows",
     "CoGroupContext",
     "CoGroupFunction",
     "Context",

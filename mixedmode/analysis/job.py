@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.alone import check_alone
+from mixedmode.analysis.broadcasts import analysed_broadcasts
 from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.dimensions import empty_tables, mentions, unread_dimensions
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
@@ -41,7 +42,7 @@ from mixedmode.config import (
     SqlStep,
 )
 from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
-from mixedmode.config.step_outputs import FunctionStep, function_section
+from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -301,8 +302,10 @@ class _Walk:
         if self._first_input is None:
             self._first_input = inputs[0].frame
         where = partial(self._where, "steps", index)
+        casts = len(broadcasts_of(step))
+        inputs, others = inputs[: len(inputs) - casts], inputs[len(inputs) - casts :]
         if isinstance(step, TwoInputStep):
-            self._add_pair(index, step, inputs, where)
+            self._add_pair(index, step, inputs, others, where)
             return
         for other in inputs[1:]:
             check_alike(inputs[0].types, other.types, (inputs[0].name, other.name), where("from"))
@@ -310,13 +313,12 @@ class _Walk:
         inputs = [self._with_computed_keys(one, step, where, is_changelog=is_changelog) for one in inputs]
         upstream = self._roots.upstream_of(inputs, self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
         given = StepInput(inputs[0].frame, upstream.of_step(step))
-        stage = keyed_stage(step, given, where)
-        self._stage_of_step[index] = stage
-        self._inputs.relations[stage.operator_id] = inputs
-        self._append(index, stage)
+        self._append_step(index, keyed_stage(step, given, where), inputs, others, where)
         self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 
-    def _add_pair(self, index: int, step: PairStep, inputs: Sequence[Relation], where: Where) -> None:
+    def _add_pair(
+        self, index: int, step: PairStep, inputs: Sequence[Relation], others: Sequence[Relation], where: Where
+    ) -> None:
         """Add the stage of a step with two inputs, and the sql of the `select` of a join, if it has expressions."""
         given = (inputs[0], inputs[-1])  # a step over a relation and itself reads it twice
         upstream, *sides = (
@@ -329,12 +331,22 @@ class _Walk:
             stage, selected = analysed_join(self._session, step, given, times, upstream, where)
         else:
             stage = analysed_function(self._session, step, given, times, upstream, where)
-        self._inputs.relations[stage.operator_id] = given
-        self._stage_of_step[index] = stage
-        self._append(index, stage)
+        self._append_step(index, stage, given, others, where)
         if selected is not None and selected.sql is not None:
             rows = self._relations["steps", index]
             self._relations["steps", index] = selected_rows(self._session, rows, selected.sql, where("join", "select"))
+
+    def _append_step(
+        self, index: int, stage: KeyedStage, mains: Sequence[Relation], others: Sequence[Relation], where: Where
+    ) -> None:
+        """Add the stage of a step.  mains: the relations that it reads; others: its broadcast inputs."""
+        step = self._steps[index]
+        if others and isinstance(step, FunctionStep):
+            of_one = partial(self._roots.upstream_of, keyed_before=0, is_time_in_doubt=self._is_time_in_doubt)
+            stage = analysed_broadcasts(step, stage, mains, others, of_one, where)
+        self._inputs.relations[stage.operator_id] = [*mains, *others]
+        self._stage_of_step[index] = stage
+        self._append(index, stage)
 
     def _with_computed_keys(self, given: Relation, step: OneInputStep, where: Where, *, is_changelog: bool) -> Relation:
         frame, sql = with_computed_keys(given.frame, step, PREVIOUS, where, is_changelog=is_changelog)

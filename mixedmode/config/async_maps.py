@@ -1,36 +1,32 @@
 """The step that asks a service for an answer to each row."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
-    Arguments,
     ClassReference,
     Count,
     CountOrZero,
     Lines,
     PositiveDurationMs,
     SpanMs,
-    Text,
 )
-from mixedmode.config.function_steps import failure_findings
+from mixedmode.config.function_settings import FallibleClass
 from mixedmode.config.keyed import Keyed
 
 __all__ = ["AsyncMapStep"]
 
 
-class AsyncMapStep(Keyed):
+class AsyncMapStep(FallibleClass, Keyed):
     """A step with a custom class that asks a service for answers; the key of a row is its request."""
 
+    class_field: ClassVar[str] = "async_map"
+
     async_map: ClassReference = Field(description="the class, such as package.module:Class")
-    folder: Text | None = Field(
-        default=None, description="the folder that the class is imported from; not given: the one of the job file"
-    )
-    args: Arguments = Field(default={}, description="arguments for the class, by name")
     output: Lines = Field(description="columns of an answer as Spark DDL, such as score double; rows get them")
     batch_size: Count = Field(default=1, description="the most requests of one call")
     capacity: Count = Field(default=100, description="the most calls at a time, in each subtask")
@@ -52,10 +48,7 @@ class AsyncMapStep(Keyed):
     dead_letter: AnySink | None = Field(
         default=None, description="where rows go whose request has failed; needs on-error: dead-letter"
     )
-    parallelism: Count | None = Field(
-        default=None, description="subtasks of this step; not given: as many as the job has"
-    )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._key_findings()
-        yield from failure_findings(self.on_error, self.dead_letter)
+        yield from self._failure_findings()

@@ -94,6 +94,16 @@ class Section(BaseModel):
                 yield from _unreadable_references(value, (key_of(name),))
 
 
+class InOrder(Section):
+    """A section that is written out in the order of `fields_in_order`."""
+
+    @model_serializer(mode="wrap")
+    def _in_order(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        given = serialize(self)
+        names = [name for field in self.fields_in_order() for name in (field, key_of(field)) if name in given]
+        return {name: given[name] for name in dict.fromkeys(names)}
+
+
 class MainSetting(Section):
     """A section whose main setting may stand for the section, and does so in YAML output if no other setting is set."""
 

@@ -1,7 +1,8 @@
 """The graph of a job: which sources and steps each step and each output reads. Pure.
 
-A step reads what its `from` names; without it, it reads the step before it, and the first step reads the sources. An
-output reads its `from`; without it, it reads the last step.
+A step reads what its `from` names; without it, it reads the step before it, and the first step reads the sources. Then
+come the inputs of which every subtask has the rows (`broadcast`). An output reads its `from`; without it, it reads the
+last step.
 
 A `Ref` is the path of what is read: ("sources", name) or ("steps", index). A step refers to earlier steps only, so a
 graph has no cycle.
@@ -17,6 +18,7 @@ from typing import Self
 
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
 from mixedmode.config.steps import KeyedStep, SqlStep, Step
 from mixedmode.config.two_inputs import TwoInputStep
 
@@ -55,7 +57,9 @@ class Graph:
         for index, step in enumerate(steps):
             names = () if step is None else step.from_
             default = (("steps", index - 1),) if index else every
-            inputs.append(tuple(known[name.lower()] for name in names if name.lower() in known) if names else default)
+            mains = tuple(known[name.lower()] for name in names if name.lower() in known) if names else default
+            others = (one.from_.lower() for one in broadcasts_of(step).values())
+            inputs.append((*mains, *(known[name] for name in others if name in known)))
             if step is not None and step.name is not None:
                 known.setdefault(step.name.lower(), ("steps", index))
         last: Ref = ("steps", len(steps) - 1)
@@ -113,6 +117,8 @@ def input_findings(
                 yield place, f" names an input twice. Remove one. found={name}"
             seen.add(name.lower())
             yield from _unknown(place, name, earlier, later, tables)
+        for place, name in broadcast_places(index, step):
+            yield from _unknown(place, name, earlier, later, tables)
         if step.name is not None:
             earlier[step.name.lower()] = step.name
     for output, wanted in outputs.items():
@@ -127,12 +133,23 @@ def input_findings(
                 "or remove it."
             )
             yield ("steps", index), text
-        elif not isinstance(step, SqlStep) and len(graph.inputs[index]) > 1 and not step.from_:
+        elif not isinstance(step, SqlStep) and not step.from_ and _mains(graph, index, step) > 1:
             text = (
                 ": this step reads one input, and the job has several sources. Add `from` with one source, or with "
                 f"several to read their rows together. sources={', '.join(sources)}"
             )
             yield ("steps", index), text
+
+
+def broadcast_places(index: int, step: Step) -> Iterator[tuple[Path, str]]:
+    """Yield (place, source or step) of the inputs of a step whose rows every subtask has."""
+    own = function_section(step)[0] if isinstance(step, FunctionStep) else ()
+    for name, given in broadcasts_of(step).items():
+        yield ("steps", index, *own, "broadcast", name, "from"), given.from_
+
+
+def _mains(graph: Graph, index: int, step: Step) -> int:
+    return len(graph.inputs[index]) - len(broadcasts_of(step))
 
 
 def _unknown(

@@ -11,21 +11,20 @@ expression with a name:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from mixedmode.config.connectors import AnySink
+from mixedmode.config.broadcasts import VersionSettings
 from mixedmode.config.document import Path
-from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Lines, Section, SpanMs, Text, refusal
-from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Lines, SpanMs, Text, refusal
 from mixedmode.config.two_inputs import NAME, TwoInputs, plain_name
 from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["AsOfSpec", "JoinSpec", "LateRowsSpec", "Selected"]
+__all__ = ["AsOfSpec", "JoinSpec", "Selected"]
 
 _SELECTED = re.compile(
     rf"(?:(?P<input>{NAME})\s*\.\s*)?(?P<column>{NAME}|\*)(?:\s+as\s+(?P<name>{NAME}))?", re.IGNORECASE
@@ -78,7 +77,7 @@ Bounds = Annotated[
 ]
 
 
-class AsOfSpec(Section):
+class AsOfSpec(VersionSettings):
     """A join by time: each row of the left meets the last row of the right that is not later."""
 
     tie_break: Columns = Field(
@@ -93,13 +92,6 @@ class AsOfSpec(Section):
     deleted: Text | None = Field(
         default=None, description="a boolean column of the right; a row where it is true ends the one before it"
     )
-
-
-class LateRowsSpec(Section):
-    """The outputs of late rows, with the columns of their input."""
-
-    left: AnySink | None = Field(default=None, description="where late rows of the left go; not given: nowhere")
-    right: AnySink | None = Field(default=None, description="where late rows of the right go; not given: nowhere")
 
 
 class JoinSpec(TwoInputs):
@@ -139,20 +131,6 @@ class JoinSpec(TwoInputs):
         description="with within: a column of the result with the later time of a pair, for windows and joins in later "
         "steps; not given: the result has no event time",
     )
-
-    late: LateRowsSpec = Field(
-        default_factory=LateRowsSpec, description="with as-of or within: where rows go that come too late"
-    )
-
-    @property
-    def late_sinks(self) -> dict[str, SinkSpec]:
-        """{"left" or "right": where late rows of this side go}."""
-        found = {"left": self.late.left, "right": self.late.right}
-        return {side: sink for side, sink in found.items() if sink is not None}
-
-    def with_late_sinks(self, sinks: Mapping[str, SinkSpec]) -> Self:
-        """Return the same join with other outputs of late rows.  sinks: as `late_sinks`."""
-        return self.model_copy(update={"late": self.late.model_copy(update=dict(sinks))})
 
     @property
     def is_regular(self) -> bool:

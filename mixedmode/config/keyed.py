@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import Field
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Columns, Inputs, Section, TableName
+from mixedmode.config.fields import Columns, Count, Inputs, Section, TableName
 from mixedmode.config.names import repeated
 
 __all__ = ["Keyed"]
@@ -25,6 +25,9 @@ class Keyed(Section):
     )
     key_by: Columns = Field(
         description="one or several: columns, or expressions with a name, such as date(at) AS day", min_length=1
+    )
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
     )
 
     @property

@@ -16,17 +16,15 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.document import Document, Mark, Path, Problem, in_order, path_text
 from mixedmode.config.fields import Section
-from mixedmode.config.function_steps import CoGroupStep
+from mixedmode.config.function_settings import CustomClass
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.overlaps import overlap_findings
 from mixedmode.config.parts import JobParts, valid_fields, valid_parts, without_wrong_settings
 from mixedmode.config.reader import read_document
 from mixedmode.config.spec import JobSettings, JobSpec
-from mixedmode.config.step_outputs import FunctionStep, function_section, with_function_section
-from mixedmode.config.steps import JoinStep, KeyedAggregateStep, MapStep
+from mixedmode.config.step_outputs import own_section, side_outputs_of, with_settings, with_side_outputs
 from mixedmode.errors import InvalidJobError, MixedmodeError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -147,30 +145,11 @@ def resolve_paths(job: AnyJob, folder: FilePath) -> AnyJob:
 
 def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
     """Return the same step with the paths of its outputs and of its code resolved against `folder`."""
-    if isinstance(step, KeyedAggregateStep) and step.late is not None:
-        return step.model_copy(update={"late": with_paths(step.late, folder)})
-    if isinstance(step, JoinStep):
-        late = {side: with_paths(sink, folder) for side, sink in step.join.late_sinks.items()}
-        return step.model_copy(update={"join": step.join.with_late_sinks(late)}) if late else step
-    if isinstance(step, MapStep):
-        return step.model_copy(update={"folder": resolve_path(step.folder or "", folder)})
-    if isinstance(step, AsyncMapStep):
-        letters = {} if step.dead_letter is None else {"dead_letter": with_paths(step.dead_letter, folder)}
-        return step.model_copy(update={"folder": resolve_path(step.folder or "", folder), **letters})
-    if isinstance(step, CoGroupStep):
-        section = step.co_group.model_copy(update={"folder": resolve_path(step.co_group.folder or "", folder)})
-        return step.model_copy(update={"co_group": section})
-    if not isinstance(step, FunctionStep):
+    step = with_side_outputs(step, {path: with_paths(sink, folder) for path, sink in side_outputs_of(step).items()})
+    _, own = own_section(step)
+    if not isinstance(own, CustomClass):
         return step
-    _, own = function_section(step)
-    return with_function_section(
-        step,
-        {
-            "folder": resolve_path(own.folder or "", folder),
-            "outputs": {tag: with_paths(sink, folder) for tag, sink in own.outputs.items()},
-            "dead_letter": None if own.dead_letter is None else with_paths(own.dead_letter, folder),
-        },
-    )
+    return with_settings(step, {"folder": resolve_path(own.folder or "", folder)})
 
 
 def with_paths(section: AnySection, folder: FilePath) -> AnySection:

@@ -3,14 +3,23 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 from pydantic.fields import FieldInfo
 from typing_extensions import override
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import DurationMs, Flag, OptionalDurationMs, PositiveDurationMs, Section, Text, key_of
+from mixedmode.config.fields import (
+    DurationMs,
+    Flag,
+    InOrder,
+    OptionalDurationMs,
+    PositiveDurationMs,
+    Section,
+    Text,
+    key_of,
+)
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.starts import StartPoint
 from mixedmode.config.used_places import UsedPlace
@@ -42,7 +51,7 @@ class WatermarkSpec(Section):
     )
 
 
-class SourceSpec(Section):
+class SourceSpec(InOrder):
     """A source that the job reads under one name. The base of every kind.
 
     may_be: the sides that it may be of a source with a history and a live continuation.
@@ -64,12 +73,6 @@ class SourceSpec(Section):
         shared = SourceSpec.model_fields
         own = {name: field for name, field in cls.model_fields.items() if name not in shared}
         return {**own, **{name: cls.model_fields[name] for name in shared}}
-
-    @model_serializer(mode="wrap")
-    def _in_order(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        given = serialize(self)
-        names = [name for field in self.fields_in_order() for name in (field, key_of(field)) if name in given]
-        return {name: given[name] for name in dict.fromkeys(names)}
 
     @property
     @abstractmethod

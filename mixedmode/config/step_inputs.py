@@ -35,7 +35,8 @@ def needs_of(step: KeyedStep) -> Needs | None:
     """Return what a step needs of the rows that it reads; None if it can read all rows."""
     match step:
         case ProcessStep():
-            return Needs("process", "a function cannot retract a row")
+            goes = "a process step with broadcast goes" if step.broadcast else None
+            return Needs("process", "a function cannot retract a row", goes)
         case KeyedAggregateStep() if step.window is not None and step.window.global_ is not None:
             return Needs("window", "a global window that is full cannot give a row back", "windows go")
         case AsyncMapStep():

@@ -9,10 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag
 
 from mixedmode.config.async_maps import AsyncMapStep
-from mixedmode.config.connectors import AnySideOutput, AnySink
+from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
-    Arguments,
     Call,
     ClassReference,
     Columns,
@@ -26,10 +25,9 @@ from mixedmode.config.fields import (
     Section,
     SpanMs,
     TableName,
-    TagName,
-    Text,
 )
-from mixedmode.config.function_steps import CoGroupStep, CoProcessStep, failure_findings
+from mixedmode.config.function_settings import CustomClass, FunctionSettings
+from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.joins import JoinSpec
 from mixedmode.config.keyed import Keyed
 from mixedmode.config.names import repeated
@@ -56,8 +54,10 @@ class SqlStep(Section):
     )
 
 
-class MapStep(Section):
+class MapStep(CustomClass):
     """A step with a custom map function over the rows of each subtask, and with a list per subtask if it keeps one."""
+
+    class_field: ClassVar[str] = "map"
 
     name: TableName | None = Field(default=None, description="a name for the step")
     from_: Inputs = Field(
@@ -65,11 +65,6 @@ class MapStep(Section):
         description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
     )
     map: ClassReference = Field(description="the class, such as package.module:Class")
-    folder: Text | None = Field(
-        default=None, description="the folder that the class is imported from; not given: the one of the job file"
-    )
-    args: Arguments = Field(default={}, description="arguments for the class, by name")
-    output: Lines = Field(description="columns of the result as Spark DDL, such as id long, text string")
     parallelism: Count | None = Field(
         default=None, description="subtasks of this step; not given: as many as the job has"
     )
@@ -92,9 +87,6 @@ class KeyedInput(Keyed):
     )
     late: AnySink | None = Field(
         default=None, description="where records go that come too late for their windows; not given: they are counted"
-    )
-    parallelism: Count | None = Field(
-        default=None, description="subtasks of this step; not given: as many as the job has"
     )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
@@ -149,38 +141,22 @@ class KeyedAggregateStep(KeyedInput):
             yield ("aggregate", output), f": {owner} has this name already (case does not count). Choose another."
 
 
-class ProcessStep(Keyed):
+class ProcessStep(FunctionSettings, Keyed):
     """A step with a custom function over the records of each key, with state and timers."""
 
+    class_field: ClassVar[str] = "process"
+
     process: ClassReference = Field(description="the class, such as package.module:Class")
-    folder: Text | None = Field(
-        default=None, description="the folder that the class is imported from; not given: the one of the job file"
-    )
-    args: Arguments = Field(default={}, description="arguments for the class, by name")
-    output: Lines = Field(description="columns of the result as Spark DDL, such as customer string, orders long")
-    event_time: Text | None = Field(
-        default=None, description="the column of `output` with the event time of its rows, for windows in later steps"
-    )
-    outputs: Mapping[TagName, AnySideOutput] = Field(
-        default={}, description="where the rows of each side output go, by tag"
-    )
-    on_error: Literal["fail", "skip", "dead-letter"] = Field(
-        default="fail",
-        description="when the function raises; fail: the job stops; skip: the record is counted and left out; "
-        "dead-letter: it goes to an output of its own",
-    )
-    dead_letter: AnySink | None = Field(
-        default=None, description="where records go on which the function raised; needs on-error: dead-letter"
-    )
-    parallelism: Count | None = Field(
-        default=None, description="subtasks of this step; not given: as many as the job has"
+    late: AnySink | None = Field(
+        default=None,
+        description="with broadcast: where records go that come before the watermark; not given: they are counted",
     )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._key_findings()
-        for tag, owner in repeated(self.outputs, {}):
-            yield ("outputs", tag), f": {owner} has this name already (case does not count). Choose another."
-        yield from failure_findings(self.on_error, self.dead_letter)
+        yield from self._function_findings()
+        if self.late is not None and not self.broadcast:
+            yield ("late",), ": no record is late for a function without broadcast. Remove it."
 
 
 class TopSpec(Section):
@@ -198,9 +174,6 @@ class TopStep(Keyed):
     """A step that keeps the best rows of each key, with their ranks, up to date."""
 
     top: TopSpec = Field(description="the best rows of each key, with their rank from 1")
-    parallelism: Count | None = Field(
-        default=None, description="subtasks of this step; not given: as many as the job has"
-    )
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._key_findings()
@@ -241,9 +214,6 @@ class DeduplicateStep(Keyed):
     """A step that keeps one row of each key."""
 
     deduplicate: DeduplicateSpec = Field(description="which row of each key")
-    parallelism: Count | None = Field(
-        default=None, description="subtasks of this step; not given: as many as the job has"
-    )
 
     @property
     def is_append_only(self) -> bool:
@@ -264,11 +234,7 @@ class JoinStep(TwoInputStep):
 
     section: ClassVar[str] = "join"
 
-    name: TableName | None = Field(default=None, description="a name for the step")
     join: JoinSpec = Field(description="the two inputs, and which of their rows belong together")
-    parallelism: Count | None = Field(
-        default=None, description="subtasks of this step; not given: as many as the job has"
-    )
 
 
 #: a keyed step that reads all of its inputs as one
@@ -302,7 +268,7 @@ _TELLTALES = (
     (("co-process",), "co-process"),
     (("batch-size", "capacity", "timeout", "retries", "backoff", "remember"), "async-map"),
     (("co-group",), "co-group"),
-    (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter"), "process"),
+    (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter", "broadcast"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late", "having"), "aggregate"),
 )
 

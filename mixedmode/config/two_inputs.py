@@ -8,16 +8,18 @@ A step reads its inputs by name, `trades` or `trades AS t`. An entry of `on` is 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pydantic import Field
 
+from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Columns, Section, Text
+from mixedmode.config.fields import Columns, Count, Section, TableName, Text
+from mixedmode.config.sinks import SinkSpec
 
-__all__ = ["NAME", "NamedInput", "TwoInputStep", "TwoInputs", "plain_name"]
+__all__ = ["NAME", "LateRowsSpec", "NamedInput", "TwoInputStep", "TwoInputs", "plain_name"]
 
 #: a name in SQL, as a pattern
 NAME = r"(?:\w+|`(?:[^`]|``)+`)"
@@ -32,6 +34,13 @@ class NamedInput:
 
     name: str
     alias: str
+
+
+class LateRowsSpec(Section):
+    """The outputs of late rows, with the columns of their input."""
+
+    left: AnySink | None = Field(default=None, description="where late rows of the left go; not given: nowhere")
+    right: AnySink | None = Field(default=None, description="where late rows of the right go; not given: nowhere")
 
 
 class TwoInputs(Section):
@@ -49,6 +58,17 @@ class TwoInputs(Section):
         "quotes.ticker",
         min_length=1,
     )
+    late: LateRowsSpec = Field(default_factory=LateRowsSpec, description="where rows go that come too late")
+
+    @property
+    def late_sinks(self) -> dict[str, SinkSpec]:
+        """{"left" or "right": where late rows of this side go}."""
+        found = {"left": self.late.left, "right": self.late.right}
+        return {side: sink for side, sink in found.items() if sink is not None}
+
+    def with_late_sinks(self, sinks: Mapping[str, SinkSpec]) -> Self:
+        """Return the same section with other outputs of late rows.  sinks: as `late_sinks`."""
+        return self.model_copy(update={"late": self.late.model_copy(update=dict(sinks))})
 
     @property
     def inputs(self) -> tuple[NamedInput, NamedInput]:
@@ -120,6 +140,11 @@ class TwoInputStep(Section):
     """A keyed step that tells two inputs apart. `section`: the key of its TwoInputs."""
 
     section: ClassVar[str]
+
+    name: TableName | None = Field(default=None, description="a name for the step")
+    parallelism: Count | None = Field(
+        default=None, description="subtasks of this step; not given: as many as the job has"
+    )
 
     @property
     def pair(self) -> TwoInputs:

@@ -21,7 +21,6 @@ from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtas
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan
-from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.numbers import TaskNumbers
@@ -119,6 +118,8 @@ def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan, number: in
         else table.column(name.lower())
         for i, name in enumerate(keys)
     }
+    if side is not None and not side.keys:  # its rows go to every subtask
+        columns = {f"{KEY_PREFIX}{i}": pa.nulls(len(table), field.type) for i, field in enumerate(stage.key_fields)}
     for i, (text, data_type) in enumerate(zip(stage.arguments, stage.argument_types, strict=True)):
         is_own = side is None or i in side.arguments
         columns[argument_name(i)] = (
@@ -133,7 +134,7 @@ def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan, number: in
         is_weighted = WEIGHT_COLUMN in table.column_names
         columns[WEIGHT_COLUMN] = table.column(WEIGHT_COLUMN) if is_weighted else pa.array(np.ones(len(table), np.int64))
     for tag, numbered in stage.late_columns.items():
-        is_own = side is None or tag == LATE_OF_SIDES[number]
+        is_own = side is None or tag == side.late_tag
         columns |= {
             f"{ROW_PREFIX}{i}": table.column(field.name.lower()) if is_own else pa.nulls(table.num_rows, field.type)
             for i, field in numbered

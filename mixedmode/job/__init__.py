@@ -1,6 +1,7 @@
 """The public Python API. A job in Python and a job file say the same, and each can be converted to the other."""
 
 from mixedmode.job.api import Job
+from mixedmode.job.broadcasts import Broadcast
 from mixedmode.job.connectors import SideOutput, Sink, Source
 from mixedmode.job.keyed import KeyedJob, WindowedJob
 from mixedmode.job.results import JobResult
@@ -8,6 +9,7 @@ from mixedmode.job.streams import Stream
 from mixedmode.job.tables import read_table
 
 __all__ = [
+    "Broadcast",
     "Job",
     "JobResult",
     "KeyedJob",

@@ -40,6 +40,7 @@ from mixedmode.config.steps import MapStep, SqlStep, Step
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
+from mixedmode.job.broadcasts import Broadcast
 from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
 from mixedmode.job.parts import fields_of, in_places, of_output, settings_of
 from mixedmode.job.results import JobResult, RunTotals
@@ -231,13 +232,12 @@ class Job(AllRows):
         """
         return WindowedJob.checked(self, {"name": name}, window)
 
-    def with_step(self, step: Step) -> Self:
-        """Return the same job with one more step."""
-        if self.streams:
-            msg = (
-                "the job has outputs of streams, so its steps belong to streams. Call the method on the stream whose "
-                f"rows the step reads. name={self.settings.name}"
-            )
+    def with_step(self, step: Step, broadcast: Sequence[Broadcast[Any]] = ()) -> Self:
+        """Return the same job with one more step; the steps of streams, and those that read streams, are refused."""
+        if self.streams or broadcast:
+            why = "the step reads streams" if broadcast else "the job has outputs of streams"
+            what = "Call the method on the stream whose rows the step reads"
+            msg = f"{why}, so its steps belong to streams. {what}. name={self.settings.name}"
             raise InvalidJobError(msg)
         return self._of(self.settings, (*self.steps, step), self.results, (), self.origin)
 

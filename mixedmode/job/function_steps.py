@@ -11,8 +11,9 @@ from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.connectors.calls import Duration, FileName, PlainValue
-from mixedmode.job.arguments import argument
-from mixedmode.job.joins import given_arguments
+from mixedmode.job.arguments import argument, given_arguments
+from mixedmode.job.broadcasts import Broadcast, specs_of
+from mixedmode.job.joins import LATE_ARGUMENTS
 from mixedmode.job.keyed import window_settings
 from mixedmode.operators.classes import class_reference
 
@@ -28,6 +29,9 @@ class CoProcessArguments(TypedDict, total=False):
     on_error: what to do with a record on which the function raised. `fail` stops the job. `skip` counts the record and
         leaves it out. `dead-letter` writes it to the sink `dead_letter`.
     dead_letter: the sink for these records; only with `on_error="dead-letter"`.
+    broadcast: {name: stream.broadcast(...)} of inputs whose rows every subtask has (docs/broadcast.md).
+    late_left, late_right: with `broadcast`, sinks for rows of each side that come too late; by default such rows are
+        only counted.
     folder: the folder that the module is imported from. By default, a class has the folder that it came from, and a
         name has the current folder.
     name: the name of the step.
@@ -39,6 +43,9 @@ class CoProcessArguments(TypedDict, total=False):
     outputs: Mapping[str, SinkSpec]
     on_error: Literal["fail", "skip", "dead-letter"]
     dead_letter: SinkSpec
+    broadcast: Mapping[str, Broadcast[Any]]
+    late_left: SinkSpec
+    late_right: SinkSpec
     folder: FileName
     name: str
     parallelism: int
@@ -55,6 +62,11 @@ class CoGroupArguments(TypedDict, total=False):
     offset: how much later than at multiples of their size since 1970 windows begin.
     time_zone: the time zone in which windows of whole days begin at midnight; by default UTC.
     args: arguments for the class, by name.
+    on_error: what to do if the function raises for a key and window. `fail` stops the job. `skip` counts the rows and
+        leaves them out. `dead-letter` writes them to the sink `dead_letter`.
+    dead_letter: the sink for these rows; only with `on_error="dead-letter"`.
+    late_left, late_right: sinks for rows of each side that come too late for all of their windows; by default such
+        rows are only counted.
     folder: the folder that the module is imported from. By default, a class has the folder that it came from, and a
         name has the current folder.
     name: the name of the step.
@@ -69,6 +81,10 @@ class CoGroupArguments(TypedDict, total=False):
     offset: Duration
     time_zone: str
     args: Mapping[str, PlainValue]
+    on_error: Literal["fail", "skip", "dead-letter"]
+    dead_letter: SinkSpec
+    late_left: SinkSpec
+    late_right: SinkSpec
     folder: FileName
     name: str
     parallelism: int
@@ -82,7 +98,9 @@ def co_process_step(
     on: str | Sequence[str], function: str | type, output: str, arguments: CoProcessArguments
 ) -> CoProcessStep:
     """Return a step over two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
-    given = given_arguments(arguments, CoProcessArguments, "co_process")
+    given = dict(given_arguments(arguments, CoProcessArguments, "co_process"))
+    if "broadcast" in given:
+        given["broadcast"] = specs_of(given["broadcast"])
     return _step(CoProcessStep, {"on": on, "output": output}, function, given, "Stream.co_process")
 
 
@@ -101,7 +119,12 @@ def _step(
 ) -> AnyStep:
     reference, home = class_reference(function, place=place)
     of_step = {name: given[name] for name in ("name", "parallelism") if name in given}
-    own = {name.replace("_", "-"): value for name, value in given.items() if name not in of_step}
+    late = {side: given[name] for name, side in LATE_ARGUMENTS.items() if name in given}
+    own = {
+        name.replace("_", "-"): value
+        for name, value in {**given, **({"late": late} if late else {})}.items()
+        if name not in {**of_step, **LATE_ARGUMENTS}
+    }
     folder = {"folder": str(own.pop("folder", home))} if own.get("folder") or home else {}
     inputs = {"left": "input AS left", "right": "input AS right", "class": reference}
     values = {**of_step, model.section: {**inputs, **settings, **folder, **own}}

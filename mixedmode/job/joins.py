@@ -10,15 +10,15 @@ from mixedmode.config.load import checked_section
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import JoinStep
 from mixedmode.connectors.calls import Duration
-from mixedmode.job.arguments import argument
+from mixedmode.job.arguments import argument, given_arguments
 
 __all__ = [
+    "LATE_ARGUMENTS",
     "AsOfArguments",
     "IntervalArguments",
     "JoinArguments",
     "RegularArguments",
     "as_of_step",
-    "given_arguments",
     "interval_step",
     "regular_step",
 ]
@@ -86,13 +86,14 @@ class IntervalArguments(RegularArguments, total=False):
 
 _OF_STEP = ("name", "parallelism")
 _OF_JOIN = ("type", "condition", "select", "event_time")
-_LATE = {"late_left": "left", "late_right": "right"}
+#: {argument: side} of the sinks for late rows
+LATE_ARGUMENTS = {"late_left": "left", "late_right": "right"}
 
 
 def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
     """Return an as-of join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
     given = given_arguments(arguments, AsOfArguments, "as_of_join")
-    others = (*_OF_STEP, *_OF_JOIN, *_LATE)
+    others = (*_OF_STEP, *_OF_JOIN, *LATE_ARGUMENTS)
     as_of = {name.replace("_", "-"): value for name, value in given.items() if name not in others}
     return _step({"on": on, "as-of": as_of}, given, "Stream.as_of_join")
 
@@ -108,18 +109,9 @@ def regular_step(on: str | Sequence[str], arguments: RegularArguments) -> JoinSt
     return _step({"on": on}, given_arguments(arguments, RegularArguments, "join"), "Stream.join")
 
 
-def given_arguments(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[str, Any]:
-    """Return the arguments that have a value. Raise TypeError for an unknown one."""
-    unknown = next((name for name in arguments if name not in known.__annotations__), None)
-    if unknown is not None:
-        msg = f"{method}() got an unexpected keyword argument {unknown!r}"
-        raise TypeError(msg)  # as Python does where the signature lists the arguments
-    return {name: value for name, value in arguments.items() if value is not None}
-
-
 def _step(own: Mapping[str, Any], given: Mapping[str, Any], place: str) -> JoinStep:
     join = {"left": "input AS left", "right": "input AS right", **own}
-    late = {side: given[name] for name, side in _LATE.items() if name in given}
+    late = {side: given[name] for name, side in LATE_ARGUMENTS.items() if name in given}
     join |= {"late": late} if late else {}
     values = {
         "join": join | {name.replace("_", "-"): given[name] for name in _OF_JOIN if name in given},

@@ -29,14 +29,15 @@ from mixedmode.connectors.calls import Duration, FileName, PlainValue, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
 from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
+from mixedmode.job.broadcasts import Broadcast, BroadcastingArguments, broadcasting_settings
 from mixedmode.operators.classes import class_reference
 
 
 class TakesSteps(Protocol):
     """A job to which a finished step is added: Job, in api.py."""
 
-    def with_step(self, step: Step) -> Self:
-        """Return the same job with one more step."""
+    def with_step(self, step: Step, broadcast: Sequence[Broadcast[Any]] = ()) -> Self:
+        """Return the same job with one more step.  broadcast: the broadcast inputs of the step, in its order."""
 
 
 J = TypeVar("J", bound=TakesSteps)
@@ -189,6 +190,7 @@ class KeyedJob(Generic[J]):
         on_error: Literal["fail", "skip", "dead-letter"] | None = None,
         dead_letter: SinkSpec | None = None,
         folder: FileName | None = None,
+        **broadcasting: Unpack[BroadcastingArguments],
     ) -> J:
         """Complete the step with a process function, which sees the records of each key and has state and timers.
 
@@ -203,7 +205,7 @@ class KeyedJob(Generic[J]):
         folder: the folder that the module is imported from.
             By default, a class has the folder that it came from, and a name has the current folder.
 
-        docs/process-functions.md is the guide.
+        See BroadcastingArguments for inputs whose rows every subtask has. docs/process-functions.md is the guide.
         """
         reference, home = class_reference(function, place="Job.process")
         settings = {
@@ -215,10 +217,11 @@ class KeyedJob(Generic[J]):
             "outputs": outputs,
             "on-error": on_error,
             "dead-letter": dead_letter,
+            **broadcasting_settings(broadcasting),
         }
         values = {**self._settings, **nested({(key,): value for key, value in settings.items()})}
         step = checked_section(ProcessStep, values, place="Job.process", name=argument)
-        return self.job.with_step(resolve_step(step, FilePath()))
+        return self.job.with_step(resolve_step(step, FilePath()), tuple(broadcasting.get("broadcast", {}).values()))
 
     def async_map(
         self,

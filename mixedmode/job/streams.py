@@ -16,11 +16,13 @@ from typing import Literal, Self, Unpack
 
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
+from mixedmode.config.step_outputs import broadcasts_of, with_settings
 from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
+from mixedmode.job.broadcasts import Broadcast, BroadcastArguments, broadcast_of
 from mixedmode.job.function_steps import CoGroupArguments, CoProcessArguments, co_group_step, co_process_step
 from mixedmode.job.joins import (
     AsOfArguments,
@@ -129,7 +131,8 @@ class Stream(AllRows):
         output: columns of the rows that the function emits, as Spark DDL.
         See CoProcessArguments for the other arguments. docs/co-process.md is the guide.
         """
-        return self._joined(right, co_process_step(on, function, output, arguments), "co_process")
+        step = co_process_step(on, function, output, arguments)
+        return self._joined(right, step, "co_process", tuple(arguments.get("broadcast", {}).values()))
 
     def co_group(
         self,
@@ -150,11 +153,25 @@ class Stream(AllRows):
         """
         return self._joined(right, co_group_step(on, function, output, arguments), "co_group")
 
-    def with_step(self, step: Step) -> "Stream":
-        """Return the rows of a step over this stream."""
-        return Stream(None, resolve_step(step, FilePath()), (self,))
+    def broadcast(self, *, key: str | Sequence[str], **arguments: Unpack[BroadcastArguments]) -> Broadcast["Stream"]:
+        """Return the rows as versions by time, for a function that asks which of them are in force at a time.
 
-    def _joined(self, right: "Stream", step: JoinStep | CoProcessStep | CoGroupStep, method: str) -> "Stream":
+        key: columns; a row replaces the one before it with the same values.
+        See BroadcastArguments for the other arguments. docs/broadcast.md is the guide.
+        """
+        return broadcast_of(self, key, arguments)
+
+    def with_step(self, step: Step, broadcast: Sequence[Broadcast["Stream"]] = ()) -> "Stream":
+        """Return the rows of a step over this stream.  broadcast: its broadcast inputs, in the order of the step."""
+        return Stream(None, resolve_step(step, FilePath()), (self, *(one.stream for one in broadcast)))
+
+    def _joined(
+        self,
+        right: "Stream",
+        step: JoinStep | CoProcessStep | CoGroupStep,
+        method: str,
+        broadcast: Sequence[Broadcast["Stream"]] = (),
+    ) -> "Stream":
         """Return the rows of a step with two inputs. Raise InvalidJobError if an input is a union."""
         for name, stream in (("left", self), ("right", right)):
             if stream.step is None and stream.source is None:
@@ -163,7 +180,7 @@ class Stream(AllRows):
                     "a union. Make it one step, such as with sql and UNION ALL."
                 )
                 raise InvalidJobError(msg)
-        return Stream(None, step, (self, right))
+        return Stream(None, step, (self, right, *(one.stream for one in broadcast)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +241,14 @@ class _Placing:
 
 
 def _reading(step: Step, name: str, inputs: Sequence[str]) -> Step:
-    """Return a step with its name and the names of what it reads."""
+    """Return a step with its name and the names of what it reads: its inputs, then its broadcast inputs."""
+    specs = broadcasts_of(step)
+    mains, others = inputs[: len(inputs) - len(specs)], inputs[len(inputs) - len(specs) :]
+    if specs:
+        named = zip(specs.items(), others, strict=True)
+        cast = {of: spec.model_copy(update={"from_": read}) for (of, spec), read in named}
+        step = with_settings(step, {"broadcast": cast})
     if not isinstance(step, TwoInputStep):
-        return step.model_copy(update={"name": name, "from_": tuple(inputs)})
-    named = [f"{read} AS {given.alias}" for read, given in zip(inputs, step.pair.inputs, strict=True)]
-    pair = step.pair.model_copy(update={"left": named[0], "right": named[1]})
-    return step.model_copy(update={"name": name, step.section.replace("-", "_"): pair})
+        return step.model_copy(update={"name": name, "from_": tuple(mains)})
+    left, right = (f"{read} AS {given.alias}" for read, given in zip(mains, step.pair.inputs, strict=True))
+    return with_settings(step.model_copy(update={"name": name}), {"left": left, "right": right})

@@ -6,10 +6,9 @@ from mixedmode.config import SinkSpec, format_duration_ms
 from mixedmode.operators.co_group import CoGroupOperator
 from mixedmode.operators.interface import Changelog
 from mixedmode.operators.join import RIGHT, AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
-from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage
 
-__all__ = ["GROWS", "join_lines", "join_state"]
+__all__ = ["GROWS", "join_lines", "join_state", "late_lines"]
 
 #: of a join without as-of and within
 GROWS = "keeps all rows of both inputs. A join with within or as-of forgets rows that are out of reach in event time"
@@ -22,10 +21,10 @@ def join_lines(stage: KeyedStage, operator: JoinOperator, side_sinks: Mapping[st
     match operator:
         case AsOfJoinOperator():
             yield from _as_of_lines(stage, operator)
-            yield from _late_lines(stage, side_sinks)
+            yield from late_lines(stage, side_sinks)
         case IntervalJoinOperator():
             yield from _interval_lines(stage, operator)
-            yield from _late_lines(stage, side_sinks)
+            yield from late_lines(stage, side_sinks)
         case RegularJoinOperator():
             yield from _regular_lines(stage, operator)
 
@@ -88,13 +87,16 @@ def _regular_lines(stage: KeyedStage, operator: RegularJoinOperator) -> Iterator
     yield f"  grows       the state {GROWS}"
 
 
-def _late_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
+def late_lines(
+    stage: KeyedStage, side_sinks: Mapping[str, SinkSpec], which: str = "rows before the watermark"
+) -> Iterator[str]:
+    """Yield the line on the late rows of each input.  which: rows are late."""
     fates = []
-    for side, tag in zip(stage.sides, LATE_OF_SIDES, strict=True):
-        output = stage.output_of(tag)
+    for side in stage.sides:
+        output = stage.output_of(side.late_tag)
         fate = f"go to the sink {output}" if output in side_sinks else "are counted and dropped"
         fates.append(f"of {', '.join(side.roots)} {fate}")
-    yield f"  late        rows before the watermark: those {', those '.join(fates)}"
+    yield f"  late        {which}: those {', those '.join(fates)}"
 
 
 def _condition_lines(operator: IntervalJoinOperator | RegularJoinOperator) -> Iterator[str]:

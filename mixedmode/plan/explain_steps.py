@@ -30,7 +30,8 @@ from mixedmode.operators.window import (
     TimeWindowAggregateOperator,
 )
 from mixedmode.plan.async_maps import async_map_lines, async_map_state
-from mixedmode.plan.explain_joins import GROWS, join_lines, join_state
+from mixedmode.plan.explain_broadcasts import BROADCAST_STATE, broadcast_lines
+from mixedmode.plan.explain_joins import GROWS, join_lines, join_state, late_lines
 from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, LATE_OF_SIDES
 from mixedmode.plan.stages import EmittedRows, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
@@ -104,14 +105,16 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             left, right = (", ".join(side.roots) for side in stage.sides)
             yield f"  windows     {_windows(operator.windows)}; given when the watermark reaches their end"
             yield f"  function    {operator.function.label}, the rows of {left} and {right} of a key and window"
-            yield "  late        rows whose windows were given are counted and dropped"
+            yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
+            yield from late_lines(stage, side_sinks, "rows of windows that were given")
         case ProcessOperator():
             which = "records"
             if isinstance(operator, CoProcessOperator):
-                left, right = (", ".join(side.roots) for side in stage.sides)
+                left, right = (", ".join(side.roots) for side in stage.sides[:2])
                 which = f"records of {left} and {right}"
             yield f"  function    {operator.function.label}, the {which} of a key in order of event time"
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
+            yield from broadcast_lines(stage, operator, side_sinks)
         case AsyncMapOperator():
             yield from async_map_lines(operator)
         case TopOperator():
@@ -169,7 +172,8 @@ def state_text(stage: KeyedStage) -> str:
         case ProcessOperator():
             declared: Any = operator.state_schema()["states"]
             states = [_state(name, state) for name, state in declared.items()]
-            return "; ".join([*states, "timers"])
+            waiting = [] if operator.broadcasts is None else [BROADCAST_STATE]
+            return "; ".join([*states, "timers", *waiting])
         case TimeWindowAggregateOperator():
             return _window_state(operator, "window")
         case SessionAggregateOperator():
@@ -193,10 +197,11 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
     """Return a phrase on the rows of an output other than the main one."""
     for stage in stages:
         if name == stage.output_of(LATE):
-            return "records that came too late for all of their windows"
+            has_windows = not isinstance(stage.operator, ProcessOperator)
+            return "records that came " + ("too late for all of their windows" if has_windows else "too late")
         for tag, side in zip(LATE_OF_SIDES, ("left", "right"), strict=True):
             if name == stage.output_of(tag):
-                return f"rows of the {side} that came too late for the join"
+                return f"rows of the {side} that came too late"
         if name == stage.output_of(DEAD_LETTER):
             failed = "records on which the function failed"
             is_asked = isinstance(stage.operator, AsyncMapOperator)

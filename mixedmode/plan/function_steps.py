@@ -77,7 +77,7 @@ def co_process_stage(
         operator=operator,
         identity=step_fingerprint("co-process", key_fields),
         delay_us=upstream.delay_us,
-        sides=sides_of(keys, inputs, times, columns),
+        sides=sides_of(spec, keys, inputs, times, columns),
     )
 
 
@@ -123,12 +123,13 @@ def co_group_stage(
     times = (str(inputs[LEFT].event_time), str(inputs[RIGHT].event_time))
     key_fields = tuple(key.field for key in keys)
     operator = CoGroupOperator(
-        operator_id=own_id,
         layout=JoinLayout(KeySchema(key_fields), sides, ()),
+        operator_id=own_id,
         windows=time_windows(spec.window),
         time_columns=(_position(inputs[LEFT], times[LEFT]), _position(inputs[RIGHT], times[RIGHT])),
         function=CoGroupReference.parse(spec.class_, spec.args, spec.folder),
         function_fields=fields,
+        on_error=spec.on_error,
     )
     every = (*sides[LEFT], *sides[RIGHT])
     columns = [[{"name": field.name, "type": str(field.type)} for field in side] for side in sides]
@@ -147,7 +148,7 @@ def co_group_stage(
             "columns": columns,
         },
         delay_us=upstream.delay_us,
-        sides=sides_of(keys, inputs, times, sides),
+        sides=sides_of(spec, keys, inputs, times, sides),
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from mixedmode.operators.join import LEFT, RIGHT
 from mixedmode.plan.join_operators import JoinedInput, Selection, join_identity, join_operator
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
+from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage, Side
 
 __all__ = ["JoinKey", "equal_fields", "join_stage", "selection", "sides_of"]
@@ -42,6 +43,7 @@ def equal_fields(
 
 
 def sides_of(
+    pair: TwoInputs,
     keys: Sequence[JoinKey],
     inputs: tuple[JoinedInput, JoinedInput],
     times: tuple[str | None, str | None],
@@ -58,8 +60,10 @@ def sides_of(
             times[side],
             range(starts[side], starts[side + 1]),
             inputs[side].roots,
+            late_tag=LATE_OF_SIDES[side],
+            late_fields=inputs[side].fields if name in pair.late_sinks else (),
         )
-        for side in (LEFT, RIGHT)
+        for side, name in ((LEFT, "left"), (RIGHT, "right"))
     )
 
 
@@ -132,10 +136,7 @@ def join_stage(
         operator=operator,
         identity=join_identity(step, operator),
         delay_us=upstream.delay_us,
-        sides=tuple(
-            replace(side, late_fields=given.fields if name in step.join.late_sinks else ())
-            for side, given, name in zip(sides_of(keys, inputs, times, columns), inputs, ("left", "right"), strict=True)
-        ),
+        sides=sides_of(step.join, keys, inputs, times, columns),
     )
 
 

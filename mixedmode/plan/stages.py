@@ -15,7 +15,7 @@ from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
 from mixedmode.plan.fingerprint import Fingerprint, of_list
 from mixedmode.plan.reads import Reads, inputs_fingerprint
-from mixedmode.plan.side_outputs import LATE, LATE_OF_SIDES, numbered_columns, side_output
+from mixedmode.plan.side_outputs import LATE, numbered_columns, side_output
 from mixedmode.plan.stored_operators import described
 
 
@@ -62,15 +62,17 @@ class EmittedRows:
 class Side:
     """One input of a stage with several. Side i is relation i of those that the stage reads.
 
-    `keys`: the SQL expressions of the key columns. `event_time`: its event-time column, if any. `arguments`: the
-    positions of its arguments among those of the stage. `roots`: the sources and stages that its rows come from.
-    `late_fields`: its columns, if its late rows have an output; else ().
+    `keys`: the SQL expressions of the key columns; () if its rows go to every subtask. `event_time`: its event-time
+    column, if any. `arguments`: the positions of its arguments among those of the stage. `roots`: the sources and
+    stages that its rows come from. `late_tag`: the tag of the output of its late rows, which inputs with the same
+    columns may share. `late_fields`: its columns, if this output is wanted; else ().
     """
 
     keys: tuple[str, ...]
     event_time: str | None
     arguments: range
     roots: tuple[str, ...]
+    late_tag: str = ""
     late_fields: tuple[pa.Field, ...] = ()
 
 
@@ -138,8 +140,7 @@ class KeyedStage:
     @property
     def late_columns(self) -> Mapping[str, Sequence[tuple[int, pa.Field]]]:
         """Return {tag of an output of late rows: its columns, numbered}."""
-        of_sides = dict(zip(LATE_OF_SIDES, (side.late_fields for side in self.sides), strict=False))
-        return numbered_columns({LATE: self.late_fields, **of_sides})
+        return numbered_columns({LATE: self.late_fields, **{side.late_tag: side.late_fields for side in self.sides}})
 
     def output_of(self, tag: str) -> str:
         """Return the name of a side output; see `side_output`."""

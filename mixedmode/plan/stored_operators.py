@@ -119,8 +119,8 @@ def operator_from(stored: Described) -> KeyedOperator:
     if kind == "async-map":
         return _async_map(stored)
     if kind == "co-group":  # only `fold` and `process` need the rest
-        own = (_join_from(stored), _windows_from(stored["window"]))
-        return CoGroupOperator("", *own, time_columns=(0, 0), function=CoGroupReference("", ""), function_fields=())
+        own = (_join_from(stored), "", _windows_from(stored["window"]))
+        return CoGroupOperator(*own, time_columns=(0, 0), function=CoGroupReference("", ""), function_fields=())
     if kind in ("window", "session", "count-window", "aggregate", "multiset"):
         return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
     msg = (

@@ -21,7 +21,6 @@ from mixedmode.keys import distinct_part
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN, Batch
 from mixedmode.operators.running import checked_event_times, pieces_by_subtask
-from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
 from mixedmode.sort import joined, slices
@@ -148,7 +147,8 @@ class MapSide:
     def _late(self, rows: pa.Table, late: Rows, sides: Sides | None) -> Iterator[pa.RecordBatch]:
         """Yield the late rows, of each side by itself, if they have an output."""
         for tag, columns in self.stage.late_columns.items():
-            own = late if sides is None else late[sides[late] == LATE_OF_SIDES.index(tag)]
+            of_tag = [number for number, side in enumerate(self.stage.sides) if side.late_tag == tag]
+            own = late if sides is None else late[np.isin(sides[late], of_tag)]
             if not len(own):
                 continue
             found = rows.select([f"{ROW_PREFIX}{number}" for number, _ in columns])

@@ -14,7 +14,6 @@ from mixedmode.config.calls import quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan, SourceRows
-from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.spark.frames import spark_schema
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
@@ -51,7 +50,11 @@ def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column]
 def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Sequence[Column]) -> DataFrame:
     """Return the same for one side: NULL in the arguments of the other sides."""
     side = stage.sides[number]
-    columns = [F.expr(text).alias(f"{KEY_PREFIX}{i}") for i, text in enumerate(side.keys)]
+    key_types = spark_schema(stage.key_fields)
+    columns = [
+        (F.expr(side.keys[i]) if side.keys else F.lit(None).cast(key_types[i].dataType)).alias(f"{KEY_PREFIX}{i}")
+        for i in range(len(stage.key_fields))
+    ]
     types = spark_schema([pa.field("argument", data_type) for data_type in stage.argument_types])
     columns += [
         (F.expr(text) if i in side.arguments else F.lit(None)).cast(types[i].dataType).alias(argument_name(i))
@@ -63,7 +66,7 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
         columns.append(F.col(WEIGHT_COLUMN))
     columns.append(F.lit(number).cast("tinyint").alias(SIDE_COLUMN))
     for tag, numbered in stage.late_columns.items():
-        own = tag == LATE_OF_SIDES[number]
+        own = tag == side.late_tag
         late_types = spark_schema([field for _, field in numbered])
         columns += [
             (F.col(quoted(field.name)) if own else F.lit(None)).cast(late_type.dataType).alias(f"{ROW_PREFIX}{i}")

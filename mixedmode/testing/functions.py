@@ -6,24 +6,39 @@ from dataclasses import dataclass
 from typing import Any, Unpack, get_args
 
 import pyarrow as pa
+from typing_extensions import override
 
+from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import OperatorAttributes
-from mixedmode.operators.process import FunctionReference, FunctionSource, LocalFunction, OnError, ProcessOperator
+from mixedmode.operators.process import (
+    CoFunctionReference,
+    CoProcessOperator,
+    FunctionReference,
+    FunctionSource,
+    LocalCoFunction,
+    LocalFunction,
+    OnError,
+    ProcessOperator,
+)
 from mixedmode.plan.fingerprint import step_fingerprint
-from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction
+from mixedmode.process import KeyedBatchProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction
 from mixedmode.testing.harness import Harness
+from mixedmode.testing.pairs import PairOfInputs
 from mixedmode.testing.schemas import SchemaLike, schema_of
-from mixedmode.testing.settings import HarnessArguments, one_of
-from mixedmode.testing.step import Step, columns_of, key_fields
+from mixedmode.testing.settings import HarnessArguments, Instant, one_of
+from mixedmode.testing.step import Rows, Step, columns_of, key_fields
 
 _WHERE = "FunctionHarness"
-AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction
+AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction | KeyedCoProcessFunction
 
 
 class FunctionHarness(Harness):
     """A harness for `job.key_by(...).process(...)`, with the same arguments where a job has them.
+
+    It is also one for `stream.co_process(...)`: `schema` is a pair then, of the left and of the right. Both inputs have
+    the columns of `key_by` and of `event_time`, which is required. `feed(rows, right=rows)` takes the records of both.
 
     function: a class; or `package.module:Class`, imported as in a job; or an object, which is copied for each subtask
         and epoch.
@@ -44,7 +59,7 @@ class FunctionHarness(Harness):
         function: type[AnyFunction] | AnyFunction | str,
         *,
         key_by: str | Sequence[str],
-        schema: SchemaLike,
+        schema: "SchemaLike | tuple[SchemaLike, SchemaLike]",
         output: SchemaLike,
         args: Mapping[str, Any] | None = None,
         outputs: Mapping[str, SchemaLike] | None = None,
@@ -53,31 +68,51 @@ class FunctionHarness(Harness):
         **settings: Unpack[HarnessArguments],
     ) -> None:
         one_of(on_error, get_args(OnError), where=f"{_WHERE}: on_error")
-        records, keys = schema_of(schema, where=f"{_WHERE}: schema"), columns_of(key_by)
+        left, right = schema if isinstance(schema, tuple) else (schema, None)
+        records, keys = schema_of(left, where=f"{_WHERE}: schema"), columns_of(key_by)
         fields = key_fields(records, keys, where=f"{_WHERE}: key_by")
-        operator = ProcessOperator(
-            operator_id="process-1",  # as in a job that does not name its step
-            function=_source(function, args),
-            key_schema=KeySchema(fields),
-            record_fields=tuple(records),
-            output_fields=declared_output(output, f"{_WHERE}: output"),
-            function_outputs={
+        self._pair: PairOfInputs | None = None
+        if right is not None:
+            others = schema_of(right, where=f"{_WHERE}: schema[1]")
+            self._pair = PairOfInputs.checked(records, others, keys, event_time, where=_WHERE)
+        settings_of_step: dict[str, Any] = {
+            "operator_id": "process-1" if right is None else "co-process-1",  # as in a job that does not name its step
+            "function": _source(function, args, is_pair=right is not None),
+            "key_schema": KeySchema(fields),
+            "record_fields": tuple(records) if self._pair is None else self._pair.record_fields,
+            "output_fields": declared_output(output, f"{_WHERE}: output"),
+            "function_outputs": {
                 tag: declared_output(columns, f"{_WHERE}: outputs: {tag}") for tag, columns in (outputs or {}).items()
             },
-            on_error=on_error,
-            has_event_time=event_time is not None,
+            "on_error": on_error,
+            "has_event_time": event_time is not None,
+        }
+        operator = (
+            ProcessOperator(**settings_of_step)
+            if self._pair is None
+            else CoProcessOperator(**settings_of_step, left_columns=len(records))
         )
         step = Step.checked(
             operator,
-            records,
+            records if self._pair is None else self._pair.schema,
             key_by=keys,
-            arguments=records.names,
+            arguments=records.names if self._pair is None else self._pair.arguments,
             event_time=event_time,
-            identity=step_fingerprint("process", fields),
+            identity=step_fingerprint("process" if right is None else "co-process", fields),
             where=_WHERE,
         )
         operator.state_schema()  # instantiates the function, which checks it
         super().__init__(step, settings)
+
+    @override
+    def feed(self, rows: Rows = (), *, right: Rows = (), watermark: Instant | None = None, after: Duration = 0) -> None:
+        """Run one epoch over these records, as Harness.feed does.  right: those of the right of two inputs."""
+        if self._pair is not None:
+            rows = self._pair.table(rows, right)
+        elif right:
+            msg = f"{_WHERE}: this function has one input. Give the harness a pair of schemas for two."
+            raise InvalidJobError(msg)
+        super().feed(rows, watermark=watermark, after=after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +143,18 @@ def declared_output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
     return tuple(schema)
 
 
-def _source(function: type[AnyFunction] | AnyFunction | str, args: Mapping[str, Any] | None) -> FunctionSource:
+def _source(
+    function: type[AnyFunction] | AnyFunction | str, args: Mapping[str, Any] | None, *, is_pair: bool
+) -> FunctionSource:
     if isinstance(function, str):
-        return FunctionReference.parse(function, args)
+        return (CoFunctionReference if is_pair else FunctionReference).parse(function, args)
+    given = function if isinstance(function, type) else type(function)
+    if issubclass(given, KeyedCoProcessFunction) != is_pair:
+        has = "has two inputs. Give a pair of schemas" if not is_pair else "has one input"
+        msg = f"{_WHERE}: the function {has}. class={given.__qualname__}"
+        raise InvalidJobError(msg)
     if isinstance(function, type):
-        return LocalFunction(function, dict(args or {}))
+        return (LocalCoFunction if is_pair else LocalFunction)(function, dict(args or {}))
     if args:
         msg = f"{_WHERE}: an object has its arguments already. Give its class, or leave `args` out. args={dict(args)}"
         raise InvalidJobError(msg)

@@ -30,7 +30,7 @@ from mixedmode.config import (
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.step_outputs import FunctionStep, function_section
+from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
 from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.files.source_spec import FileSourceSpec
@@ -64,7 +64,7 @@ from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.testing.functions import declared_output
-from mixedmode.testing.local_co_group import local_co_group
+from mixedmode.testing.local_functions import local_broadcasts, local_co_group
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
 
@@ -153,15 +153,37 @@ class _Walk:
         """Add the stage of a step. Raise InvalidJobError for its mistakes."""
         refs = self._spec.graph.inputs[index]
         where = partial(self._where, "steps", index)
+        casts = len(broadcasts_of(step))
+        refs, others = refs[: len(refs) - casts], refs[len(refs) - casts :]
         if isinstance(step, TwoInputStep):
-            self._append(index, self._pair(step, refs, where))
+            self._append_step(index, self._pair(step, refs, where), (refs[0], refs[-1]), others, where)
             return
         columns = self._columns[refs[0]]
         for ref in refs[1:]:
             check_alike(
                 columns.types, self._columns[ref].types, (self._names[refs[0]], self._names[ref]), where("from")
             )
-        self._append(index, _stage(step, columns, self._upstream_of(refs, where).of_step(step), where))
+        stage = _stage(step, columns, self._upstream_of(refs, where).of_step(step), where)
+        self._append_step(index, stage, refs, others, where)
+
+    def _append_step(
+        self, index: int, stage: KeyedStage, mains: Sequence[Ref], others: Sequence[Ref], where: Where
+    ) -> None:
+        """Add the stage of a step.  mains: what it reads; others: its broadcast inputs."""
+        step = self._spec.steps[index]
+        if others and isinstance(step, FunctionStep):
+            given, records = [*map(self._input, others)], [*map(self._input, mains)]
+            stage = local_broadcasts(step, stage, records, given, self._whole([*mains, *others]), where)
+        self._append(index, stage)
+
+    def _whole(self, refs: Sequence[Ref]) -> Upstream:
+        reads = self._reads(refs)
+        emitted = [self._stage_of(name).emitted for name in reads.stages]
+        return Upstream.of(reads, emitted, len(self._stages), event_time=None)
+
+    def _input(self, ref: Ref, alias: str = "") -> JoinedInput:
+        time, name = self._upstream_of([ref], self._where).event_time, self._names[ref]
+        return JoinedInput(alias or name, self._columns[ref].fields, time, (name,))
 
     def _upstream_of(self, refs: Sequence[Ref], where: Where) -> Upstream:
         reads = self._reads(refs)
@@ -175,16 +197,12 @@ class _Walk:
 
     def _pair(self, step: JoinStep | CoProcessStep | CoGroupStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
         pair = (refs[0], refs[-1])  # a step over an input and itself reads it twice
-        left, right = (
-            JoinedInput(given.alias, self._columns[ref].fields, self._upstream_of([ref], where).event_time, (name,))
-            for given, ref, name in zip(step.pair.inputs, pair, (self._names[ref] for ref in pair), strict=True)
-        )
+        left, right = (self._input(ref, given.alias) for given, ref in zip(step.pair.inputs, pair, strict=True))
         reads, place = self._reads(pair), where(step.section, "on")
         if reads.changelogs and not (isinstance(step, JoinStep) and step.join.is_regular):
             raise rows_change(where(step.section), reads)
         keys = [_join_key(a, b, place) for a, b in equal_fields(step.pair, (left, right), place)]
-        emitted = [self._stage_of(name).emitted for name in reads.stages]
-        upstream = Upstream.of(reads, emitted, len(self._stages), event_time=None)
+        upstream = self._whole(pair)
         if not isinstance(step, JoinStep):
             raise_all(untimed_inputs((left, right), where(step.section)))
             if isinstance(step, CoGroupStep):

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from mixedmode.config import AsyncMapStep, JoinStep, KeyedAggregateStep, KeyedStep
+from mixedmode.config import KeyedStep, SideOutputSpec, SinkSpec
+from mixedmode.config.document import Path as DocumentPath
 from mixedmode.config.execution import AutoscalerSpec, RuntimeMode
 from mixedmode.config.graph import MAIN
 from mixedmode.config.sources import SourceSpec
-from mixedmode.config.step_outputs import FunctionStep, function_section, side_outputs_of, tag_of, with_function_section
+from mixedmode.config.step_outputs import side_outputs_of, tag_of, with_side_outputs
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
-from mixedmode.plan.side_outputs import DEAD_LETTER, side_output
+from mixedmode.plan.side_outputs import side_output
 
 __all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
 
@@ -103,22 +104,12 @@ def _source(source: SourceSpec, ddl: str, folder: Path, name: str) -> FileSource
 
 def _step(step: Step, keyed_before: int, folder: Path) -> Step:
     """Return the step with all of its side outputs in folders of their own."""
-    if isinstance(step, KeyedAggregateStep) and step.late is not None:
-        (name,) = _side_names(step, keyed_before)
-        return step.model_copy(update={"late": Sink.parquet(output_folder(folder, name))})
-    if isinstance(step, JoinStep) and step.join.late_sinks:
-        names = zip(step.join.late_sinks, _side_names(step, keyed_before), strict=True)
-        late = {side: Sink.parquet(output_folder(folder, name)) for side, name in names}
-        return step.model_copy(update={"join": step.join.with_late_sinks(late)})
-    if isinstance(step, AsyncMapStep):
-        letters = [Sink.parquet(output_folder(folder, name)) for name in _side_names(step, keyed_before)]
-        return step.model_copy(update={"dead_letter": letters[0] if letters else None})
-    if not isinstance(step, FunctionStep):
-        return step
-    _, own = function_section(step)
-    sides = {
-        tag: SideOutput.parquet(output_folder(folder, tag), schema=side.schema_ddl) for tag, side in own.outputs.items()
-    }
-    failed = side_output(operator_id(step, keyed_before), DEAD_LETTER)
-    dead_letter = None if own.dead_letter is None else Sink.parquet(output_folder(folder, failed))
-    return with_function_section(step, {"outputs": sides, "dead_letter": dead_letter})
+    own_id = operator_id(step, keyed_before) if isinstance(step, KeyedStep) else ""
+    placed = dict[DocumentPath, SinkSpec]()
+    for path, sink in side_outputs_of(step).items():
+        place = output_folder(folder, side_output(own_id, tag_of(path)))
+        if isinstance(sink, SideOutputSpec):
+            placed[path] = SideOutput.parquet(place, schema=sink.schema_ddl)
+        else:
+            placed[path] = Sink.parquet(place)
+    return with_side_outputs(step, placed)

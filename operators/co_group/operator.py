@@ -32,19 +32,32 @@ from mixedmode.operators.interface import (
     Folded,
     OperatorAttributes,
     OperatorTraits,
+    SideRows,
     SubtaskContext,
 )
+from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.counts import counted_state
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, Rows
+from mixedmode.operators.join.layout import LEFT, RIGHT, Rows
 from mixedmode.operators.join.versions import block_numbers
 from mixedmode.operators.join.waiting import WaitingWriter, waiting_entries, waiting_tables
 from mixedmode.operators.process.chunks import python_keys
-from mixedmode.operators.process.failures import PASSED_THROUGH, line_of, short_json, shown_error
+from mixedmode.operators.process.failures import (
+    DEAD_LETTER_FIELDS,
+    DEAD_LETTER_TAG,
+    PASSED_THROUGH,
+    SKIPPED_TAG,
+    Call,
+    OnError,
+    dead_letter,
+    line_of,
+    short_json,
+    shown_error,
+)
+from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.rows import encoded_rows
 from mixedmode.operators.window.output import WINDOW_BOUNDS, instants
-from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor
 from mixedmode.time import TimeWindows
 
@@ -54,19 +67,19 @@ EMIT_ROWS = 2**16  # number of rows at which a table is emitted
 
 
 @dataclass(frozen=True, slots=True)
-class CoGroupOperator:
+class CoGroupOperator(JoinBase):
     """Calls `function` for each key and window. Implements operators.interface.KeyedOperator.
 
-    layout: the columns of both inputs; its output is not used. time_columns: the event-time column of each input, by
-    index. function_fields: the columns of the function's rows.
+    time_columns: the event-time column of each input, by index. function_fields: the columns of the function's rows.
+    on_error: what happens to the rows of a key and window for which the function fails.
     """
 
     operator_id: str
-    layout: JoinLayout
     windows: TimeWindows
     time_columns: tuple[int, int]
     function: CoGroupReference
     function_fields: tuple[pa.Field, ...]
+    on_error: OnError = "fail"
 
     @property
     def traits(self) -> OperatorTraits:
@@ -74,7 +87,7 @@ class CoGroupOperator:
         return OperatorTraits(emits_windows=True, fires_by_watermark=True, state_uses_time=True)
 
     @property
-    def attributes(self) -> OperatorAttributes:
+    def attributes(self) -> OperatorAttributes:  # type: ignore[override]  # a constant of other joins
         """A row is in several windows if they overlap."""
         return OperatorAttributes(rows_per_record=self.windows.windows_per_record)
 
@@ -84,29 +97,14 @@ class CoGroupOperator:
         return (counted_state(LEFT, "waiting left"), counted_state(RIGHT, "waiting right"))
 
     @property
-    def input_fields(self) -> tuple[pa.Field, ...]:
-        """The side, and the columns of both sides."""
-        return self.layout.input_fields
-
-    @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: the output is append-only."""
-        return ()
-
-    @property
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The bounds of the window, the key, and the columns of the function's rows."""
         return (*WINDOW_BOUNDS, *self.layout.key_schema.fields, *self.function_fields)
 
     @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: `fold` reports late rows."""
-        return {}
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: a function sees every row."""
-        return None
+        """The rows for which the function failed, if `on_error` is `dead-letter`."""
+        return {DEAD_LETTER_TAG: DEAD_LETTER_FIELDS} if self.on_error == "dead-letter" else {}
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return each row once for each of its windows, at the window's last microsecond.
@@ -136,10 +134,10 @@ class CoGroupOperator:
         for side in (LEFT, RIGHT):
             yield from waiting_tables(self.layout, side, side, context)
 
-    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
+    def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows | SideRows]:
         """Call the function for each key and window that ends in this epoch. Write the rows that wait.
 
-        Raise InvalidJobError if the function fails.
+        Raise InvalidJobError if the function fails and `on_error` is `fail`.
         """
         run = _Run(self, self.function.create(), context)
         run.guarded("open")
@@ -169,13 +167,15 @@ class _Run:
     def __init__(self, operator: CoGroupOperator, function: CoGroupFunction, context: SubtaskContext) -> None:
         self.function = function
         self._operator = operator
+        self._file = file_of(function)
         self._layout = operator.layout
         self._time = context.time
         self._waiting = [WaitingWriter(context.backend, side, context.time.passed_us) for side in (LEFT, RIGHT)]
         self._emitted = RowCollector(operator.function_fields)
+        self._rejected = RowCollector(DEAD_LETTER_FIELDS)
         self._groups: list[tuple[list[pa.Array], Int64s]] = []  #: columns of the groups, number of rows of each
 
-    def process(self, table: pa.Table) -> Iterator[AppendedRows]:
+    def process(self, table: pa.Table) -> Iterator[AppendedRows | SideRows]:
         """Process a sorted table of whole keys."""
         groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
         times_us = column_of(table, TIME_COLUMN).to_numpy()
@@ -195,8 +195,11 @@ class _Run:
         left, right = (self._side(table, side, due[sides[due] == side], blocks, numbers) for side in (LEFT, RIGHT))
         yield from self._call(encoded.take(pa.array(due[first])), times_us[due[first]] + 1, left, right)
 
-    def rows(self, rows_min: int) -> Iterator[AppendedRows]:
-        """Yield the rows that the function has emitted, if there are at least `rows_min` of them."""
+    def rows(self, rows_min: int) -> Iterator[AppendedRows | SideRows]:
+        """Yield the rows that the function has emitted, and those that failed, if there are at least `rows_min`."""
+        if self._rejected.sealed_rows >= rows_min:
+            tag = DEAD_LETTER_TAG if self._operator.on_error == "dead-letter" else SKIPPED_TAG
+            yield SideRows(tag, self._rejected.take())
         if self._emitted.sealed_rows < rows_min:
             return
         own = self._emitted.take()
@@ -238,7 +241,7 @@ class _Run:
         bounds = np.append(np.searchsorted(sorted_blocks, numbers), len(rows))
         return _Side(pa.table([column.take(order) for column in columns], schema=pa.schema(fields)), bounds)
 
-    def _call(self, encoded: pa.Array, ends_us: Int64s, left: _Side, right: _Side) -> Iterator[AppendedRows]:
+    def _call(self, encoded: pa.Array, ends_us: Int64s, left: _Side, right: _Side) -> Iterator[AppendedRows | SideRows]:
         """Call the function for each group (n,): its encoded key, the end of its window, its rows."""
         starts_us = self._operator.windows.starts(ends_us)
         keys = python_keys(encoded, self._layout.key_schema)
@@ -250,7 +253,7 @@ class _Run:
             context = CoGroupContext(key, int(starts_us[number]), int(ends_us[number]))
             self._call_group(context, _group(left, number), _group(right, number))
             counts[number] = self._emitted.sealed_rows - before
-            if self._emitted.sealed_rows >= EMIT_ROWS:
+            if max(self._emitted.sealed_rows, self._rejected.sealed_rows) >= EMIT_ROWS:
                 self._add_groups(bounds, counts, done, number + 1)
                 done = number + 1
                 yield from self.rows(1)
@@ -260,6 +263,7 @@ class _Run:
         self._groups.append(([column.slice(start, end - start) for column in bounds], counts[start:end]))
 
     def _call_group(self, context: CoGroupContext, left: pa.Table, right: pa.Table) -> None:
+        mark = self._emitted.mark()
         try:
             result = self.function.co_group(left, right, context)
             if result is not None:
@@ -267,19 +271,34 @@ class _Run:
         except PASSED_THROUGH:
             raise
         except Exception as error:
-            start, end = instants(np.array([context.window_start, context.window_end])).to_pylist()
-            values = f"method=co_group, key={short_json(context.current_key)}, window={start} to {end}"
-            raise self._failure(error, values) from error
+            if self._operator.on_error == "fail":
+                start, end = instants(np.array([context.window_start, context.window_end])).to_pylist()
+                values = f"method=co_group, key={short_json(context.current_key)}, window={start} to {end}"
+                raise self._failure(error, values) from error
+            self._emitted.rows.clear()
+            self._emitted.back_to(mark)
+            self._reject(error, context, left, right)
+
+    def _reject(self, error: Exception, context: CoGroupContext, left: pa.Table, right: pa.Table) -> None:
+        """Add the rows of a group for which the function failed, those of the left first."""
+        for side, table in ((LEFT, left), (RIGHT, right)):
+            times_us = table.column(self._operator.time_columns[side]).cast(pa.int64()).to_pylist()
+            records = python_records([column.combine_chunks() for column in table.columns], table.column_names)
+            for record, time_us in zip(records, times_us, strict=True):
+                call = Call("co_group", context.current_key, record, time_us)
+                letter = dead_letter(error, operator_id=self._operator.operator_id, file=self._file, call=call)
+                self._rejected.add(letter)
+        self._rejected.seal()
 
     def _failure(self, error: Exception, values: str) -> InvalidJobError:
         if isinstance(error, RowMismatchError):
             what, at = f"what the co-group function gave does not match the step's output: {error}", ""
         else:
             what = f"the co-group function raised {shown_error(error)}"
-            at = f", at={line_of(error, file_of(self.function))}"
+            at = f", at={line_of(error, self._file)}"
         msg = (
-            f"{what}. Nothing of this epoch is committed. Correct the function, and start again. "
-            f"operator={self._operator.operator_id}, {values}{at}"
+            f"{what}. Nothing of this epoch is committed. Correct the function, or set the step's `on-error` to skip "
+            f"or dead-letter, and start again. operator={self._operator.operator_id}, {values}{at}"
         )
         return InvalidJobError(msg)
 

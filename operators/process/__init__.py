@@ -1,7 +1,8 @@
 """Process functions: a user's code per key, with state and timers, in the backlog and live."""
 
+from mixedmode.operators.process.broadcast import Broadcasts
 from mixedmode.operators.process.co_process import CoProcessOperator
-from mixedmode.operators.process.context import Context, Record, Timers
+from mixedmode.operators.process.context import BroadcastRows, Context, Record, Timers
 from mixedmode.operators.process.descriptions import incompatibilities
 from mixedmode.operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError
 from mixedmode.operators.process.function import (
@@ -14,15 +15,25 @@ from mixedmode.operators.process.function import (
 )
 from mixedmode.operators.process.maps import MapState
 from mixedmode.operators.process.operator import ProcessOperator, state_schema_of
-from mixedmode.operators.process.reference import CoFunctionReference, FunctionReference, FunctionSource, LocalFunction
+from mixedmode.operators.process.reference import (
+    CoFunctionReference,
+    FunctionReference,
+    FunctionSource,
+    LocalCoFunction,
+    LocalFunction,
+)
 from mixedmode.operators.process.states import AggregatingState, ListState, ReducingState, ValueState
 from mixedmode.operators.process.ttl import Ttl
+from mixedmode.operators.process.versions import BroadcastInput
 
 __all__ = [
     "DEAD_LETTER_FIELDS",
     "DEAD_LETTER_TAG",
     "SKIPPED_TAG",
     "AggregatingState",
+    "BroadcastInput",
+    "BroadcastRows",
+    "Broadcasts",
     "CoFunctionReference",
     "CoProcessOperator",
     "Context",
@@ -32,6 +43,7 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
+    "LocalCoFunction",
     "LocalFunction",
     "MapState",
     "OnError",

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from mixedmode.operators.classes import file_of
 from mixedmode.operators.interface import TIME_COLUMN, AppendedRows, SideRows
+from mixedmode.operators.process.broadcast import BroadcastRun
 from mixedmode.operators.process.chunks import Chunk
 from mixedmode.operators.process.codec import StateMismatchError
 from mixedmode.operators.process.context import Context, Timers
@@ -80,7 +81,14 @@ class StepSettings(Protocol):
 class Calls:
     """Call `function` for the keys of chunks, and collect its outputs."""
 
-    def __init__(self, step: StepSettings, function: AnyFunction, turns: Turns, time: EpochTime) -> None:
+    def __init__(
+        self,
+        step: StepSettings,
+        function: AnyFunction,
+        turns: Turns,
+        time: EpochTime,
+        broadcast: BroadcastRun | None = None,
+    ) -> None:
         self._step = step
         self._turns = turns
         self._time = time
@@ -94,6 +102,8 @@ class Calls:
         self._outputs = [self._main, *self._sides.values()]
         adders = {tag: self._adder(tag) for tag in self._sides}
         self._context = Context(time, Timers(turns.event, turns.processing, self._may_register), adders)
+        if broadcast is not None:
+            self._context.broadcast = broadcast.rows_for(self._context)
         self._on_timer = function.on_timer
         self._uses_clock = function.attributes.uses_clock
         self._is_guarded = step.on_error != "fail"

@@ -12,12 +12,13 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from typing_extensions import override
 
-from mixedmode.keys import encode_keys, key_groups
 from mixedmode.operators.aggregate.segments import segments
-from mixedmode.operators.interface import KEY_COLUMN, TIME_COLUMN, Batch, Folded
+from mixedmode.operators.interface import KEY_COLUMN, TIME_COLUMN, Batch
+from mixedmode.operators.process.broadcast import BroadcastRun
 from mixedmode.operators.process.calls import Calls, Feed, StepSettings
 from mixedmode.operators.process.chunks import Chunk
 from mixedmode.operators.process.due import KIND_COLUMN, RECORD, RECORD_OF_RIGHT
@@ -45,25 +46,15 @@ class CoProcessOperator(ProcessOperator):
     left_columns: int
 
     @override
-    def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        del late_us  # no record is late for a function
-        assert batch.weights is None, "a process function takes no changelog"
+    def _kinds(self, batch: Batch, rows: int) -> npt.NDArray[np.int8]:
         assert batch.sides is not None, "a co-process function has two inputs"
         assert batch.times_us is not None, "both inputs of a co-process function have event times"
-        encoded = encode_keys(batch.keys, self.key_schema)
-        columns = [
-            pa.array(key_groups(encoded, max_parallelism=max_parallelism)),
-            encoded,
-            pa.array(batch.times_us),
-            *batch.arguments,
-            pa.array(np.where(batch.sides == 0, np.int8(RECORD), np.int8(RECORD_OF_RIGHT))),
-        ]
-        return Folded(pa.table(columns, schema=self._sorted_schema), np.empty(0, np.intp))
+        return np.where(batch.sides == 0, np.int8(RECORD), np.int8(RECORD_OF_RIGHT))
 
     @override
-    def _calls(self, function: AnyFunction, turns: Turns, time: EpochTime) -> Calls:
+    def _calls(self, function: AnyFunction, turns: Turns, time: EpochTime, broadcast: BroadcastRun | None) -> Calls:
         assert isinstance(function, KeyedCoProcessFunction), function
-        return _CoCalls(self, function, turns, time, left_columns=self.left_columns)
+        return _CoCalls(self, function, turns, time, broadcast, left_columns=self.left_columns)
 
     @override
     def _in_order(self, table: pa.Table) -> pa.Table:
@@ -88,10 +79,11 @@ class _CoCalls(Calls):
         function: KeyedCoProcessFunction,
         turns: Turns,
         time: EpochTime,
+        broadcast: BroadcastRun | None,
         *,
         left_columns: int,
     ) -> None:
-        super().__init__(step, function, turns, time)
+        super().__init__(step, function, turns, time, broadcast)
         self._methods = (function.process_left, function.process_right)
         self._left_columns = left_columns
 

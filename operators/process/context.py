@@ -6,7 +6,7 @@ All times are microseconds since 1970 (UTC), in both domains.
 import operator
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from mixedmode.operators.process.timers import TimerQueue
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
@@ -53,11 +53,23 @@ class Timers:
             queue.register(time_us)
 
 
+class BroadcastRows(Protocol):
+    """The rows of one broadcast input of the step."""
+
+    def as_of(self, time: int | datetime) -> Mapping[Any, Record]:
+        """Return the rows in force at a time, as {key: row}. A function asks for the time of its record or timer.
+
+        time: microseconds since 1970, or a datetime; one without a time zone is taken as UTC. Raise ValueError for a
+        time after that of the record, or more than `history` before it: the answer would depend on the epochs.
+        """
+
+
 class Context:
     """The context of a call. One object serves all calls, so do not keep it: its values change with each call."""
 
     __slots__ = (
         "_outputs",
+        "broadcast",
         "current_key",
         "current_watermark",
         "is_backlog",
@@ -74,6 +86,7 @@ class Context:
     time_domain: Literal["event", "processing"] | None  #: domain of the timer; None outside of on_timer
     is_backlog: bool  #: whether this epoch is backlog
     timers: Timers  #: timers of the current key
+    broadcast: Mapping[str, BroadcastRows]  #: {name: rows} of the broadcast inputs of the step
 
     def __init__(self, time: EpochTime, timers: Timers, outputs: Mapping[str, Callable[[Record], None]]) -> None:
         self.timestamp = None
@@ -83,6 +96,7 @@ class Context:
         self.time_domain = None
         self.is_backlog = time.is_backlog
         self.timers = timers
+        self.broadcast = {}
         self._outputs = outputs
 
     def output(self, tag: str, row: Record) -> None:
@@ -106,9 +120,9 @@ def microseconds(time: int | datetime) -> int:
         try:
             time = operator.index(time)
         except TypeError:
-            msg = f"a timer needs microseconds since 1970 as an int, or a datetime. time={time!r}"
+            msg = f"a time is microseconds since 1970 as an int, or a datetime. time={time!r}"
             raise TypeError(msg) from None
     if not MIN_TIME_US <= time <= MAX_TIME_US:
-        msg = f"a timer needs a time that fits 64 bits, in microseconds since 1970. time={time}"
+        msg = f"a time must fit 64 bits, in microseconds since 1970. time={time}"
         raise ValueError(msg)
     return time

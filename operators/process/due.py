@@ -3,9 +3,9 @@
 They become rows of the sorter's tables, distinguished from records by `_kind`, and are sorted with the records. So
 a key has one turn per epoch, whatever caused it.
 
-A record has kind 0, or 4 if it is of the right of two inputs. A timer has its time in `_time`. Expired state is
-searched by key group: each group once per SWEEP_EVERY_MS of the clock. Reading all state in every epoch would cost more
-than the space is worth.
+A record has kind 0, or 4 if it is of the right of two inputs; a row of a broadcast input has kind 5. A timer has its
+time in `_time`. Expired state is searched by key group: each group once per SWEEP_EVERY_MS of the clock. Reading all
+state in every epoch would cost more than the space is worth.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
 
 KIND_COLUMN = "_kind"
 KIND_TYPE = pa.int8()
-RECORD, EVENT_TIMER, PROCESSING_TIMER, EXPIRY, RECORD_OF_RIGHT = 0, 1, 2, 3, 4
+RECORD, EVENT_TIMER, PROCESSING_TIMER, EXPIRY, RECORD_OF_RIGHT, BROADCAST = 0, 1, 2, 3, 4, 5
 
 KEYS = 0  #: state id of the rows of the keys
 SWEEP_EVERY_MS = 600_000

@@ -41,7 +41,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a function's method: the method, the key, the record (None for a timer) and the time."""
+    """A call of a function's method: the method, the key, the record (None for a timer), its time."""
 
     method: str
     key: Any

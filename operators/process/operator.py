@@ -9,10 +9,11 @@ Source: FLIP-327 and FLIP-140 (end of a key), Flink's KeyedProcessOperator.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
@@ -30,6 +31,7 @@ from mixedmode.operators.interface import (
     SideRows,
     SubtaskContext,
 )
+from mixedmode.operators.process.broadcast import VERSION_FIELD, BroadcastRun, Broadcasts, late_rows, time_behind
 from mixedmode.operators.process.calls import Calls
 from mixedmode.operators.process.chunks import chunks_of
 from mixedmode.operators.process.due import KEYS, KIND_COLUMN, KIND_TYPE, RECORD, due_tables
@@ -63,6 +65,7 @@ class ProcessOperator:
     on_error: the handling of a record for which the function fails.
     has_event_time: True if batches have times; otherwise the records of a key come in no defined order.
     output_event_time: the column of the main output with the event time of its rows, if there is one.
+    broadcasts: the inputs whose rows every subtask has; None if there are none.
     """
 
     operator_id: str
@@ -74,6 +77,7 @@ class ProcessOperator:
     on_error: OnError = "fail"
     has_event_time: bool = True
     output_event_time: str | None = None
+    broadcasts: Broadcasts | None = None
 
     def __post_init__(self) -> None:
         for tag in (DEAD_LETTER_TAG, SKIPPED_TAG):
@@ -94,13 +98,15 @@ class ProcessOperator:
             StateDescriptor(EVENT_TIMERS, "event-time timers", _BYTES),
             StateDescriptor(PROCESSING_TIMERS, "processing-time timers", _BYTES),
             StateDescriptor(MAP_STATE_ID, "map entries", _BYTES),
+            *(() if self.broadcasts is None else self.broadcasts.states),
         )
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
-        """The columns of a record, and the kind of the row."""
+        """The columns of a record, the kind of the row, and the row of a broadcast input if there are any."""
         columns = [pa.field(f"_a{i}", each.type) for i, each in enumerate(self.record_fields)]
-        return (*columns, pa.field(KIND_COLUMN, KIND_TYPE))
+        version = () if self.broadcasts is None else (VERSION_FIELD,)
+        return (*columns, pa.field(KIND_COLUMN, KIND_TYPE), *version)
 
     @property
     def output_key(self) -> tuple[pa.Field, ...]:
@@ -132,24 +138,41 @@ class ProcessOperator:
         return state_schema_of(self.function)
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """Return the batch's rows with their keys. No record is late for a function."""
-        del late_us
+        """Return the batch's rows with their keys. A record is late only for a function with broadcast inputs."""
         assert batch.weights is None, "a process function takes no changelog"
+        if self.broadcasts is None:
+            return Folded(self._keyed(batch, max_parallelism), np.empty(0, np.intp))
+        records = self._keyed(self.broadcasts.mains_of(batch, late_us), max_parallelism)
+        sent = self.broadcasts.sent(batch, late_us, self._sorted_schema, self.key_schema, max_parallelism)
+        return Folded(pa.concat_tables([records, *sent]), late_rows(batch, late_us))
+
+    def _keyed(self, batch: Batch, max_parallelism: int) -> pa.Table:
+        """Return the records of a batch with their keys."""
         encoded = encode_keys(batch.keys, self.key_schema)
         rows = len(encoded)
-        times = np.zeros(rows, np.int64) if batch.times_us is None else batch.times_us
         columns = [
             pa.array(key_groups(encoded, max_parallelism=max_parallelism)),
             encoded,
-            pa.array(times),
+            pa.array(np.zeros(rows, np.int64) if batch.times_us is None else batch.times_us),
             *batch.arguments,
-            pa.array(np.full(rows, RECORD, np.int8)),
+            pa.array(self._kinds(batch, rows)),
+            *([] if self.broadcasts is None else [pa.nulls(rows, VERSION_FIELD.type)]),
         ]
-        return Folded(pa.table(columns, schema=self._sorted_schema), np.empty(0, np.intp))
+        return pa.table(columns, schema=self._sorted_schema)
+
+    def _kinds(self, batch: Batch, rows: int) -> npt.NDArray[np.int8]:
+        """Return the kind of each record (rows,)."""
+        del batch
+        return np.full(rows, RECORD, np.int8)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield timers that fire, and keys with expired state; see operators/process/due.py."""
-        return due_tables(context, lambda: declared_states(self.function.create()), self._sorted_schema, self._key_type)
+        """Yield timers that fire, keys with expired state (operators/process/due.py), and records that have waited."""
+        if self.broadcasts is not None:
+            yield from self.broadcasts.waiting(context, self._sorted_schema, self.key_schema)
+            context = replace(context, time=time_behind(context.time))
+        yield from due_tables(
+            context, lambda: declared_states(self.function.create()), self._sorted_schema, self._key_type
+        )
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows | SideRows]:
         """Call the function for sorted tables of whole keys, and yield the emitted rows.
@@ -157,7 +180,10 @@ class ProcessOperator:
         Raise InvalidJobError if the function fails and `on_error` is `fail`.
         """
         function = self.function.create()
-        time = context.time
+        time, broadcast = context.time, None
+        if self.broadcasts is not None:
+            broadcast = BroadcastRun(self.broadcasts, self.key_schema, context)
+            tables, time = broadcast.passed(tables), time_behind(time)
         turns = Turns(declared_states(function), context.backend, time)
         for name, handle in turns.handles.items():
             setattr(function, name, handle)
@@ -165,7 +191,7 @@ class ProcessOperator:
             self._guarded(function, "open", OpenContext(self.operator_id, time.is_backlog))
             if time.was_backlog is not time.is_backlog:
                 self._guarded(function, "process_record_attributes", RecordAttributes(time.is_backlog))
-            calls = self._calls(function, turns, time)
+            calls = self._calls(function, turns, time, broadcast)
             splits = not isinstance(function, KeyedBatchProcessFunction)
             for table in tables:
                 for chunk in chunks_of(self._in_order(table), self.key_schema, keys_max=turns.keys_max, splits=splits):
@@ -188,9 +214,9 @@ class ProcessOperator:
         keys = [pa.field(KEY_GROUP_COLUMN, pa.uint16()), pa.field(KEY_COLUMN, self._key_type)]
         return pa.schema([*keys, pa.field(TIME_COLUMN, pa.int64()), *self.input_fields])
 
-    def _calls(self, function: AnyFunction, turns: Turns, time: EpochTime) -> Calls:
+    def _calls(self, function: AnyFunction, turns: Turns, time: EpochTime, broadcast: BroadcastRun | None) -> Calls:
         """Return the calls of a function object."""
-        return Calls(self, function, turns, time)
+        return Calls(self, function, turns, time, broadcast)
 
     def _in_order(self, table: pa.Table) -> pa.Table:
         """Return a sorted table of whole keys in the order in which the function sees the records."""

@@ -13,7 +13,14 @@ from mixedmode.operators.process.function import (
     KeyedProcessFunction,
 )
 
-__all__ = ["AnyFunction", "CoFunctionReference", "FunctionReference", "FunctionSource", "LocalFunction"]
+__all__ = [
+    "AnyFunction",
+    "CoFunctionReference",
+    "FunctionReference",
+    "FunctionSource",
+    "LocalCoFunction",
+    "LocalFunction",
+]
 
 AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction | KeyedCoProcessFunction
 
@@ -83,3 +90,10 @@ class LocalFunction(GivenClass[AnyFunction], FunctionSource):
     @override
     def attributes(self) -> OperatorAttributes:
         return self.load().attributes
+
+
+class LocalCoFunction(LocalFunction):
+    """A FunctionSource of a class object for a step with two inputs, for tests."""
+
+    __slots__ = ()
+    kind = _CO_KIND

@@ -423,7 +423,7 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
                 (
                     "job.yaml:18: steps[0].tumbling is not a known key. Did you mean steps[].window.tumbling or "
                     "steps[].co-group.window.tumbling? Known "
-                    "keys here: name, from, key-by, window, allowed-lateness, early-results-every, late, parallelism, "
+                    "keys here: name, from, key-by, parallelism, window, allowed-lateness, early-results-every, late, "
                     "aggregate, having."
                 )
             ],
@@ -466,8 +466,8 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             [
                 (
                     "job.yaml:19: steps[0].proces is not a known key. Did you mean process? Known keys here: name, "
-                    "from, key-by, process, folder, args, output, event-time, outputs, on-error, dead-letter, "
-                    "parallelism."
+                    "from, key-by, process, folder, args, output, on-error, dead-letter, event-time, outputs, "
+                    "broadcast, late, parallelism."
                 )
             ],
         ),

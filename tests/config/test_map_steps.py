@@ -37,7 +37,7 @@ def job(*steps: dict[str, Any], **changes: Any) -> dict[str, Any]:
     [
         (
             {"map": "a.b:C"},
-            ["output is missing: columns of the result as Spark DDL, such as id long, text string. Add it."],
+            ["output is missing: columns of the result as Spark DDL, such as customer string, orders long. Add it."],
         ),
         ({**MAP, "map": "a.b.C"}, ["map: this does not name a class. Write it as package.module:Class. found=a.b.C"]),
         ({**MAP, "parallelism": 0}, ["parallelism must be at least 1. found=0"]),

@@ -90,11 +90,11 @@ def shared_folder(path: str, owner: str, found: str) -> str:
                     "key-by is missing: one or several: columns, or expressions with a name, such as date(at) AS day. "
                     "Add it."
                 ),
-                "process is missing: the class, such as package.module:Class. Add it.",
                 (
                     "output is missing: columns of the result as Spark DDL, such as customer string, orders long. "
                     "Add it."
                 ),
+                "process is missing: the class, such as package.module:Class. Add it.",
             ],
         ),
         (

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.process import KeyedBatchProcessFunction, KeyedProcessFunction, ValueState
+from mixedmode.process import KeyedBatchProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction, ValueState
 from mixedmode.testing import FunctionHarness
 from tests.testing.functions import Totals
 
@@ -113,3 +113,49 @@ def test_a_row_that_does_not_match_the_output_is_refused_as_in_a_job() -> None:
     harness = harness_of(Totals, output="k string, sum bigint")
     with pytest.raises(InvalidJobError, match="does not match the step's output: the row lacks the field `sum`"):
         harness.feed([{"k": "a", "v": 1}])
+
+
+LEFT = "k string, v bigint, at timestamp"
+
+
+class Matched(KeyedCoProcessFunction):
+    """Emits each left with the sum of the rights before it."""
+
+    total = ValueState(int, default=0)
+
+    def process_left(self, record: Any, context: Any) -> dict[str, Any]:
+        return {"k": context.current_key, "total": self.total.value + record["v"]}
+
+    def process_right(self, record: Any, context: Any) -> None:
+        self.total.value += record["w"]
+
+
+def pair_harness(function: Any = Matched, **arguments: Any) -> FunctionHarness:
+    given: dict[str, Any] = {"key_by": "k", "schema": (LEFT, "w bigint, at timestamp, k string")}
+    return FunctionHarness(function, **{**given, "output": "k string, total bigint", "event_time": "at", **arguments})
+
+
+def test_a_function_over_two_inputs_sees_both_in_the_order_of_time() -> None:
+    harness = pair_harness(backlog=True)
+    harness.feed([{"k": "a", "v": 100, "at": 5}], right=[{"k": "a", "w": 1, "at": 3}, {"k": "a", "w": 7, "at": 6}])
+    harness.flip()
+    assert harness.take() == [{"k": "a", "total": 101}]
+    again = harness.restore(harness.snapshot(), parallelism=2)
+    again.feed([{"k": "a", "v": 200, "at": 9}, {"k": "b", "v": 1, "at": 9}])
+    assert sorted(row["total"] for row in again.take()) == [1, 208]
+    named = pair_harness(f"{__name__}:Matched")
+    named.feed(right=[{"k": "a", "w": 1, "at": 3}], watermark=4)
+    assert named.take() == []
+
+
+def test_what_does_not_fit_a_function_over_two_inputs_is_refused() -> None:
+    with pytest.raises(InvalidJobError, match=r"two inputs\. Give a pair of schemas\. class=Matched"):
+        pair_harness(schema=LEFT)
+    with pytest.raises(InvalidJobError, match="event_time is missing: a function over two inputs"):
+        pair_harness(event_time=None)
+    with pytest.raises(
+        InvalidJobError, match=r"both inputs need this column with one type\. column=k, types=string, int64"
+    ):
+        pair_harness(schema=(LEFT, "k bigint, w bigint, at timestamp"))
+    with pytest.raises(InvalidJobError, match="FunctionHarness: right: row 0 does not fit"):
+        pair_harness().feed(right=[{"k": "a", "v": 1}])

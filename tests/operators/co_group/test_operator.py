@@ -1,14 +1,18 @@
 """Co-groups, epoch by epoch: when a group is emitted, what is late, what is kept, and that the state does not grow."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeyGroupRange, KeySchema
 from mixedmode.operators.co_group import CoGroupContext, CoGroupFunction, CoGroupOperator, CoGroupReference
 from mixedmode.operators.interface import Batch, SubtaskContext
 from mixedmode.operators.join import JoinLayout
+from mixedmode.operators.process import OnError
 from mixedmode.plan.stored_operators import described, operator_from
 from mixedmode.queryable.parts import Moment
 from mixedmode.queryable.views import views_of
@@ -37,7 +41,17 @@ class Numbers(CoGroupFunction):
 
 def operator_of(windows: TimeWindows) -> CoGroupOperator:
     function = CoGroupReference.parse(f"{__name__}:Numbers")
-    return CoGroupOperator("groups", LAYOUT, windows, (1, 1), function, (pa.field("seen", pa.string()),))
+    return CoGroupOperator(LAYOUT, "groups", windows, (1, 1), function, (pa.field("seen", pa.string()),))
+
+
+class Picky(Numbers):
+    """Fails for windows in which the left has a 13, after it has made a row."""
+
+    def co_group(self, left: pa.Table, right: pa.Table, context: CoGroupContext) -> Any:
+        yield super().co_group(left, right, context)
+        if 13 in left["l"].to_pylist():
+            msg = "thirteen"
+            raise ValueError(msg)
 
 
 def harness_of(windows: TimeWindows, **settings: Any) -> OperatorHarness:
@@ -87,15 +101,46 @@ def test_a_null_key_has_groups_too_and_rows_are_ordered_by_time_then_by_value() 
     assert seen(harness) == [("a", "0-10 1"), (None, "0-10 9 4 5")]
 
 
-def test_the_state_does_not_grow_over_300_epochs() -> None:
+@pytest.mark.parametrize("epochs", [200, pytest.param(1000, marks=pytest.mark.soak)])
+def test_the_state_does_not_grow_over_many_epochs(epochs: int) -> None:
     harness = harness_of(Sliding(40, 20), max_parallelism=2)  # few key groups, so that an epoch is quick
     sizes = []
-    for epoch in range(300):
+    for epoch in range(epochs):
         t = 10 * epoch
         harness.feed([left(epoch, t, f"k{epoch % 5}"), right(epoch, t + 3, f"k{epoch % 3}")], watermark=t - 20)
         harness.take()
         sizes.append(harness.state_entries)
-    assert max(sizes[150:]) == max(sizes[50:150])
+    assert max(sizes[100:]) == max(sizes[50:100])
+
+
+def picky(on_error: OnError) -> OperatorHarness:
+    function = CoGroupReference.parse(f"{__name__}:Picky")
+    operator = replace(operator_of(Tumbling(10)), function=function, on_error=on_error)
+    arguments = ["l", "lt", "r", "rt"]
+    harness = OperatorHarness(operator, key_by="k", schema=SCHEMA, arguments=arguments, event_time="t")
+    harness.feed([left(13, 7), right(5, 3), left(2, 8), left(1, 1, "b"), left(4, 12)])
+    harness.end()
+    return harness
+
+
+def test_the_rows_of_a_group_that_failed_are_dead_letters_or_are_counted() -> None:
+    harness = picky("dead-letter")
+    assert seen(harness) == [("a", "10-20 4"), ("b", "0-10 1")]
+    letters = harness.side("dead-letter")
+    assert [(row["key"], row["time"].microsecond) for row in letters] == [('"a"', 7), ('"a"', 8), ('"a"', 3)]
+    assert '"l": 13' in letters[0]["record"]
+    assert "thirteen" in letters[2]["error"]
+    harness = picky("skip")
+    assert seen(harness) == [("a", "10-20 4"), ("b", "0-10 1")]
+    assert harness.records_skipped == 3
+
+
+def test_a_group_that_failed_stops_the_job_and_names_its_window() -> None:
+    with pytest.raises(InvalidJobError) as raised:
+        picky("fail")
+    assert "thirteen" in str(raised.value)
+    assert 'key="a", window=1970-01-01 00:00:00+00:00 to 1970-01-01 00:00:00.000010+00:00' in str(raised.value)
+    assert "on-error" in str(raised.value)
 
 
 def test_the_waiting_rows_can_be_read_with_the_bounds_of_their_windows() -> None:

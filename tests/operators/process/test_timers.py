@@ -245,9 +245,9 @@ def test_a_time_may_be_a_datetime_or_an_integer_of_numpy() -> None:
 @pytest.mark.parametrize(
     ("time", "reason"),
     [
-        ("noon", "TypeError: a timer needs microseconds since 1970 as an int, or a datetime. time='noon'"),
-        (1.5, "TypeError: a timer needs microseconds since 1970 as an int, or a datetime. time=1.5"),
-        (2**63, f"ValueError: a timer needs a time that fits 64 bits, in microseconds since 1970. time={2**63}"),
+        ("noon", "TypeError: a time is microseconds since 1970 as an int, or a datetime. time='noon'"),
+        (1.5, "TypeError: a time is microseconds since 1970 as an int, or a datetime. time=1.5"),
+        (2**63, f"ValueError: a time must fit 64 bits, in microseconds since 1970. time={2**63}"),
     ],
 )
 def test_what_is_no_time_is_refused(time: Any, reason: str) -> None:
