@@ -30,7 +30,7 @@ def main(budget_bytes: int, spill_dir: Path) -> None:
     pa.set_cpu_count(1)  # as in a Python worker of Spark, which shares the machine with its siblings
     started = time.perf_counter()
     bytes_in = rows_out = 0
-    with ExternalSorter(budget_bytes=budget_bytes, spill_dir=spill_dir, whole_keys=True) as sorter:
+    with ExternalSorter(budget_bytes=budget_bytes, spill_dir=spill_dir, undivided="key") as sorter:
         for block in _blocks(TIMES_BUDGET * budget_bytes):
             bytes_in += block.nbytes
             sorter.add_sorted(block)

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from mixedmode.keys import KeyGroupRange
 from mixedmode.operators.fan_out import FanOut
-from mixedmode.sort import Combine
+from mixedmode.sort import Combine, Undivided
 from mixedmode.state import KeyedStateBackend, StateDescriptor
 from mixedmode.time import EpochTime
 
@@ -53,12 +53,14 @@ class OperatorAttributes:
     output_only_after_end_of_stream: the operator emits nothing before its input has ended.
     uses_clock: a timer or window of the operator may become due although no record arrives.
     rows_per_record: the most rows that `fold` may make of one record; it limits the size of a batch.
+    undivided: what a table of the sorted input never divides. With `key`, all rows of a key must fit in memory.
     """
 
     internal_sorter_supported: bool = True
     output_only_after_end_of_stream: bool = False
     uses_clock: bool = False
     rows_per_record: int = 1
+    undivided: Undivided = "key"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,10 @@ def pieces_by_subtask(table: pa.Table, *, parallelism: int, max_parallelism: int
 
 
 def sorter_for(operator: KeyedOperator, *, budget_bytes: int, spill_dir: Path) -> ExternalSorter:
-    """Return the sorter of a subtask. If the operator does not combine rows, each table holds whole keys."""
+    """Return the sorter of a subtask. If the operator does not combine rows, it says what a table must not divide."""
     combine = operator.combine
-    return ExternalSorter(budget_bytes=budget_bytes, spill_dir=spill_dir, combine=combine, whole_keys=combine is None)
+    undivided = operator.attributes.undivided if combine is None else "row"
+    return ExternalSorter(budget_bytes=budget_bytes, spill_dir=spill_dir, combine=combine, undivided=undivided)
 
 
 def outputs_of(

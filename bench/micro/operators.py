@@ -11,7 +11,8 @@ from bench.micro.stages import MAX_PARALLELISM
 from mixedmode.config.execution import StateBacklogSpec
 from mixedmode.keys import KeyGroupRange
 from mixedmode.operators.interface import Batch, KeyedOperator, SideRows, SubtaskContext
-from mixedmode.sort import ExternalSorter, sort_table
+from mixedmode.operators.running import sorter_for
+from mixedmode.sort import sort_table
 from mixedmode.state import SingleKeyBackend
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.replica import WantedRun
@@ -80,10 +81,7 @@ class _Link:
 
 def _process(operator: KeyedOperator, tables: Sequence[pa.Table], context: SubtaskContext, folder: Path) -> int:
     """Rows that sorted tables give."""
-    combine = operator.combine
-    with ExternalSorter(
-        budget_bytes=SORT_MEMORY_BYTES, spill_dir=folder / "sort", combine=combine, whole_keys=combine is None
-    ) as sorter:
+    with sorter_for(operator, budget_bytes=SORT_MEMORY_BYTES, spill_dir=folder / "sort") as sorter:
         for table in tables:
             sorter.add_sorted(table)
         given = operator.process(sorter.sorted_tables(), context)

@@ -1,7 +1,7 @@
 """The external sorter: it sorts keyed rows by (key group, key, time) within a memory budget. Pure."""
 
 from mixedmode.sort.columns import KEY, KEY_GROUP, TIME, RowKey
-from mixedmode.sort.external import EMIT_BYTES, ExternalSorter, SortStats
+from mixedmode.sort.external import EMIT_BYTES, ExternalSorter, SortStats, Undivided
 from mixedmode.sort.merge import merge_runs
 from mixedmode.sort.order import check_sorted, is_sorted, sort_order, sort_table, take_rows
 from mixedmode.sort.runs import Run, read_run, write_run
@@ -17,6 +17,7 @@ __all__ = [
     "RowKey",
     "Run",
     "SortStats",
+    "Undivided",
     "check_sorted",
     "is_sorted",
     "joined",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,12 @@ from mixedmode.sort.columns import sort_columns
 from mixedmode.sort.merge import merge_runs
 from mixedmode.sort.order import check_sorted, find_unsorted, sort_order, take_rows
 from mixedmode.sort.runs import Run, read_run, write_run
-from mixedmode.sort.tables import Combine, combined, joined, rows_within, slices, whole_keys
+from mixedmode.sort.tables import Combine, combined, joined, rows_within, slices, whole_keys, whole_times
 
 EMIT_BYTES = 8 * 2**20  # large enough that a call per table costs nothing, small enough to stay near the cache
+
+#: what a table never divides: a row, the rows of a (key, time), the rows of a key
+Undivided = Literal["row", "time", "key"]
 
 _FAN_IN = 64  # runs merged at once: more would make chunks so small that reading them costs more than another pass
 _SORT_BYTES_PER_ROW = 48  # six arrays of 8 bytes: key bounds, rows, packed words, one word, row numbers, the order
@@ -58,8 +61,9 @@ class SortStats:
 class ExternalSorter:
     """Sorts by (key group, key, time), stable. Add tables, then call `sorted_tables()` once. Use it with `with`.
 
-    `combine` merges the rows of a key into one row; then every key is emitted once. With `whole_keys`, no key is split
-    between two tables, so the rows of the largest key must fit in memory. `spill_dir` is created when it is needed; the
+    `combine` merges the rows of a key into one row; then every key is emitted once. With `undivided` key, no key is
+    split between two tables, so the rows of the largest key must fit in memory; with time, so must those of the largest
+    (key, time). `spill_dir` is created when it is needed; the
     sorter removes its files there when it is closed.
     """
 
@@ -69,15 +73,15 @@ class ExternalSorter:
         budget_bytes: int,
         spill_dir: Path,
         combine: Combine | None = None,
-        whole_keys: bool = False,
+        undivided: Undivided = "row",
         emit_bytes: int = EMIT_BYTES,
     ) -> None:
         assert budget_bytes > 0, budget_bytes
-        assert combine is None or not whole_keys, "a combined key is one row, which no cut can split"
+        assert combine is None or undivided == "row", "a combined key is one row, which no cut can split"
         self._budget = budget_bytes
         self._spill_dir = spill_dir
         self._combine = combine
-        self._whole_keys = whole_keys
+        self._undivided = undivided
         self._emit_bytes = max(1, min(emit_bytes, budget_bytes // 8))
         self._block_bytes = min(max(budget_bytes // 10 // _FAN_IN, _BLOCK_BYTES_MIN), _BLOCK_BYTES_MAX)
         self._buffer = _Buffer()
@@ -239,7 +243,9 @@ class ExternalSorter:
         tables = joined(tables, self._emit_bytes // 2)  # so that a block of nearly emit_bytes goes on as it is
         if self._combine is not None:
             return combined(tables, self._combine)
-        return whole_keys(tables) if self._whole_keys else tables
+        if self._undivided == "key":
+            return whole_keys(tables)
+        return whole_times(tables) if self._undivided == "time" else tables
 
 
 class _Buffer:

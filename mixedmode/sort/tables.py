@@ -6,7 +6,7 @@ unsorted rows.
 
 Invariants (tests/sort/test_tables.py):
   I1  slices, joined and whole_keys emit the rows of their input, in the same order
-  I2  whole_keys emits no key in two tables
+  I2  whole_keys emits no key in two tables, and whole_times no (key, time)
   I3  combined emits each key once, in all its tables together
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mixedmode.errors import InternalError
-from mixedmode.sort.columns import SortColumns, sort_columns
+from mixedmode.sort.columns import sort_columns
 from mixedmode.sort.order import find_unsorted, sort_table, take_rows
 
 #: A sorted table -> a sorted table of the same schema with one row per (key group, key); associative.
@@ -66,17 +66,31 @@ def joined(tables: Iterable[pa.Table], bytes_min: int, *, row_bytes_min: int = 0
 
 def whole_keys(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield the same rows, cut only between keys. All rows of one key are held in memory, even if they are many."""
-    held = list[pa.Table]()  # the rows of the last key so far
+    return _undivided(tables, _KEY)
+
+
+def whole_times(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the same rows, cut only between the times of a key. All rows of one key and time are held in memory."""
+    return _undivided(tables, _KEY_AND_TIME)
+
+
+_KEY, _KEY_AND_TIME = slice(0, 2), slice(0, 3)  # parts of a RowKey
+
+
+def _undivided(tables: Iterable[pa.Table], parts: slice) -> Iterator[pa.Table]:
+    """Yield the same rows, cut only where these parts of the sort key change."""
+    held = list[pa.Table]()  # the last rows so far, which are equal in these parts
     for table in tables:
         if table.num_rows == 0:
             continue
         columns = sort_columns(table)
-        last_key_start = _key_start(columns, len(columns) - 1)
-        if held and last_key_start == 0 and _same_key(columns, sort_columns(held[0])):
+        last = columns.row_key(len(columns) - 1)[parts]
+        start = bisect_left(range(len(columns) - 1), last, key=lambda i: columns.row_key(i)[parts])
+        if held and start == 0 and sort_columns(held[0]).row_key(0)[parts] == last:
             held.append(table)
             continue
-        done = _concat([*held, table.slice(0, last_key_start)])
-        held = [table.slice(last_key_start)]
+        done = _concat([*held, table.slice(0, start)])
+        held = [table.slice(start)]
         if done.num_rows:
             yield done
     if held:
@@ -133,12 +147,3 @@ def _drained(held: list[pa.Table]) -> pa.Table:
         columns.append(whole.column(0).combine_chunks())
         whole = whole.remove_column(0)
     return pa.table(columns, schema=schema)
-
-
-def _key_start(columns: SortColumns, row: int) -> int:
-    """Return the first row with the key of `row`."""
-    return bisect_left(range(row), columns.row_key(row)[:2], key=lambda i: columns.row_key(i)[:2])
-
-
-def _same_key(columns: SortColumns, others: SortColumns) -> bool:
-    return columns.row_key(0)[:2] == others.row_key(0)[:2]

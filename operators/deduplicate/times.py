@@ -55,5 +55,6 @@ class TimesWriter:
         self._group, self._new = None, []
 
     def _entries(self, new: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the stored keys of new entries, strictly ascending, and their values."""
-        return sorted(new), [_STORED] * len(new)
+        """Return the stored keys of new entries, each once and strictly ascending, and their values."""
+        keys = sorted(set(new))
+        return keys, [_STORED] * len(keys)

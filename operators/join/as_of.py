@@ -7,6 +7,9 @@ both sides wait until then, and a row before W is late.
 Rows of the right with one key and time are ordered by the tie-break columns, then by the whole row; the last one
 counts. Without tie-break columns they must be equal in the columns that the join reads.
 
+A table of the sorted input may end within a key, but not within a (key, time). So the last version of the last key is
+carried to the next table, and is written when the key has ended. All rows of one key never have to be in memory.
+
 With a tolerance, a version is forgotten once W has passed its time plus the tolerance: no row of the left can meet it.
 
 State:
@@ -22,7 +25,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,11 +41,13 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
+    OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
 )
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.counts import counted_state
+from mixedmode.operators.join.latest import Keys, Latest, Versions, latest_after
 from mixedmode.operators.join.layout import LEFT, RIGHT, Rows
 from mixedmode.operators.join.markers import MARKER, marker_tables
 from mixedmode.operators.join.ranges import moved_us
@@ -78,6 +82,8 @@ class AsOfJoinOperator(JoinBase):
     deleted: int | None
     event_time: str | None
 
+    attributes = OperatorAttributes(undivided="time")
+
     @property
     def traits(self) -> OperatorTraits:
         """The watermark decides what is emitted. No row changes later."""
@@ -108,47 +114,14 @@ class AsOfJoinOperator(JoinBase):
             yield from marker_tables(self.layout, _EXPIRIES, _expiring_us(context.time), context)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
-        """Yield the rows that are emitted. Write the versions, and the rows that wait."""
+        """Yield the rows that are emitted. Write the versions, and the rows that wait.
+
+        No (key, time) is in two tables.
+        """
         run = _Run(self, context)
         for table in tables:
             yield from run.process(table)
         run.finish()
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The keys of a table: the key's number of each row (n,); key group and encoded key of each key (keys,)."""
-
-    codes: Int64s
-    groups: npt.NDArray[np.uint16]
-    encoded: pa.Array
-
-
-@dataclass(frozen=True, slots=True)
-class _Versions:
-    """Versions (v,): the key's number, the time, and the columns of the right of each."""
-
-    codes: Int64s
-    times_us: Int64s
-    columns: Sequence[pa.Array]
-
-    def taken(self, rows: Rows) -> "_Versions":
-        """Return some of the versions."""
-        taken = pa.array(rows)
-        return _Versions(self.codes[rows], self.times_us[rows], [column.take(taken) for column in self.columns])
-
-    def joined(self, other: "_Versions") -> "_Versions":
-        """Return these versions, and then those of `other`."""
-        return _Versions(
-            np.concatenate([self.codes, other.codes]),
-            np.concatenate([self.times_us, other.times_us]),
-            [pa.concat_arrays(columns) for columns in zip(self.columns, other.columns, strict=True)],
-        )
-
-    def merged(self, other: "_Versions") -> "_Versions":
-        """Return the versions of both, in the order of their keys."""
-        both = self.joined(other)
-        return both.taken(np.argsort(both.codes, kind="stable")) if len(other.codes) else self
 
 
 def _expiring_us(time: EpochTime) -> tuple[int, int]:
@@ -174,15 +147,17 @@ class _Run:
         self._waiting = [WaitingWriter(context.backend, side, context.time.passed_us) for side in (LEFT, RIGHT)]
         self._expiries = TimesWriter(context.backend, _EXPIRIES, _expiring_us(context.time))
         self._current = StateTable(operator.states[_CURRENT], context.backend)
+        self._carried: Latest | None = None  #: of the last key so far, which the next table may continue
 
     def process(self, table: pa.Table) -> Iterator[AppendedRows]:
-        """Process a sorted table of whole keys."""
+        """Process a sorted table, the first key of which may be the last one of the table before."""
         groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
         times_us = column_of(table, TIME_COLUMN).to_numpy()
         sides = column_of(table, SIDE_COLUMN).to_numpy()
         encoded = column_of(table, KEY_COLUMN)
         grouping, first_rows = segments(encoded)
-        keys = _Keys(grouping.codes.astype(np.int64), groups[first_rows], encoded.take(pa.array(first_rows)))
+        keys = Keys(grouping.codes.astype(np.int64), groups[first_rows], encoded.take(pa.array(first_rows)))
+        before = self._before(keys)
         is_due = self._time.has_passed(times_us)
         for side in (LEFT, RIGHT):
             rows = np.flatnonzero(~is_due & (sides == side))
@@ -192,26 +167,24 @@ class _Run:
         blocks = block_numbers(keys.codes, times_us)
         left, right = (np.flatnonzero(is_due & (sides == side)) for side in (LEFT, RIGHT))
         right = self._distinct(table, keys, blocks, right)
-        new = _Versions(keys.codes[right], times_us[right], self._layout.columns_of(table, RIGHT, right))
-        stored = self._stored(keys)
+        new = Versions(keys.codes[right], times_us[right], self._layout.columns_of(table, RIGHT, right))
         if len(left):
             found = in_force(blocks[left], blocks[right], strictly=self._operator.strictly)
-            yield from self._joined(table, left, keys.codes[left], times_us[left], found, new, stored)
-        if self._drops_writes:
-            return
-        last = self._keep(keys, new, stored)
-        if self._operator.tolerance_us is not None:
-            has_marker = np.unique(keys.codes[sides == MARKER])
-            self._schedule(groups, keys, last, ~np.isin(last.codes, np.setdiff1d(stored.codes, has_marker)))
+            yield from self._joined(table, left, keys.codes[left], times_us[left], found, new, before.versions)
+        latest = latest_after(before, new, np.isin(np.arange(len(keys)), keys.codes[sides == MARKER]))
+        self._keep(latest.taken(np.arange(len(keys) - 1)))
+        self._carried = latest.taken(np.array([len(keys) - 1]))
 
     def finish(self) -> None:
         """Write what is left, after the last table."""
+        if self._carried is not None:
+            self._keep(self._carried)
         for waiting in self._waiting:
             waiting.finish()
         if self._operator.tolerance_us is not None:
             self._expiries.finish()
 
-    def _distinct(self, table: pa.Table, keys: _Keys, blocks: Int64s, right: Rows) -> Rows:
+    def _distinct(self, table: pa.Table, keys: Keys, blocks: Int64s, right: Rows) -> Rows:
         """Return the rows of the right without those that another one of their key and time overrides."""
         own = blocks[right]
         is_shared = ~is_last(own)
@@ -232,7 +205,7 @@ class _Run:
         kept = shared[last_of_blocks(blocks[shared], ranks)]
         return np.sort(np.concatenate([right[~is_shared], kept]))
 
-    def _check_equal(self, table: pa.Table, keys: _Keys, rows: Rows, blocks: Int64s, ranks: pa.Array) -> None:
+    def _check_equal(self, table: pa.Table, keys: Keys, rows: Rows, blocks: Int64s, ranks: pa.Array) -> None:
         differs = pc.not_equal(ranks.slice(1), ranks.slice(0, len(ranks) - 1)).to_numpy(zero_copy_only=False)
         wrong = np.flatnonzero(differs & (blocks[1:] == blocks[:-1]))
         if not len(wrong):
@@ -250,11 +223,27 @@ class _Run:
         )
         raise InvalidJobError(msg)
 
-    def _stored(self, keys: _Keys) -> _Versions:
-        """Return the stored versions, in the order of their keys."""
-        found, columns = self._current.read(self._current.stored_keys(keys.groups, keys.encoded))
+    def _before(self, keys: Keys) -> Latest:
+        """Return the last versions before a table: the carried one of its first key, and those in the state.
+
+        If the table does not go on with the carried key, this key has ended, and is written.
+        """
+        carried = self._carried
+        if carried is not None and not keys.begin_with(carried.keys):
+            self._keep(carried)
+            carried = None
+        first = 0 if carried is None else 1
+        wanted = keys.taken(np.arange(first, len(keys)))
+        found, columns = self._current.read(self._current.stored_keys(wanted.groups, wanted.encoded))
         times_us, rows = columns
-        return _Versions(found.astype(np.int64), times_us.to_numpy(), decoded_rows(rows, self._layout.sides[RIGHT]))
+        codes = found.astype(np.int64) + first
+        stored = Versions(codes, times_us.to_numpy(), decoded_rows(rows, self._layout.sides[RIGHT]))
+        is_stored, is_new, is_due = (np.zeros(len(keys), np.bool_) for _ in range(3))
+        is_stored[codes] = True
+        if carried is not None:
+            stored = carried.versions.joined(stored)
+            is_stored[0], is_new[0], is_due[0] = carried.is_stored[0], carried.is_new[0], carried.is_due[0]
+        return Latest(keys, stored, is_stored, is_new, is_due)
 
     def _joined(
         self,
@@ -263,8 +252,8 @@ class _Run:
         codes: Int64s,
         times_us: Int64s,
         found: Int64s,
-        new: _Versions,
-        stored: _Versions,
+        new: Versions,
+        stored: Versions,
     ) -> Iterator[AppendedRows]:
         """Yield rows of the left with their versions.  found: (m,) the last one of `new` before each row, or -1."""
         versions = new.joined(stored)
@@ -281,7 +270,7 @@ class _Run:
         if len(left):
             yield AppendedRows(self._output(table, left, version, versions.columns))
 
-    def _holds(self, version: Int64s, times_us: Int64s, versions: _Versions) -> Bools:
+    def _holds(self, version: Int64s, times_us: Int64s, versions: Versions) -> Bools:
         """Return (m,) True where there is a version, it is not too old, and it is no deletion."""
         holds = version >= 0
         if not len(versions.codes):
@@ -304,14 +293,15 @@ class _Run:
         ]
         return pa.table(columns, names=[column.name for column in self._layout.output])
 
-    def _keep(self, keys: _Keys, new: _Versions, stored: _Versions) -> _Versions:
-        """Write new last versions, and delete those that have ended. Return the versions that are kept."""
-        unchanged = stored.taken(np.flatnonzero(~np.isin(stored.codes, new.codes)))
-        latest = new.taken(np.flatnonzero(is_last(new.codes))).merged(unchanged)
+    def _keep(self, last: Latest) -> None:
+        """Write the last versions of keys that have ended, and delete versions that have ended."""
+        if self._drops_writes or not len(last.keys):
+            return
+        keys, latest = last.keys, last.versions
         ends = self._is_over(latest.times_us)
         if self._operator.deleted is not None:
             ends |= _is_true(latest.columns[self._operator.deleted])
-        is_stored, is_new = np.isin(latest.codes, stored.codes), np.isin(latest.codes, new.codes)
+        is_stored, is_new = last.is_stored[latest.codes], last.is_new[latest.codes]
         written = latest.taken(np.flatnonzero(np.where(ends, is_stored, is_new)))
         if len(written.codes):
             fields = self._layout.sides[RIGHT]
@@ -324,7 +314,9 @@ class _Run:
             stored_keys = self._current.stored_keys(keys.groups[written.codes], keys.encoded.take(wanted))
             deleted = np.flatnonzero(np.isin(written.codes, latest.codes[ends]))
             self._current.write(stored_keys, [pa.array(written.times_us), packed], deleted.tolist())
-        return latest.taken(np.flatnonzero(~ends))
+        if self._operator.tolerance_us is not None:
+            is_scheduled = is_stored & ~last.is_due[latest.codes]
+            self._schedule(keys, latest.taken(np.flatnonzero(~ends & ~is_scheduled)))
 
     def _is_over(self, times_us: Int64s) -> Bools:
         """Return (n,) True for times of versions that no row of the left can meet any more, by the tolerance."""
@@ -332,13 +324,12 @@ class _Run:
             return np.zeros(len(times_us), np.bool_)
         return self._time.has_passed(moved_us(times_us, self._operator.tolerance_us))
 
-    def _schedule(self, seen: npt.NDArray[np.uint16], keys: _Keys, kept: _Versions, is_unscheduled: Bools) -> None:
-        """Write when to look at the versions that are kept, where no entry says so."""
+    def _schedule(self, keys: Keys, kept: Versions) -> None:
+        """Write when to look at versions that are kept, and for which no entry says so."""
         assert self._operator.tolerance_us is not None
-        own = kept.taken(np.flatnonzero(is_unscheduled))
-        times_us = moved_us(own.times_us, self._operator.tolerance_us)
-        entries = joined(encoded_times(times_us), keys.encoded.take(pa.array(own.codes)))
-        self._expiries.write(seen, keys.groups[own.codes], entries)
+        times_us = moved_us(kept.times_us, self._operator.tolerance_us)
+        entries = joined(encoded_times(times_us), keys.encoded.take(pa.array(kept.codes)))
+        self._expiries.write(keys.groups, keys.groups[kept.codes], entries)
 
 
 def _is_true(column: pa.Array) -> Bools:

@@ -8,6 +8,9 @@ hold is no pair.
 
     Example: with [-1h, 4h], an order at 10:00 meets payments from 09:00 to 14:00, and is forgotten once W > 14:00.
 
+A table of the sorted input may end within a key, but not within a (key, time). The rows of the last key that may still
+find a partner in the next table are carried to it. So only the rows of a key within the bounds have to be in memory.
+
 State:
     left, right   see stored.py
     expiries      key group | 2 | time | key   the times at which rows of a key are forgotten
@@ -16,7 +19,7 @@ Source: the interval join of Flink.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +37,7 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
+    OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
 )
@@ -69,6 +73,8 @@ class IntervalJoinOperator(JoinBase):
     event_time: str | None
     adds_time: bool
     condition: Condition | None = None
+
+    attributes = OperatorAttributes(undivided="time")
 
     @property
     def traits(self) -> OperatorTraits:
@@ -116,15 +122,37 @@ class IntervalJoinOperator(JoinBase):
         yield from marker_tables(self.layout, _EXPIRIES, context.time.passed_us, context)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
-        """Yield the pairs and the rows without a partner. Write the rows that may find one."""
+        """Yield the pairs and the rows without a partner. Write the rows that may find one.
+
+        No (key, time) is in two tables.
+        """
         run = _Run(self, context)
         for table in tables:
             yield from run.process(table)
-        run.finish()
+        yield from run.finish()
 
 
 #: rows of the left, rows of the right, ranges among these rows
 _Part = tuple[Int64s, Int64s, Ranges]
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """The rows of the last key that may still find partners: its key group (1,), its encoded key (1,), each side."""
+
+    groups: npt.NDArray[np.uint16]
+    keys: pa.Array
+    left: SideRows
+    right: SideRows
+
+    @property
+    def sides(self) -> tuple[SideRows, SideRows]:
+        """Return the rows of the left and of the right."""
+        return self.left, self.right
+
+    def is_of(self, group: np.uint16, key: pa.Scalar) -> bool:
+        """Return whether these are the rows of this key."""
+        return bool(self.groups[0] == group) and self.keys[0] == key
 
 
 class _Run:
@@ -137,28 +165,58 @@ class _Run:
         self._fan_out = context.fan_out
         self._stored = [StoredSide(self._layout, side, side, context.backend) for side in (LEFT, RIGHT)]
         self._expiries = TimesWriter(context.backend, _EXPIRIES, context.time.passed_us)
+        self._carried: _Carried | None = None  #: of the last key so far, which the next table may continue
 
     def process(self, table: pa.Table) -> Iterator[AppendedRows]:
-        """Process a sorted table of whole keys."""
+        """Process a sorted table, the first key of which may be the last one of the table before."""
         all_groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
         encoded = column_of(table, KEY_COLUMN)
         grouping, first_rows = segments(encoded)
         groups, keys = all_groups[first_rows], encoded.take(pa.array(first_rows))
+        if self._carried is not None and not self._carried.is_of(groups[0], keys[0]):
+            yield from self._end_carried(self._carried)
+            self._carried = None
         codes = grouping.codes.astype(np.int64)
         left, right = (self._rows(table, side, codes, groups, keys) for side in (LEFT, RIGHT))
         is_null = null_keys(decode_keys(keys, self._layout.key_schema)) if self._may_have_null_keys else None
         matches = np.ones(len(keys), np.bool_) if is_null is None else ~is_null
         pairs = _Pairs.of(left, right, self._operator.bounds_us, matches, self._operator.condition)
         yield from self._pairs(left, right, pairs)
+        last_us = column_of(table, TIME_COLUMN)[-1].as_py()
+        done, carried = [], []
         for side, rows, partners in ((LEFT, left, pairs.left), (RIGHT, right, pairs.right)):
+            waits = (rows.codes == len(keys) - 1) & (self._expiry_us(side, rows.times_us) > last_us)
+            end = len(waits) - int(waits.sum())  # those that wait are the last ones
+            carried.append(rows.carried(end, partners))
+            done.append((rows.before(end), partners[:end]))
+        last = slice(len(keys) - 1, len(keys))
+        self._carried = _Carried(groups[last], keys.take(pa.array([len(keys) - 1])), carried[LEFT], carried[RIGHT])
+        yield from self._end(done, groups, keys)
+
+    def finish(self) -> Iterator[AppendedRows]:
+        """Write what is left, after the last table. Yield its rows without a partner."""
+        if self._carried is not None:
+            yield from self._end_carried(self._carried)
+        self._expiries.finish()
+
+    def _end_carried(self, carried: "_Carried") -> Iterator[AppendedRows]:
+        """Do what is left for the last key, which has ended."""
+        sides = [(rows, np.zeros(len(rows.codes), np.int64)) for rows in carried.sides]
+        yield from self._end(sides, carried.groups, carried.keys)
+
+    def _end(
+        self, sides: Sequence[tuple[SideRows, Int64s]], groups: npt.NDArray[np.uint16], keys: pa.Array
+    ) -> Iterator[AppendedRows]:
+        """Write the rows of both sides that find no further partner in this epoch. Yield those without any.
+
+        sides: of each, its rows, and the partners that each of them has found in the last table.
+        """
+        for side, (rows, found) in enumerate(sides):
+            partners = rows.partners + found
             if self._operator.emits_pairs:
                 self._fan_out.count(partners[rows.is_new])
             yield from self._settle(side, rows, rows.was_matched | (partners > 0), groups, keys)
-        self._schedule(all_groups, groups, keys, left, right)
-
-    def finish(self) -> None:
-        """Write what is left, after the last table."""
-        self._expiries.finish()
+        self._schedule(groups, keys, sides[LEFT][0], sides[RIGHT][0])
 
     @property
     def _may_have_null_keys(self) -> bool:
@@ -171,7 +229,16 @@ class _Run:
         rows = np.flatnonzero(column_of(table, SIDE_COLUMN).to_numpy() == side)
         times_us = column_of(table, TIME_COLUMN).to_numpy()[rows]
         new = SideRows.new(codes[rows], times_us, self._layout.columns_of(table, side, rows))
-        return new.merged(self._stored[side].read(groups, keys))
+        if self._carried is None:
+            return new.merged(self._stored[side].read(groups, keys))
+        before = self._carried.sides[side]  # it has the stored rows of the first key
+        if len(keys) == 1:
+            return before.merged(new)
+        stored = self._stored[side].read(groups[1:], keys.slice(1))
+        first = int(np.searchsorted(new.codes, 1))
+        of_first = before.merged(new.taken(np.arange(first)))
+        others = new.taken(np.arange(first, len(new.codes)))
+        return of_first.merged(others.merged(replace(stored, codes=stored.codes + 1)))
 
     def _pairs(self, left: SideRows, right: SideRows, pairs: "_Pairs") -> Iterator[AppendedRows]:
         """Yield the pairs that have a row of this epoch; of `semi`, rows of the left that have their first partner."""
@@ -180,7 +247,7 @@ class _Run:
                 yield self._output(left, of_left, right, of_right)
             return
         pairs.find_partners()
-        rows = np.flatnonzero((pairs.left > 0) & ~left.was_matched)
+        rows = np.flatnonzero((pairs.left > 0) & ~left.was_matched & (left.partners == 0))
         if self._operator.type == "semi" and len(rows):
             yield self._output(left, rows, right, None)
 
@@ -204,14 +271,7 @@ class _Run:
         """Return (n,) True for rows of which the watermark has passed all partners."""
         return self._time.has_passed(self._expiry_us(side, times_us))
 
-    def _schedule(
-        self,
-        seen: npt.NDArray[np.uint16],
-        groups: npt.NDArray[np.uint16],
-        keys: pa.Array,
-        left: SideRows,
-        right: SideRows,
-    ) -> None:
+    def _schedule(self, groups: npt.NDArray[np.uint16], keys: pa.Array, left: SideRows, right: SideRows) -> None:
         """Write when the new rows that are kept are to be forgotten."""
         times_us, codes = [], []
         for side, rows in ((LEFT, left), (RIGHT, right)):
@@ -220,7 +280,7 @@ class _Run:
             codes.append(rows.codes[kept])
         every = np.unique(np.stack([np.concatenate(codes), np.concatenate(times_us)]), axis=1)
         entries = joined(encoded_times(every[1]), keys.take(pa.array(every[0])))
-        self._expiries.write(seen, groups[every[0]], entries)
+        self._expiries.write(groups, groups[every[0]], entries)
 
     def _output(
         self,
@@ -247,9 +307,10 @@ class _Run:
 
 
 class _Pairs:
-    """The pairs of an epoch.
+    """The pairs that have a row of a table.
 
-    `left`, `right`: (n,) the number of partners of each row. With a condition, it is known once `blocks` has ended.
+    `left`, `right`: (n,) the number of partners that each row has found in this table. With a condition, it is known
+    once `blocks` has ended.
     """
 
     def __init__(self, left: SideRows, right: SideRows, parts: Sequence[_Part], condition: Condition | None) -> None:
@@ -265,9 +326,9 @@ class _Pairs:
     def of(
         cls, left: SideRows, right: SideRows, bounds_us: tuple[int, int], matches: Bools, condition: Condition | None
     ) -> "_Pairs":
-        """Return the pairs of new rows of the left with all of the right, and of stored ones with new of the right."""
-        new, stored = np.flatnonzero(left.is_new), np.flatnonzero(~left.is_new)
-        every, new_right = np.arange(len(right.codes)), np.flatnonzero(right.is_new)
+        """Return the pairs of fresh rows of the left with all of the right, and of others with fresh of the right."""
+        new, stored = np.flatnonzero(left.is_fresh), np.flatnonzero(~left.is_fresh)
+        every, new_right = np.arange(len(right.codes)), np.flatnonzero(right.is_fresh)
         parts = []
         for own_left, own_right in ((new, every), (stored, new_right)):
             if not len(own_left) or not len(own_right):

@@ -5,7 +5,7 @@ value      = how many such rows there are, and whether they have had a partner
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,8 @@ def rows_state(state_id: int, name: str) -> StateDescriptor:
 class SideRows:
     """Rows of a side (n,), sorted by key and time: the number of each row's key, its time, the columns of the side.
 
-    `is_new`: not from the state. `was_matched`: has had a partner in an earlier epoch.
+    `is_new`: not from the state. `was_matched`: has had a partner in an earlier epoch. `is_fresh`: of the table that is
+    processed, so none of its pairs is found yet. `partners`: how many were found in the tables before it.
     """
 
     codes: Int64s
@@ -44,17 +45,33 @@ class SideRows:
     columns: list[pa.Array]
     is_new: Bools
     was_matched: Bools
+    is_fresh: Bools
+    partners: Int64s
 
     @classmethod
     def new(cls, codes: Int64s, times_us: Int64s, columns: list[pa.Array]) -> "SideRows":
-        """Return rows of this epoch, which are sorted."""
-        return cls(codes, times_us, columns, np.ones(len(codes), np.bool_), np.zeros(len(codes), np.bool_))
+        """Return rows of a table, which are sorted."""
+        size = len(codes)
+        return cls(codes, times_us, columns, _all(size), ~_all(size), _all(size), np.zeros(size, np.int64))
+
+    @classmethod
+    def stored(cls, codes: Int64s, times_us: Int64s, columns: list[pa.Array], was_matched: Bools) -> "SideRows":
+        """Return rows of the state, which are sorted."""
+        size = len(codes)
+        return cls(codes, times_us, columns, ~_all(size), was_matched, ~_all(size), np.zeros(size, np.int64))
 
     def taken(self, rows: npt.NDArray[np.intp]) -> "SideRows":
         """Return some of the rows."""
         taken = pa.array(rows)
-        columns = [column.take(taken) for column in self.columns]
-        return SideRows(self.codes[rows], self.times_us[rows], columns, self.is_new[rows], self.was_matched[rows])
+        return SideRows(
+            self.codes[rows],
+            self.times_us[rows],
+            [column.take(taken) for column in self.columns],
+            self.is_new[rows],
+            self.was_matched[rows],
+            self.is_fresh[rows],
+            self.partners[rows],
+        )
 
     def merged(self, other: "SideRows") -> "SideRows":
         """Return these rows and those of `other`, sorted."""
@@ -66,8 +83,33 @@ class SideRows:
             [pa.concat_arrays(pair) for pair in zip(self.columns, other.columns, strict=True)],
             np.concatenate([self.is_new, other.is_new]),
             np.concatenate([self.was_matched, other.was_matched]),
+            np.concatenate([self.is_fresh, other.is_fresh]),
+            np.concatenate([self.partners, other.partners]),
         )
+        if not len(self.codes) or (self.codes[-1], self.times_us[-1]) <= (other.codes[0], other.times_us[0]):
+            return both  # such as rows that are carried from the table before, and then its own
         return both.taken(np.lexsort((both.times_us, both.codes)))
+
+    def before(self, end: int) -> "SideRows":
+        """Return the rows [0, end), without a copy."""
+        return SideRows(
+            self.codes[:end],
+            self.times_us[:end],
+            [column.slice(0, end) for column in self.columns],
+            self.is_new[:end],
+            self.was_matched[:end],
+            self.is_fresh[:end],
+            self.partners[:end],
+        )
+
+    def carried(self, start: int, found: Int64s) -> "SideRows":
+        """Return the rows from `start`, all of one key, for the next table.
+
+        found: (n,) the partners that each row has found in this table.
+        """
+        own = self.taken(np.arange(start, len(self.codes)))
+        size = len(own.codes)
+        return replace(own, codes=np.zeros(size, np.int64), is_fresh=~_all(size), partners=own.partners + found[start:])
 
 
 class StoredSide:
@@ -84,13 +126,7 @@ class StoredSide:
         prefixes = list(stored_keys(groups, keys, self._state_id))
         found = self._backend.scan_prefixes(self._state_id, prefixes)
         rows = stored_rows(self._layout, self._fields, found.keys, found.values)
-        return SideRows(
-            found.prefix_of_row[rows.entries],
-            rows.times_us,
-            rows.columns,
-            np.zeros(len(rows.entries), np.bool_),
-            rows.was_matched,
-        )
+        return SideRows.stored(found.prefix_of_row[rows.entries], rows.times_us, rows.columns, rows.was_matched)
 
     def write(
         self, groups: npt.NDArray[np.uint16], keys: pa.Array, rows: SideRows, matched: Bools, is_kept: Bools
@@ -168,3 +204,7 @@ def stored_rows(
         [column.take(taken) for column in columns],
         matched[entries].astype(np.bool_),
     )
+
+
+def _all(size: int) -> Bools:
+    return np.ones(size, np.bool_)

@@ -50,7 +50,7 @@ def test_output_is_the_stable_sort_of_everything_added(
 def test_whole_keys_gives_the_same_rows_and_splits_no_key(
     scratch: Path, table: pa.Table, cuts: list[int], budget: int, emit: int
 ) -> None:
-    options = {"budget_bytes": budget, "emit_bytes": emit, "whole_keys": True}
+    options = {"budget_bytes": budget, "emit_bytes": emit, "undivided": "key"}
     found, _ = _sorted(scratch, random_cuts(table, cuts), **options)
     assert rows_of(found) == python_sorted(table)
     per_table = [{key[:2] for key in row_keys(t)} for t in found]
@@ -116,7 +116,7 @@ def test_many_runs_combine_in_passes_into_one_row_per_key(
     assert (stats.spilled_runs == 0) == (name == "one key"), "combined to one row, a single key never spills"
 
 
-@pytest.mark.parametrize("options", [{}, {"whole_keys": True}, {"combine": combine_counts}])
+@pytest.mark.parametrize("options", [{}, {"undivided": "key"}, {"combine": combine_counts}])
 def test_empty_input_gives_no_table_and_makes_no_file(tmp_path: Path, options: dict[str, Any]) -> None:
     empty = keyed_table([], pa.binary(9))
     found, stats = _sorted(tmp_path, [counted(empty), counted(empty)], budget_bytes=1_000, **options)

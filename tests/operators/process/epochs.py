@@ -165,7 +165,7 @@ class Epochs:
         with (
             tempfile.TemporaryDirectory() as folder,
             ExternalSorter(
-                budget_bytes=2**24, spill_dir=Path(folder), whole_keys=True, emit_bytes=self.emit_bytes
+                budget_bytes=2**24, spill_dir=Path(folder), undivided="key", emit_bytes=self.emit_bytes
             ) as sorter,
         ):
             for table in tables:

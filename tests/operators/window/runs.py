@@ -164,7 +164,7 @@ class Run:
                 budget_bytes=self.sort_budget_bytes,
                 spill_dir=Path(folder),
                 combine=operator.combine,
-                whole_keys=operator.combine is None,
+                undivided="key" if operator.combine is None else "row",
             ) as sorter,
         ):
             for table in [*tables, *operator.due(context)]:
