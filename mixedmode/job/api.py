@@ -18,19 +18,14 @@ Invariants (tests/job/test_api.py):
   I2  no call changes the job it is called on
 """
 
-import os
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
-
-import pyarrow as pa
+from typing import Any, Literal, Self, Unpack
 
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
-from mixedmode.config.graph import MAIN, MAIN_OUTPUT
+from mixedmode.config.graph import MAIN
 from mixedmode.config.load import LoadedJob, check_places, checked_section, load_job, resolve_paths, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
@@ -42,17 +37,14 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
 from mixedmode.job.broadcasts import Broadcast
 from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
+from mixedmode.job.operations import JobOperations
 from mixedmode.job.parts import fields_of, in_places, of_output, settings_of
-from mixedmode.job.results import JobResult, RunTotals
 from mixedmode.job.streams import Stream, placed_stream
 from mixedmode.operators.classes import class_reference
 
-if TYPE_CHECKING:
-    from mixedmode.driver.events import Observer
-
 
 @dataclass(frozen=True, slots=True, init=False)
-class Job(AllRows):
+class Job(AllRows, JobOperations):
     """A job, complete once it has a step and `write` has been called.
 
     Each argument is a setting of the job file under a shorter name; docs/job-file.md has the details and defaults.
@@ -276,91 +268,6 @@ class Job(AllRows):
     def placed(self, settings: JobSettings, steps: tuple[Step, ...], sinks: Mapping[str, SinkSpec]) -> Self:
         """Return the same job with other settings, and with its steps and outputs in other places."""
         return self._of(settings, steps, in_places(self.results, sinks), self.streams, None)
-
-    def run(
-        self,
-        *,
-        until: Literal["stopped", "idle", "drained"] = "stopped",
-        observers: "Sequence[Observer]" = (),
-        stop: threading.Event | None = None,
-        serve: str | int | None = None,
-    ) -> JobResult:
-        """Run the job in this process, as `mixedmode run` does. Return when the job ends, or after `stop` is set.
-
-        The result counts this run's epochs and records, and reads the tables of the outputs.
-
-        until: `stopped` runs a live job until it is stopped. `idle` returns once all input that is present is
-            processed. `drained` does the same, and then ends the input for good.
-        observers: functions of one event (mixedmode.driver.events): of each epoch, of the flip, and so on.
-        stop: an event that stops the job.
-        serve: [HOST:]PORT of an HTTP server beside the run.
-
-        Raises InvalidJobError before anything is committed, or another error of mixedmode.errors that says what to do.
-        Call `run` again to resume the job.
-        """
-        from mixedmode.serve.beside import run_served  # noqa: PLC0415 - Spark is loaded only to run
-
-        totals, started = RunTotals(), time.perf_counter()
-        run_served(self.spec, self.where, until, [*observers, totals], stop, serve)
-        return totals.result(self.spec, time.perf_counter() - started)
-
-    def validate(self, *, connect: bool = False) -> dict[str, pa.Schema]:
-        """Check the job, its SQL and its columns, as `mixedmode validate` does.
-
-        Return {output: its columns} of the outputs of whole steps; the output of `write` is `sink`.
-
-        connect: also ask Kafka for its topics, and databases for a login.
-
-        This starts Spark, and runs nothing. Raises InvalidJobError, with every mistake, for a job that cannot run.
-        """
-        from mixedmode.driver.planning import plan_job  # noqa: PLC0415 - Spark is loaded only to plan
-
-        results = plan_job(self.spec, self.where, connects=connect).plan.results
-        return {name or MAIN_OUTPUT: pa.schema(list(result.fields)) for name, result in results.items()}
-
-    def explain(self) -> str:
-        """Return the plan of the job as text, as `mixedmode explain` shows it. Raises as `validate` does."""
-        from mixedmode.driver.planning import plan_job  # noqa: PLC0415 - Spark is loaded only to plan
-        from mixedmode.plan.explain import explain_plan  # noqa: PLC0415
-
-        planned = plan_job(self.spec, self.where)
-        return explain_plan(self.spec, planned.plan, cores=planned.cores)
-
-    def rescale(self, parallelism: int | None, *, step: str | None = None) -> None:
-        """Ask the job, wherever it runs, to use another parallelism from its next epoch on, without waiting for it.
-
-        parallelism: number of subtasks; None withdraws all earlier requests.
-        step: the step to rescale; by default every keyed step.
-
-        Raises InvalidJobError, with the reason, if the request cannot be met.
-        """
-        from mixedmode.driver.rescale_requests import ask_to_rescale  # noqa: PLC0415 - the store is loaded only to use it
-
-        ask_to_rescale(self.spec, parallelism, step=step)
-
-    def create_savepoint(self, place: FileName) -> None:
-        """Keep the newest checkpoint as a savepoint in `place`, a folder or URL of its own, wherever the job runs.
-
-        Raises InvalidJobError if there is no checkpoint yet. See docs/savepoints.md.
-        """
-        from mixedmode.driver.savepoints import take_savepoint  # noqa: PLC0415 - the store is loaded only to use it
-
-        take_savepoint(self.spec, os.fspath(place))
-
-    def restore_savepoint(
-        self, place: FileName, *, allow_dropped_state: bool = False, moved: Mapping[str, str] | None = None
-    ) -> None:
-        """Fill the job's empty checkpoint folder from a savepoint, so that `run` continues from it.
-
-        place: the savepoint's folder or URL.
-        allow_dropped_state: drop the state of steps that this job does not have.
-        moved: {old folder: new folder} of input files that were moved since.
-
-        Raises InvalidJobError, with the reason, if the job cannot continue from this savepoint.
-        """
-        from mixedmode.driver.restoring import restore_savepoint  # noqa: PLC0415 - Spark is loaded only to plan
-
-        restore_savepoint(os.fspath(place), self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)
 
     def to_yaml(self) -> str:
         """Return the job as the text of a job file, with absolute paths."""

@@ -23,6 +23,7 @@ Invariants (tests/keys/test_encode.py):
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -35,6 +36,7 @@ from mixedmode.keys.arrow import I64, U8, AnyNumpy, Bools
 from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
 from mixedmode.keys.values import from_ordered, payload_words, to_ordered, valid_mask
 
+_TYPES_KEPT = 1024  # a read of one key would work out the layout of its key several times
 _NULL, _VALUE, _ZERO, _ESCAPED, _END = b"\x00", b"\x01", b"\x00", b"\x00\xff", b"\x00\x00"
 
 
@@ -135,6 +137,7 @@ def _segments(schema: KeySchema) -> Iterator[tuple[bool, int, int]]:
             yield False, indices[0], indices[-1] + 1
 
 
+@lru_cache(maxsize=_TYPES_KEPT)
 def _is_variable(type_: pa.DataType) -> bool:
     checks: tuple[Callable[[pa.DataType], bool], ...] = (
         pa.types.is_string,
@@ -145,7 +148,8 @@ def _is_variable(type_: pa.DataType) -> bool:
     return any(check(type_) for check in checks)
 
 
-def _record(fields: Sequence[pa.Field]) -> np.dtype[Any]:
+@lru_cache(maxsize=_TYPES_KEPT)
+def _record(fields: tuple[pa.Field, ...]) -> np.dtype[Any]:
     """Return the layout of neighbouring fixed columns: per column i a marker `m{i}` and big-endian words `w{i}.{j}`."""
     names, formats = list[str](), list[str]()
     for i, field in enumerate(fields):
@@ -156,7 +160,7 @@ def _record(fields: Sequence[pa.Field]) -> np.dtype[Any]:
     return np.dtype(list(zip(names, formats, strict=True)))
 
 
-def _encode_fixed(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
+def _encode_fixed(columns: Sequence[pa.Array], fields: tuple[pa.Field, ...]) -> pa.Array:
     n, record = len(columns[0]), _record(fields)
     out = np.empty(n, dtype=record)
     for i, column in enumerate(columns):
@@ -167,7 +171,7 @@ def _encode_fixed(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa
     return pa.Array.from_buffers(pa.binary(record.itemsize), n, [None, pa.py_buffer(out)])
 
 
-def _decode_fixed(rows: BinaryRows, at: I64, fields: Sequence[pa.Field]) -> list[pa.Array]:
+def _decode_fixed(rows: BinaryRows, at: I64, fields: tuple[pa.Field, ...]) -> list[pa.Array]:
     record = _record(fields)
     found = read_at(rows.data, f"V{record.itemsize}", at).view(record)
     columns = []

@@ -185,9 +185,10 @@ class AggregateOperator:
     def stored_rows(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
         """Yield the stored keys of `ranges` as inserts."""
         codec = RowCodec(self.states[0].fields)
+        nothing = codec.unpack([]) if self.emits_retractions else []  # the rows before, which only retractions need
         for found in ranges:
             keys = decode_keys(cut_keys(found.keys, self.key_schema, before=PREFIX_BYTES), self.key_schema)
-            yield self._changes(_Keys(keys, _NO_ROWS, codec.unpack([])), codec.unpack(found.values))
+            yield self._changes(_Keys(keys, _NO_ROWS, nothing), codec.unpack(found.values))
 
     def _first_changes(self, before: "_Keys", new: list[pa.Array]) -> KeyedChanges:
         """Return the first changes of these keys in this epoch; with a full snapshot, they are inserts."""
