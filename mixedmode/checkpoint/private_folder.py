@@ -5,16 +5,19 @@ link of that name first, to read or replace the state. So such a folder is used 
 this user, and no other user can write to it. All checks use the opened folder, never its name.
 """
 
+import fcntl
 import os
 import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["is_private", "keep_private", "own_temporary_folder", "private_subfolder"]
+__all__ = ["LOCK", "holds", "is_private", "keep_private", "own_temporary_folder", "private_subfolder", "try_lock"]
 
+LOCK = "lock"  # the file in a folder that its user locks
 _PRIVATE = 0o700
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
@@ -83,6 +86,22 @@ def keep_private(folder: Path) -> None:
 def is_private(folder: Path) -> bool:
     """Return whether only the owner of a folder can enter it."""
     return not stat.S_IMODE(folder.stat().st_mode) & _OTHERS
+
+
+def try_lock(lock: IO[str]) -> bool:
+    """Lock an open file, unless another process has locked it. Return whether this one has."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def holds(folder: Path, lock: IO[str]) -> bool:
+    """Return whether `lock` is still the lock file in the folder. A lock on a removed file excludes nobody."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat((folder / LOCK).stat(), os.fstat(lock.fileno()))
+    return False
 
 
 def _unsafe(folder: Path, why: str) -> InvalidJobError:

@@ -7,8 +7,6 @@ Invariant (tests/queryable/test_folders.py): no folder of a living reader is rem
 others.
 """
 
-import fcntl
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,11 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from mixedmode.checkpoint.private_folder import own_temporary_folder, private_subfolder
+from mixedmode.checkpoint.private_folder import LOCK, holds, own_temporary_folder, private_subfolder, try_lock
 
 __all__ = ["reader_folder"]
-
-_LOCK = "lock"
 
 
 @contextmanager
@@ -40,28 +36,14 @@ def reader_folder(parent: Path | None = None) -> Iterator[Path]:
 def _locked_folder(parent: Path) -> tuple[Path, IO[str]]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix="reader-", dir=parent))
-        lock = (folder / _LOCK).open("w")
-        if _try_lock(lock) and _is_in(folder, lock):
+        lock = (folder / LOCK).open("w")
+        if try_lock(lock) and holds(folder, lock):
             return folder, lock
         lock.close()  # another reader took the new folder for an abandoned one
 
 
 def _remove_abandoned(parent: Path) -> None:
     for folder in parent.glob("reader-*"):
-        with suppress(OSError), (folder / _LOCK).open("r+") as lock:  # without the file, its reader has just begun
-            if _try_lock(lock):
+        with suppress(OSError), (folder / LOCK).open("r+") as lock:  # without the file, its reader has just begun
+            if try_lock(lock):
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _try_lock(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_in(folder: Path, lock: IO[str]) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat((folder / _LOCK).stat(), os.fstat(lock.fileno()))
-    return False

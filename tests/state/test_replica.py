@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixedmode.checkpoint.private_folder import try_lock
 from mixedmode.errors import CorruptStateError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import open_replica
@@ -332,9 +333,8 @@ def test_a_temporary_replica_that_is_taken_for_abandoned_as_it_begins_begins_aga
             removed.append(lock.name)
         return try_lock(lock)
 
-    try_lock = replica_module._try_lock
     with open_replica(tmp_path / "r", [], attempt="a"):
-        monkeypatch.setattr(replica_module, "_try_lock", removed_before_it_is_locked)
+        monkeypatch.setattr(replica_module, "try_lock", removed_before_it_is_locked)
         with open_replica(tmp_path / "r", wanted, attempt="b") as replica:
             assert contents(replica) == laid_over(RUNS)
             with (tmp_path / "r~b" / "lock").open("w") as lock, pytest.raises(BlockingIOError):

@@ -23,7 +23,6 @@ Invariants (tests/state/test_replica.py):
 import fcntl
 import glob
 import json
-import os
 import re
 import shutil
 import time
@@ -37,6 +36,7 @@ from typing import IO, Self
 
 from rocksdict import IngestExternalFileOptions, Rdict
 
+from mixedmode.checkpoint.private_folder import LOCK, holds, try_lock
 from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb.columns import ColumnsFolder, NewestRuns
@@ -285,15 +285,15 @@ def _hold(folder: Path, *, waits: bool) -> IO[str] | None:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            lock = (folder / "lock").open("w")
+            lock = (folder / LOCK).open("w")
         except FileNotFoundError:
             continue  # another process has just removed the folder as abandoned
-        if not _try_lock(lock):
+        if not try_lock(lock):
             if not waits:
                 lock.close()
                 return None
             fcntl.flock(lock, fcntl.LOCK_EX)
-        if _is_in(folder, lock):
+        if holds(folder, lock):
             return lock
         lock.close()
 
@@ -335,25 +335,9 @@ def _parsed_name(folder: Path) -> tuple[str, KeyGroupRange] | None:
 
 
 def _remove_unheld(folder: Path) -> None:
-    with suppress(OSError), (folder / "lock").open("a") as lock:
-        if _try_lock(lock):
+    with suppress(OSError), (folder / LOCK).open("a") as lock:
+        if try_lock(lock):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _try_lock(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_in(folder: Path, lock: IO[str]) -> bool:
-    """Return whether `lock` is still the lock file in the folder. A lock on a removed file excludes nobody."""
-    try:
-        return os.path.samestat(os.fstat(lock.fileno()), (folder / "lock").stat())
-    except FileNotFoundError:
-        return False
 
 
 def _read_note(folder: Path) -> dict[str, object]:
