@@ -1,15 +1,18 @@
 """Spark's classes, loaded and verified once: an archive that the JVMs of the tests map into memory when they start.
 
-    python -m tests.class_archive FILE     writes it, unless it is there; see tox.ini
+    python -m tests.class_archive FILE [COMMAND ...]     writes it, unless it is there, while the command runs
 
 Most of what a test that kills a job waits for is a JVM that loads Spark. A JVM of another version, or one with other
-jars, starts without the archive.
+jars, starts without the archive. mixedmode has such an archive, too (mixedmode/spark/class_archive.py); there, each JVM
+that starts before the first one has ended writes its own.
 """
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.faults.processes import finished
@@ -48,6 +51,13 @@ def write(archive: Path) -> None:
         sys.stderr.write("this Java writes no archive of classes, so the tests go without\n")
 
 
+def main(file: str, *command: str) -> int:
+    """Write the archive while the command runs. Return the command's exit code."""
+    with subprocess.Popen(command) if command else nullcontext() as beside:
+        if not Path(file).exists():
+            write(Path(file).absolute())
+    return beside.returncode if beside else 0
+
+
 if __name__ == "__main__":
-    if not Path(sys.argv[1]).exists():
-        write(Path(sys.argv[1]).absolute())
+    sys.exit(main(*sys.argv[1:]))
