@@ -1,6 +1,6 @@
 """Every connector of this Spark's passes the contract; those of tables in a lakehouse do in tests/lakehouse."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,24 +8,39 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.connectors.contract import (
-    batch_and_streaming_mode_give_the_answer,
+    it_gives_the_answer_in_batch_mode,
+    it_gives_the_answer_in_streaming_mode,
     it_goes_live_although_more_arrives_all_the_time,
     it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint,
 )
-from tests.connectors.rigs import CONNECTED, CONNECTORS, RIGS, rig
+from tests.connectors.rigs import CONNECTED, CONNECTORS, PLAIN, RIGS, rig
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 
-def each(rigs: Sequence[tuple[str, str]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("source", "sink"), rigs, ids=[f"{source}-to-{sink}" for source, sink in rigs])
+def each(rigs: Sequence[tuple[str, str]], default: Container[tuple[str, str]] | None = None) -> pytest.MarkDecorator:
+    """A case for each rig; those that are not `default` run in `make soak` only."""
+    return pytest.mark.parametrize(
+        ("source", "sink"),
+        [
+            pytest.param(*one, id="-to-".join(one), marks=() if default is None or one in default else pytest.mark.soak)
+            for one in rigs
+        ],
+    )
 
 
 @each(RIGS)
-def test_batch_and_streaming_mode_give_the_answer(
+def test_batch_mode_gives_the_answer(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    batch_and_streaming_mode_give_the_answer(partial(rig, request, source, sink), spark, tmp_path)
+    it_gives_the_answer_in_batch_mode(partial(rig, request, source, sink), spark, tmp_path)
+
+
+@each(RIGS, {(PLAIN, PLAIN), ("kafka", "kafka")})
+def test_streaming_mode_gives_the_answer(
+    source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    it_gives_the_answer_in_streaming_mode(partial(rig, request, source, sink), spark, tmp_path)
 
 
 @each(CONNECTORS)

@@ -24,9 +24,9 @@ from tests.differential.oracle import Row, Table, key_of
 from tests.harness import SPARK, SPARK_CASES, Recording, output_changes, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
 
-#: how many random cases a test has on the local executor whose part is 1; the parts of all tests sum up to about 3.
+#: how many random cases a test has on the local executor whose part is 1; the parts of all tests sum up to nearly 4.
 #: `make soak` sets 2,000
-LOCAL_CASES = int(os.environ.get("DIFFERENTIAL_CASES", "350"))
+LOCAL_CASES = int(os.environ.get("DIFFERENTIAL_CASES", "150"))
 
 Mode = Literal["batch", "streaming", "mixed"]
 MODES: tuple[Mode, ...] = ("batch", "streaming", "mixed")

@@ -20,7 +20,7 @@ from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_graphs import Graph, Join, Node, Play, expected, struck
 from tests.differential.test_joins import by_value, graphs, some_mode
 from tests.differential.test_time_in_chains import ON_SPARK, Row, final
-from tests.differential.timelines import MODES, MS, Case, Mode, cases
+from tests.differential.timelines import MIXED_ON_SPARK, MS, Case, Mode, cases
 from tests.walk.faults import Fault, Faults
 
 OUTPUT = "k string, v bigint, n bigint, t timestamp"
@@ -159,6 +159,6 @@ CHAIN = Graph(
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MIXED_ON_SPARK)
 def test_spark_agrees_about_functions_of_two_inputs(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
     assert Play(ON_SPARK, mode, CHAIN, tmp_path, spark).outputs() == expected(ON_SPARK, CHAIN)

@@ -16,7 +16,7 @@ from mixedmode.job import Stream
 from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_graphs import SOURCES, Graph, Join, Node, Play, expected, struck
 from tests.differential.test_time_in_chains import ON_SPARK, Row, session, tumbling
-from tests.differential.timelines import MODES_ON_SPARK, MS, Case, Event, Mode, cases
+from tests.differential.timelines import MIXED_ON_SPARK, MS, Case, Event, Mode, cases
 from tests.walk.faults import Fault, Faults
 
 Kind = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -190,6 +190,6 @@ CHAIN = Graph(
 )
 
 
-@pytest.mark.parametrize("mode", MODES_ON_SPARK)
+@pytest.mark.parametrize("mode", MIXED_ON_SPARK)
 def test_spark_agrees_about_as_of_joins(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
     assert Play(ON_SPARK, mode, CHAIN, tmp_path, spark).outputs() == expected(ON_SPARK, CHAIN)

@@ -20,7 +20,7 @@ from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_graphs import Graph, Join, Node, Play, expected, struck
 from tests.differential.test_joins import CONDITIONS, by_value, some_condition, some_mode, with_condition
 from tests.differential.test_time_in_chains import ON_SPARK, Row, Step, by_key
-from tests.differential.timelines import MODES_ON_SPARK, Case, Mode, cases
+from tests.differential.timelines import MIXED_ON_SPARK, Case, Mode, cases
 from tests.walk.faults import Fault, Faults
 
 KINDS: tuple[JoinType, ...] = ("inner", "left", "right", "full", "semi", "anti")
@@ -133,6 +133,6 @@ OF_CHANGES = Graph(
 )
 
 
-@pytest.mark.parametrize("mode", MODES_ON_SPARK)
+@pytest.mark.parametrize("mode", MIXED_ON_SPARK)
 def test_spark_agrees_about_joins(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
     assert Play(ON_SPARK, mode, OF_CHANGES, tmp_path, spark).outputs() == expected(ON_SPARK, OF_CHANGES)

@@ -502,7 +502,7 @@ ON_SPARK = Case(
     ),
     bound_ms=5,
     flip=4,
-    cuts=(6, 8),
+    cuts=(7,),
     parallelism=2,
     slices=1,
     sort_memory="64MB",
@@ -510,6 +510,7 @@ ON_SPARK = Case(
 )
 
 
+@pytest.mark.parametrize("mode", ["mixed", pytest.param("batch", marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     "chain",
     [
@@ -533,15 +534,14 @@ ON_SPARK = Case(
         "window with late changes, sql, windows together, windows that keep rows",
     ],
 )
-def test_spark_agrees_also_with_sql_between(chain: list[Step], spark: SparkSession, tmp_path: Path) -> None:
-    """In streaming mode the epochs are like those of mixed mode after the flip; the next test has one chain in it."""
-    for mode in ("mixed", "batch"):
-        assert told(play(ON_SPARK, mode, chain, tmp_path / mode, spark)) == expected(ON_SPARK, chain), mode
+def test_spark_agrees_also_with_sql_between(chain: list[Step], mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
+    assert told(play(ON_SPARK, mode, chain, tmp_path, spark)) == expected(ON_SPARK, chain)
 
 
-def test_spark_agrees_in_streaming_mode(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["batch", "streaming"])
+def test_spark_agrees_in_the_other_modes(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
     chain = [tumbling(10), Between().step, final(is_keyed=False)]
-    assert told(play(ON_SPARK, "streaming", chain, tmp_path, spark)) == expected(ON_SPARK, chain)
+    assert told(play(ON_SPARK, mode, chain, tmp_path, spark)) == expected(ON_SPARK, chain)
 
 
 def test_the_case_on_spark_has_a_window_on_both_sides_of_the_flip_and_results_of_every_step() -> None:

@@ -21,6 +21,8 @@ MODES: tuple[Mode, ...] = ("mixed", "streaming", "batch")
 #: of a test on Spark. By default Spark has a backlog with live epochs (mixed), and a job without checkpoints (batch);
 #: the epochs of streaming mode have the plans of mixed mode's live epochs
 MODES_ON_SPARK = ["mixed", "batch", pytest.param("streaming", marks=pytest.mark.soak)]
+#: the same for steps that see nothing of the mode
+MIXED_ON_SPARK = ["mixed", *(pytest.param(mode, marks=pytest.mark.soak) for mode in ("batch", "streaming"))]
 
 SCHEMA = "k string, v bigint, t timestamp"
 MS = 1000

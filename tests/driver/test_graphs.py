@@ -90,7 +90,7 @@ def write(base: Path, number: int) -> None:
     write_json(base / "refunds", f"{number}.json", REFUNDS[number])
 
 
-@pytest.mark.parametrize("mode", ["batch", "mixed", "streaming"])
+@pytest.mark.parametrize("mode", ["batch", "mixed", pytest.param("streaming", marks=pytest.mark.soak)])
 def test_sql_over_several_inputs_and_changing_rows_beside_added_ones(
     tmp_path: Path, spark: SparkSession, mode: Any
 ) -> None:

@@ -142,6 +142,7 @@ def test_a_slow_attempt_and_its_speculative_duplicate_count_once(two_workers: Cl
     job.check()
 
 
+@pytest.mark.soak
 def test_tasks_that_fail_at_random_change_nothing(two_steps: ClusterJob) -> None:
     """Each attempt fails at each of its points with 10 %, so about every third one; Spark has eight for a task."""
     job = two_steps

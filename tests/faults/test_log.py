@@ -34,6 +34,7 @@ def test_driver_and_tasks_log_in_the_same_form_and_standard_output_stays_free(
     (committed,) = (line for line in driver if line["message"] == "epoch committed")
     assert (committed["epoch"], committed["kind"], committed["records"]) == (0, "backlog", 400)
 
+    assert (job.checkpoints / "logs" / "spark.log").exists()
     tasks = documents((job.checkpoints / "logs" / "spark.out").read_text())
     done = [line for line in tasks if line["message"] == "subtask done"]
     assert sorted(line["subtask"] for line in done) == [0, 1]

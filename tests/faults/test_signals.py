@@ -30,6 +30,7 @@ def waiting(scratch_folder: Path, tmp_path: Path) -> WaitingJob:
     return job
 
 
+@pytest.mark.soak  # the last test sends both signals in the backlog
 def test_sigterm_in_the_backlog_finishes_it(spark: SparkSession, waiting: WaitingJob) -> None:
     with running("run", waiting.file) as driver:
         waiting.wait_until_begun()

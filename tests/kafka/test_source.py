@@ -18,7 +18,9 @@ from tests.services.fixtures import Kafka, Record
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("mode", [pytest.param("batch", marks=pytest.mark.soak), "streaming", "mixed"])
+@pytest.mark.parametrize(
+    "mode", [*(pytest.param(one, marks=pytest.mark.soak) for one in ("batch", "streaming")), "mixed"]
+)
 def test_every_mode_sums_up_what_is_there_and_what_comes(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, mode: str
 ) -> None:

@@ -55,36 +55,38 @@ NO_JSON = "its value is not one JSON object that fits the schema"
 NO_TEXT = "its value is not UTF-8 text"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b'{"id": 1, "name": "a"}', (1, "a")),
-        (b' {"name": "\xc3\xa9", "other": [1]}\n', (None, "é")),
-        (b"{}", (None, None)),
-        (None, (None, None)),
-        (b"", NO_JSON),
-        (b"  ", NO_JSON),
-        (b"null", NO_JSON),
-        (b"5", NO_JSON),
-        (b'"text"', NO_JSON),
-        (b"[]", NO_JSON),
-        (b'[{"id": 1}]', NO_JSON),
-        (b'{"id": "one"}', NO_JSON),
-        (b'{"id": 1.5}', NO_JSON),
-        (b'{"id": 9223372036854775808}', NO_JSON),
-        (b'{"id": 1', NO_JSON),
-        (b'{"id": 1}}', NO_JSON),
-        (b'{"id": 1} x', NO_JSON),
-        (b'{"id": 1}{"id": 2}', NO_JSON),
-        (b'{"id": 1},{"id": 2}', NO_JSON),
-        (b'{"id": 1}]} x', NO_JSON),
-        (b'{"id": 1}]]} x', NO_JSON),
-        (b'{"id": 1}]],"x":[[{"id": 2}', NO_JSON),
-        (b'{"name": "\xff"}', NO_TEXT),
-    ],
-)
-def test_json_is_one_object_that_fits(spark: SparkSession, text: bytes | None, expected: object) -> None:
-    assert decoded(spark, source("json", schema=DDL), [text]) == [expected]
+#: (text of a value, the row or the reason why there is none)
+JSON_TEXTS: list[tuple[bytes | None, object]] = [
+    (b'{"id": 1, "name": "a"}', (1, "a")),
+    (b' {"name": "\xc3\xa9", "other": [1]}\n', (None, "é")),
+    (b"{}", (None, None)),
+    (None, (None, None)),
+    (b"", NO_JSON),
+    (b"  ", NO_JSON),
+    (b"null", NO_JSON),
+    (b"5", NO_JSON),
+    (b'"text"', NO_JSON),
+    (b"[]", NO_JSON),
+    (b'[{"id": 1}]', NO_JSON),
+    (b'{"id": "one"}', NO_JSON),
+    (b'{"id": 1.5}', NO_JSON),
+    (b'{"id": 9223372036854775808}', NO_JSON),
+    (b'{"id": 1', NO_JSON),
+    (b'{"id": 1}}', NO_JSON),
+    (b'{"id": 1} x', NO_JSON),
+    (b'{"id": 1}{"id": 2}', NO_JSON),
+    (b'{"id": 1},{"id": 2}', NO_JSON),
+    (b'{"id": 1}]} x', NO_JSON),
+    (b'{"id": 1}]]} x', NO_JSON),
+    (b'{"id": 1}]],"x":[[{"id": 2}', NO_JSON),
+    (b'{"name": "\xff"}', NO_TEXT),
+]
+
+
+def test_json_is_one_object_that_fits(spark: SparkSession) -> None:
+    texts = [text for text, _ in JSON_TEXTS]
+    found = decoded(spark, source("json", schema=DDL), texts)
+    assert list(zip(texts, found, strict=True)) == JSON_TEXTS
 
 
 def test_csv_is_a_line_with_all_of_the_columns(spark: SparkSession) -> None:

@@ -4,6 +4,7 @@ The test writes and reads the tables with the session that the job runs in, as a
 in a process of its own, the job gets the same jars.
 """
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from tests.differential.oracle import Row
 from tests.lakehouse.tables import FORMATS, SPARK, Format, add, rows_of
 
 #: each format as a source and as a sink; and a history in it, with a topic as the live side
-RIGS = [*((kind, kind) for kind in FORMATS), *((f"{kind}-and-kafka", PLAIN) for kind in FORMATS)]
+RIGS = [*itertools.product(FORMATS, FORMATS), *((f"{kind}-and-kafka", PLAIN) for kind in FORMATS)]
 
 
 def rig(request: pytest.FixtureRequest, source: str, sink: str, folder: Path) -> Rig:

@@ -1,4 +1,4 @@
-"""Starts after a kill, and from a savepoint, with real tables: each epoch's rows are in the table once.
+"""Starts after a death, and from a savepoint, with real tables: each epoch's rows are in the table once.
 
 Starts after damage are in test_contract.py.
 """
@@ -6,12 +6,14 @@ Starts after damage are in test_contract.py.
 import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.savepoint import create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.job import Job
+from tests.faults.in_process import dies_at
 from tests.faults.processes import killed_at
 from tests.harness import checkpoint_log, run
 from tests.lakehouse.tables import SPARK, Format, LakeJob, add, rows_of, totals
@@ -58,15 +60,22 @@ sink: {format: iceberg, path: ./db/out, mode: append}
 """
 
 
-def test_a_kill_between_the_tables_commit_and_the_end_of_its_publication(
-    spark: SparkSession, tmp_path: Path, jars: str
+@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_a_death_between_the_tables_commit_and_the_end_of_its_publication(
+    spark: SparkSession, tmp_path: Path, jars: str, is_killed: bool
 ) -> None:
-    """Of an append to Iceberg, which nothing would keep from coming twice but the mark that is in the commit."""
+    """Of an append to Iceberg, which nothing would keep from coming twice but the mark that is in the commit.
+
+    The commit is a file, so a SIGKILL leaves the same behind as a death in this process.
+    """
     folder = tmp_path / "a job"
     (folder / "db").mkdir(parents=True)
     (folder / "job.yaml").write_text(JOB.replace("SPARK", json.dumps({**SPARK, "jars": jars})))
     add(spark, "delta", folder / "db" / "in", FIRST)
-    killed_at(folder / "job.yaml", "table-committed", 0)
+    if is_killed:
+        killed_at(folder / "job.yaml", "table-committed", 0)
+    else:
+        dies_at(Job.from_yaml(folder / "job.yaml"), spark, "table-committed", 0)
     assert list((folder / "checkpoints").glob("staged/_staging/*")), "the staged files are still there"
     add(spark, "delta", folder / "db" / "in", SECOND)
     run(Job.from_yaml(folder / "job.yaml"), spark)

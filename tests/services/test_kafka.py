@@ -3,6 +3,8 @@
 That it stays when the broker is stopped is shown in test_services.py.
 """
 
+import pytest
+
 from tests.services.fixtures import Consumed, Kafka, Record
 
 
@@ -51,6 +53,7 @@ def test_partitions_can_be_added(kafka: Kafka) -> None:
     assert [(record.partition, record.value) for record in kafka.consume(topic)] == [(0, b"before"), (2, b"after")]
 
 
+@pytest.mark.soak
 def test_what_was_acknowledged_is_there_after_a_kill(own_kafka: Kafka) -> None:
     topic, broker = own_kafka.new_topic(), own_kafka.broker
     own_kafka.produce(topic, [Record(b"first")])

@@ -104,10 +104,10 @@ def test_a_kill_around_the_transaction(
         run(job.job, spark)
         job.add("live", 300)
     before = job.table() if epoch else []
-    if point == "after-manifest":  # the transaction has not begun
-        dies_at(job.job, spark, point, epoch)
-    else:
+    if point == "table-applied":  # a transaction is open
         killed_at(job.file, point, epoch)
+    else:
+        dies_at(job.job, spark, point, epoch)
     assert len(manifests(job.checkpoints)) == epoch + 1, "the epoch was committed"
     is_there = point == "table-committed"
     assert (job.table() != before) is is_there if epoch else not is_there
@@ -119,10 +119,14 @@ def test_a_kill_around_the_transaction(
 
 
 @pytest.mark.faults
+@pytest.mark.soak
 def test_a_driver_that_stood_still_before_its_publication_is_fenced_by_a_newer_one(
     postgres_place: Place, spark: SparkSession, tmp_path: Path, scratch_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The newer one is a process of its own, which publishes the older one's epoch, and the next one."""
+    """The newer one is a process of its own, which publishes the older one's epoch, and the next one.
+
+    test_table_sink.py and tests/faults/test_two_drivers.py have the two halves of it by default.
+    """
     monkeypatch.setenv("TABLES_PASSWORD", password_of(postgres_place.url))
     job = TableJob(tmp_path / "a folder", place=postgres_place)
     job.add("history", 500)
@@ -198,9 +202,10 @@ DAY_MS = 24 * 3600 * 1_000
 
 
 def test_rows_of_keys_whose_state_has_expired_leave_the_table(
-    spark: SparkSession, place: Place, tmp_path: Path
+    spark: SparkSession, sqlite_place: Place, tmp_path: Path
 ) -> None:
     """The function's timer finds no state any more and says so; the filter downstream turns that into a delete."""
+    place = sqlite_place
     write_text(tmp_path, "leaving.py", LEAVING)
     sink = place.spec().model_dump(include={"format", "path", "url", "table"}, exclude_none=True)
     job_file = write_text(tmp_path, "job.yaml", LEAVING_JOB.replace("SINK", json.dumps(sink)))

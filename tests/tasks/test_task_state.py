@@ -156,7 +156,7 @@ def walks(draw: st.DrawFn) -> tuple[int, list[Step]]:
     return max_parallelism, steps
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(walk=walks())
 def test_state_is_what_was_last_written_at_every_parallelism(
     walk: tuple[int, list[Step]],

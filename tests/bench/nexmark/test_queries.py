@@ -35,43 +35,27 @@ def named(workloads: Iterable[Workload]) -> list[Any]:
 
 
 QUERIES = named(WORKLOADS.values())
-#: the backlog of the mixed job is computed as a batch job is, and benchmarks compare Spark's answers with DuckDB's. So
-#: some queries in batch are enough by default
-BATCH_BY_DEFAULT = {"nexmark-q5", "nexmark-q7-join", "nexmark-q9", "nexmark-q10", "nexmark-q14"}
-IN_BATCH = [
-    pytest.param(*query.values, id=query.id, marks=() if query.values[0].name in BATCH_BY_DEFAULT else pytest.mark.soak)
-    for query in QUERIES
-]
-#: those with windows; the others are the batch query over a stream
-STREAMS = named(w for w in WORKLOADS.values() if w.may_lack not in ("false", "true") and w.spark_streaming is not None)
+ALL = ("0", "1", "2", "3", "4", "5", "5-join", "6", "7", "7-join", *map(str, range(8, 24)))
 
-ALL = (
-    *(
-        "0",
-        "1",
-        "2",
-        "3",
-        "4",
-        "5",
-        "5-join",
-        "6",
-        "7",
-        "7-join",
-        "8",
-        "9",
-        "10",
-        "11",
-        "12",
-        "13",
-        "14",
-        "15",
-        "16",
-        "17",
-        "18",
-        "19",
-    ),
-    *("20", "21", "22", "23"),
+
+def by_default(queries: Iterable[Any], names: Iterable[str]) -> list[Any]:
+    """Return the queries, of which those without these names run in `make soak` only."""
+    found = {f"q{name}" for name in names}
+    return [pytest.param(*query.values, id=query.id, marks=() if query.id in found else SOAK) for query in queries]
+
+
+SOAK = (pytest.mark.soak,)
+#: by default each query runs once, in the mode that has more to show
+KEYED = ("3", "4", "5", "5-join", "6", "7-join", "8", "9", "11", "13", "15", "18", "19", "23")
+IN_MIXED_MODE = by_default((query for query in QUERIES if query.id != "q12"), KEYED)
+IN_BATCH = by_default(QUERIES, (name for name in ALL if name not in {*KEYED, "12"}))
+#: benchmarks compare Spark's answers with DuckDB's, too
+ON_SPARK = by_default(QUERIES, ["5", "9", "14"])
+#: those with windows; the others are the batch query over a stream
+STREAMS = by_default(
+    named(w for w in WORKLOADS.values() if w.may_lack not in ("false", "true") and w.spark_streaming is not None), ["5"]
 )
+
 Rows = Counter[str]
 
 
@@ -132,7 +116,7 @@ def test_a_batch_job_gives_the_answer(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("workload", [query for query in QUERIES if query.id != "q12"])
+@pytest.mark.parametrize("workload", IN_MIXED_MODE)
 def test_a_job_over_a_backlog_and_then_live_gives_the_answer_but_for_open_windows(
     spark: SparkSession, tables: duckdb.DuckDBPyConnection, data: Path, tmp_path: Path, workload: Workload
 ) -> None:
@@ -170,7 +154,7 @@ def test_the_bids_of_a_user_in_windows_of_processing_time_add_up(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("workload", IN_BATCH)
+@pytest.mark.parametrize("workload", ON_SPARK)
 def test_sparks_batch_query_gives_the_answer(
     spark: SparkSession, tables: duckdb.DuckDBPyConnection, data: Path, workload: Workload
 ) -> None:

@@ -103,7 +103,7 @@ def windows_of(gap_or_size: int, events: Sequence[Event], *, is_session: bool) -
     parallelism=st.sampled_from([1, 2]),
     is_backlog=st.booleans(),
 )
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_windows_of_every_kind_follow_the_rows_that_are_retracted(
     epochs: list[list[tuple[Event, int | None]]],
     kind: str,

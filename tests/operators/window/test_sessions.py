@@ -149,7 +149,7 @@ def sessions_of(story: Story, gap_us: int, schema: KeySchema | None) -> dict[Row
     st.integers(1, 3),
     st.integers(1, 3),
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
     gap_us: int,
     schema: KeySchema,
@@ -167,7 +167,7 @@ def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
 
 
 @given(st.integers(1, 12), st.sampled_from([KEYED, FIXED, None]), stories_within_the_bound(), st.integers(1, 3))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_however_the_records_are_cut_into_epochs_the_answer_is_that_of_one_backlog(
     gap_us: int, schema: KeySchema | None, story: Story, parallelism: int
 ) -> None:

@@ -98,7 +98,7 @@ operators = st.builds(
 
 
 @given(operators, stories(), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
     operator: TimeWindowAggregateOperator, story: Story, parallelism: int, slices: int
 ) -> None:
