@@ -24,7 +24,7 @@ __all__ = ["database", "kafka", "own_kafka", "own_postgres", "postgres"]  # fixt
 # No deadline: the machine may be busy, and a Spark job takes its time. Cases are chosen anew in every run; one that
 # fails is printed as a blob that reproduces it. Where CI is set in the environment, hypothesis takes the same cases
 # each time, so that a change is judged by what it changes.
-settings.register_profile("mixedmode", deadline=None, print_blob=True)
+settings.register_profile("mixedmode", max_examples=50, deadline=None, print_blob=True)
 settings.load_profile("mixedmode")
 
 

@@ -27,7 +27,7 @@ def test_every_mode_gives_the_answer_of_plain_python(case: Case) -> None:
 
 
 @pytest.mark.spark
-@settings(SPARK_CASES, max_examples=3)
+@settings(SPARK_CASES, max_examples=1)
 @given(case=cases(RANDOM_MODES))
 def test_every_mode_gives_the_answer_of_plain_python_on_spark(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, case: Case

@@ -85,7 +85,7 @@ class KilledJob:
 @pytest.mark.parametrize(
     ("point", "epoch", "times"),
     [
-        ("before-manifest", 0, {1}),
+        pytest.param("before-manifest", 0, {1}, marks=pytest.mark.soak),  # tests/connectors has it
         ("kafka-sent", 1, {2}),  # all of it was sent, and the next start cannot know that
         ("after-publish", 1, {1}),  # it can: it was noted
     ],

@@ -178,6 +178,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer(
         run(steps, spark)
 
 
+@pytest.mark.soak  # tests/connectors has it of each source
 def test_the_flip_comes_although_records_keep_coming(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     """The end of the backlog is fixed when the job starts; what is produced meanwhile is live."""
     orders, stop = Orders.new(kafka), threading.Event()
