@@ -105,7 +105,7 @@ def it_goes_live_although_more_arrives_all_the_time(new_rig: NewRig, spark: Spar
             one.put(records(piece))
             first_is_in.set()
             piece += 1
-            if is_live.wait(0.1):  # many more files would take long to read
+            if is_live.wait(0.3):  # many more files would take long to read
                 break
 
     recording = LiveEvent(is_live)
