@@ -229,7 +229,7 @@ class JobSpec(JobSettings):
         return [
             *super()._checks(),
             ({"steps", "sink", "outputs"}, self._result_findings),
-            ({"sources", "dimensions", "steps", "sink", "outputs"}, self._graph_findings),
+            ({"sources", "steps", "sink", "outputs"}, self._graph_findings),  # also beside a wrong dimension
             ({"sources", "dimensions", "steps", "outputs"}, self._step_findings),
             ({"sources", "steps"}, self._event_time_findings),
             ({"execution", "pipeline", "steps"}, self._scaling_findings),

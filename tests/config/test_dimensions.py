@@ -133,3 +133,10 @@ def test_a_job_in_python_has_the_same_dimensions() -> None:
     assert spec.dimensions["customers"].place == "csv /customers"
     with pytest.raises(InvalidJobError, match=r"dimensions\['c'\]\['event-time'\] has no effect on a dimension"):
         Job("shop", sources={"o": Source.parquet("/o")}, dimensions={"c": Source.parquet("/c", event_time="at")})
+
+
+def test_a_wrong_dimension_does_not_hide_what_else_is_wrong() -> None:
+    outputs = {"o": {"from": "enrichd", "format": "parquet", "path": "/out"}}
+    told = refusal({"customers": {**TABLE, "format": "parket"}}, outputs=outputs, sink=None).splitlines()
+    assert [line.partition(" ")[0] for line in told] == ["dimensions.customers.format", "outputs.o.from:"]
+    assert "Did you mean enriched?" in told[1]
