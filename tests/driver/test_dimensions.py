@@ -12,9 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
+from mixedmode.checkpoint import paths
 from mixedmode.driver.phases import Until
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from tests.checkpoint.folders import damage
 from tests.faults.in_process import dies_at
 from tests.harness import SPARK, Feed, manifests, output_changes, output_rows, run, write_json, write_text
 
@@ -133,6 +135,25 @@ def test_each_epoch_reads_one_version_and_a_repeat_the_newest_one(spark: SparkSe
         {order["id"]: "none" for order in ORDERS[0]},
         {order["id"]: versions[1].get(order["customer"]) for order in ORDERS[1]},
     ]
+
+
+def test_after_going_back_an_epoch_is_joined_with_the_table_of_then(spark: SparkSession, tmp_path: Path) -> None:
+    """The newest manifest is damaged, and the table has changed since. No row of the epoch is there twice."""
+    versions = [{"c1": "b"}, {"c1": "c", "c2": "c"}]
+    write_customers(tmp_path, versions[0])
+    write_orders(tmp_path, 0)
+    job = shop(tmp_path, "mixed").sql(ENRICHED, name="enriched").write(Sink.parquet(tmp_path / "out"))
+    run(job, spark, feed=[partial(write_orders, tmp_path, 1)])
+    before = manifests(tmp_path / "checkpoints")
+    damage(tmp_path / "checkpoints" / paths.manifest_path(before[-1].epoch), "cut", where=300)
+    write_customers(tmp_path, versions[1])
+    run(job, spark)
+    assert regions_of(tmp_path) == [
+        {order["id"]: versions[epoch].get(order["customer"]) for order in ORDERS[epoch]} for epoch in (0, 1)
+    ]
+    after = [dict(manifest.dimensions) for manifest in manifests(tmp_path / "checkpoints")]
+    assert after[0] == dict(before[0].dimensions)
+    assert after[-1] != dict(before[-1].dimensions)
 
 
 def test_epochs_of_a_job_with_map_steps_see_a_change(spark: SparkSession, tmp_path: Path) -> None:

@@ -57,8 +57,48 @@ FUNCTION = """\
     outputs: {dear: {format: parquet, path: ./side, schema: "shop string, price long"}}
 sink: {format: parquet, path: ./out}
 """
+#: an async map, an interval join, and a co-process function with a broadcast input
+TWO_INPUTS = """\
+    name: asked
+    async-map: functions:Region
+    output: region string
+    remember: 30d
+  - name: joined
+    join:
+      left: asked
+      right: sales AS s
+      on: shop
+      within: [0s, 2m]
+      select: [asked.shop, asked.region, s.price]
+      event-time: near
+  - name: paired
+    co-process:
+      left: joined AS j
+      right: asked AS a
+      on: shop
+      class: functions:Pairs
+      output: shop string, sales long, prices long, at long
+      broadcast: {last: {from: asked, key: shop, tie-break: price}}
+outputs:
+  joined: {from: joined, format: parquet, path: ./side}
+  paired: {from: paired, format: parquet, path: ./out}
+"""
 CODE = """\
-from mixedmode.process import KeyedProcessFunction, ValueState
+from mixedmode.process import AsyncMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, ValueState
+
+class Region(AsyncMapFunction):
+    async def call(self, requests):
+        return [{"region": request["shop"][-1]} for request in requests]
+
+class Pairs(KeyedCoProcessFunction):
+    sales = ValueState(int, default=0)
+
+    def process_left(self, record, context):
+        self.sales.value += 1
+
+    def process_right(self, record, context):
+        prices = sum(row["price"] for row in context.broadcast["last"].as_of(context.timestamp).values())
+        yield {"shop": record["shop"], "sales": self.sales.value, "prices": prices, "at": context.timestamp}
 
 class Reminders(KeyedProcessFunction):
     sales = ValueState(int, default=0)
@@ -249,8 +289,11 @@ def test_deaths_while_garbage_is_collected(spark: SparkSession, told: Story, tmp
     story.check(told, up_to=1)
 
 
-def test_a_death_in_a_live_epoch_of_sessions(spark: SparkSession, tmp_path: Path) -> None:
-    undisturbed, story = Story(tmp_path / "told", WINDOWS), Story(tmp_path / "killed", WINDOWS)
+@pytest.mark.parametrize(
+    "steps", [pytest.param(WINDOWS, id="sessions"), pytest.param(TWO_INPUTS, id="two inputs", marks=pytest.mark.soak)]
+)
+def test_a_death_in_a_live_epoch_of_other_steps(spark: SparkSession, tmp_path: Path, steps: str) -> None:
+    undisturbed, story = Story(tmp_path / "told", steps), Story(tmp_path / "killed", steps)
     for number in range(3):
         undisturbed.add(number)
         undisturbed.run(spark)

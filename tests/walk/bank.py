@@ -16,9 +16,17 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from mixedmode.config import JoinStep
+from mixedmode.config import CoProcessStep, JoinStep, ProcessStep
 from mixedmode.job import Job, Sink, Source
-from mixedmode.process import Context, KeyedProcessFunction, MapState, Record
+from mixedmode.process import (
+    AsyncMapFunction,
+    Context,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapState,
+    Record,
+    Request,
+)
 from tests.walk.engine import Place
 
 MAX_PARALLELISM = 13
@@ -94,6 +102,45 @@ class Statements(KeyedProcessFunction):
     @override
     def on_timer(self, timestamp: int, context: Context) -> Record:
         return {"account": context.current_key, "until": timestamp, "total": self.sums.pop(timestamp)}
+
+
+class Twice(KeyedCoProcessFunction):
+    """The same over two inputs: the sums of both."""
+
+    sums = MapState(int, int)
+
+    @override
+    def process_left(self, record: Record, context: Context) -> None:
+        assert context.timestamp is not None
+        end = context.timestamp // WINDOW_US * WINDOW_US + WINDOW_US
+        self.sums[end] = self.sums.get(end, 0) + record["amount"]
+        context.timers.register_event_time_timer(end)
+
+    @override
+    def process_right(self, record: Record, context: Context) -> None:
+        self.process_left(record, context)
+
+    @override
+    def on_timer(self, timestamp: int, context: Context) -> Record:
+        return {"account": context.current_key, "until": timestamp, "total": self.sums.pop(timestamp)}
+
+
+class Holdings(KeyedProcessFunction):
+    """For each posting, the sum of the last amounts of all accounts at its time."""
+
+    @override
+    def process_element(self, record: Record, context: Context) -> Record:
+        assert context.timestamp is not None
+        rows = context.broadcast["last"].as_of(context.timestamp)
+        return {"account": record["account"], "other": sum(row["amount"] for row in rows.values())}
+
+
+class Shout(AsyncMapFunction):
+    """Asks nobody: the name of an account in capitals."""
+
+    @override
+    async def call(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
+        return [{"name": request["account"].upper()} for request in requests]
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +334,38 @@ def _soon_greater(postings: Sequence[Posting]) -> list[Row]:
     return _met(found)
 
 
+def _held(postings: Sequence[Posting]) -> list[Row]:
+    """Each posting that the watermark has passed, with the sum of the last amounts of all accounts at its time."""
+    watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
+    ordered = sorted(postings, key=lambda p: (p.at_us, p.amount))
+    found = list[tuple[Posting, Sequence[int]]]()
+    for p in postings:
+        last = {q.account: q.amount for q in ordered if q.at_us <= p.at_us}
+        if p.at_us < watermark_us:
+            found.append((p, [sum(last.values())]))
+    return _met(found)
+
+
+def _holding(job: Job) -> Job:
+    """Ask for the last amounts of all accounts, and sum them up by account."""
+    step = {
+        "name": "held",
+        "from": "postings",
+        "key-by": "account",
+        "process": f"{__name__}:Holdings",
+        "output": "account string, other bigint",
+        "broadcast": {"last": {"from": "postings", "key": "account", "tie-break": "amount"}},
+    }
+    summed = job.with_step(ProcessStep.model_validate(step)).key_by("account")
+    return summed.aggregate(n="count(*)", others="sum(other)")
+
+
+def _twice(job: Job) -> Job:
+    pair = {"left": "postings AS left", "right": "postings AS right", "on": "account", "class": f"{__name__}:Twice"}
+    given = {"co-process": {**pair, "output": "account string, until bigint, total bigint"}}
+    return job.with_step(CoProcessStep.model_validate(given))
+
+
 def _before(postings: Sequence[Posting]) -> list[Row]:
     """Each posting that the watermark has passed, with the one before, if it is not older than four seconds."""
     watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
@@ -350,6 +429,28 @@ BOOKS = {
         "total",
         _windows,
         is_table=False,
+    ),
+    "statements twice": Book(
+        _twice,
+        ("account", "until"),
+        "total",
+        lambda postings: [{**row, "total": 2 * row["total"]} for row in _statements(postings)],
+        is_table=False,
+        readings=2,
+    ),
+    "held": Book(_holding, ("account",), None, _held, readings=2),
+    "asked": Book(
+        lambda job: (
+            job.key_by("account")
+            .async_map(Shout, output="name string", remember="30d", batch_size=2)
+            .key_by("name")
+            .aggregate(n="count(*)", total="sum(amount)")
+        ),
+        ("name",),
+        "total",
+        lambda postings: [
+            {"name": row["account"].upper(), "n": row["n"], "total": row["total"]} for row in _balances(postings)
+        ],
     ),
     "statements": Book(
         lambda job: job.key_by("account").process(Statements, output="account string, until bigint, total bigint"),
