@@ -41,3 +41,10 @@ class CorruptStateError(MixedmodeError):
 
 class InternalError(MixedmodeError):
     """A defect in mixedmode: report it with the message."""
+
+
+class LeftToSparkError(MixedmodeError):
+    """A task that reads files itself has found a form that only Spark reads: the epoch runs again with Spark as reader.
+
+    The executor does that, so no user meets this error, and it is none of the kinds above.
+    """

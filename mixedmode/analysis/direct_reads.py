@@ -21,6 +21,7 @@ from mixedmode.config import SourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.connectors.files.text_slices import lines_format, only_spark_parses
 from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.dimensions import joins_sources
@@ -29,6 +30,8 @@ from mixedmode.spark.frames import arrow_fields
 from mixedmode.tasks.stage_columns import progress_rows, stage_columns, watched_columns, with_source_column
 
 __all__ = ["StageInputs", "with_direct_reads"]
+
+_ZONE, _CORRUPT = "spark.sql.session.timeZone", "spark.sql.columnNameOfCorruptRecord"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +48,41 @@ class StageInputs:
 def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: StageInputs) -> JobPlan:
     """Return the plan with what its map tasks read and compute themselves, or with the reason why Spark does it."""
     try:
-        _check_shape(plan, {name: specs[name] for name in plan.sources_read})
+        _check_shape(plan, {name: specs[name] for name in plan.sources_read}, inputs.sources)
         direct = {entry: tuple(_entry_reads(plan, entry, specs, inputs)) for entry in plan.entries}
     except OnlySparkError as error:
         return replace(plan, by_spark_because=str(error))
     return replace(plan, direct=direct)
 
 
-def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec]) -> None:
-    """Raise OnlySparkError unless stages and results read sources of local Parquet files, and nothing before them."""
+def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec], frames: Mapping[str, DataFrame]) -> None:
+    """Raise OnlySparkError unless stages and results read sources of local files, and nothing comes before them."""
     reasons = {
         "a map step reads the source": plan.maps,
         "sql joins a dimension": joins_sources(plan),
     }
     found = next((reason for reason, holds in reasons.items() if holds), None)
     for name, source in specs.items():
-        if found is None and (why := _only_spark_reads(source)):
+        if found is None and (why := _only_spark_reads(source, frames[name])):
             found = f"the source {name} has {why}" if len(specs) > 1 else f"the source has {why}"
     if found is not None:
         raise OnlySparkError(found)
 
 
-def _only_spark_reads(source: SourceSpec) -> str | None:
+def _only_spark_reads(source: SourceSpec, frame: DataFrame) -> str | None:
     """Return what a source has that only Spark reads; None if tasks can read its files."""
-    if not isinstance(source, FileSourceSpec) or source.format != "parquet" or "://" in source.path:
-        return "no local Parquet files"
-    if source.options:
-        return "options of Spark's reader"
-    return None if is_plain_folder(source.path) else "partition folders"
+    if not isinstance(source, FileSourceSpec) or "://" in source.path:
+        return "no local files"
+    if not is_plain_folder(source.path):
+        return "partition folders"
+    if source.format == "parquet":
+        return "options of Spark's reader" if source.options else None
+    zone, corrupt = (frame.sparkSession.conf.get(name) for name in (_ZONE, _CORRUPT))
+    if zone != "UTC":
+        return f"times of another zone than UTC: {zone}"
+    if corrupt in frame.columns:
+        return f"a column with a meaning of its own for Spark's reader: {corrupt}"
+    return only_spark_parses(source, {field.name: field.dataType.simpleString() for field in frame.schema})
 
 
 def _entry_reads(
@@ -95,7 +105,9 @@ def _entry_reads(
         if made:
             queries = tuple(read_query_of(frame, until=source) for frame in made)
             drift = replace(spec.drift or Drift(), declared=tuple(source.columns))
-            yield DirectRead(name, _columns_read(queries, source.schema, drift), queries)
+            lines = lines_format(spec)
+            used = _columns_read(queries, source.schema, drift) if lines is None else _every_column(source.schema)
+            yield DirectRead(name, used, queries, lines)
 
 
 def _columns(plan: JobPlan, entry: str, relation: Relation, number: int, *, measures: bool) -> DataFrame:
@@ -118,3 +130,7 @@ def _columns_read(queries: Sequence[Query], schema: StructType, drift: Drift) ->
         first = arrow_fields(schema)[0]
         columns = [ReadColumn(first.name, first.type, first.name, drift)]
     return tuple(columns)
+
+
+def _every_column(schema: StructType) -> tuple[ReadColumn, ...]:
+    return tuple(ReadColumn(field.name, field.type, field.name) for field in arrow_fields(schema))

@@ -40,7 +40,7 @@ class Engine:
 
     def executor(self, analysis: Analysis) -> Executor[DataFrame]:
         """Return what runs the epochs of the frames of `inputs`."""
-        return SparkExecutor(self.session, Dimensions(analysis.dimensions))
+        return SparkExecutor(self.session, Dimensions(analysis.dimensions), analysis.sources)
 
     def figures(self) -> Figures | None:
         """Return the figures of an epoch's tasks while they run; None if the executor has none."""

@@ -30,6 +30,8 @@ class Inputs:
         self._spec = spec
         self._plan = plan
         self._sources = sources
+        for source in self._files().values() if plan.direct else ():
+            source.is_parsed_by_tasks = True
         self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
 
     def batch(self) -> DataFrame:

@@ -8,6 +8,7 @@ the query returns files instead of rows, and the map sides read them (tasks/dire
 `foreachBatch`, once per epoch.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,10 @@ from typing_extensions import override
 
 from mixedmode.checkpoint.types import ListState
 from mixedmode.connectors.files.parquet_files import file_bytes, path_of_text, path_of_url
+from mixedmode.connectors.files.source import FileSource
+from mixedmode.errors import LeftToSparkError
 from mixedmode.executor.dimensions import Dimensions, VersionsRead, unstable
-from mixedmode.executor.input_frames import entry_rows, joined_rows, map_input, rows_read
+from mixedmode.executor.input_frames import entry_rows, input_frame, joined_rows, map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
@@ -31,16 +34,18 @@ from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan, entry_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
+from mixedmode.sources.source import OpenSource
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores
-from mixedmode.tasks.direct import DirectMapSide, DirectRows, FilesRead, deal_out, one_task
+from mixedmode.tasks.direct import DirectMapSide, DirectRows, FilesRead, deal_out, effort_bytes, one_task
 from mixedmode.tasks.exchange import BLOCK_DDL
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.single_stage import SingleStage, is_single_stage
 from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.tasks.watching import SOURCE_COLUMN
 
+_logger = logging.getLogger(__name__)
 #: how often the stages of an epoch are repeated if rows between them were computed twice, or a dimension has changed
 _REPEATS = 3
 
@@ -51,8 +56,30 @@ class SparkExecutor:
 
     session: SparkSession
     dimensions: Dimensions = field(default_factory=lambda: Dimensions({}))
+    sources: Mapping[str, OpenSource] = field(default_factory=dict)
 
     def run_epoch(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
+        """Run the stages of one epoch. If tasks cannot read its files themselves, run them again on Spark's rows."""
+        try:
+            return self._run(task, rows)
+        except LeftToSparkError as error:
+            if rows is None:
+                raise
+            _logger.info("Spark reads the files of epoch %d, as tasks cannot read one of them: %s", task.epoch, error)
+            by_spark = replace(task, plan=replace(task.plan, direct={}))
+            return self._run(by_spark, self._rows_by_spark(by_spark.plan, files_of(rows, task), rows.sparkSession))
+
+    def _rows_by_spark(
+        self, plan: JobPlan, files: Mapping[str, Sequence[tuple[str, int]]], session: SparkSession
+    ) -> DataFrame:
+        frames = {}
+        for name, of_source in files.items():
+            source = self.sources[name]
+            assert isinstance(source, FileSource), source
+            frames[name] = source.rows_of(session, [path for path, _ in of_source])
+        return input_frame(session, plan, frames)
+
+    def _run(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
         """Run the stages of one epoch, with the newest version of each dimension.
 
         If rows between two stages were computed twice, or files of a dimension have changed meanwhile, run them again.
@@ -106,7 +133,7 @@ class _EpochRun:
             if frame is None:
                 return self.run(_OfEntry(None), hold)
             if plan.direct:
-                return self.run(_OfFiles(plan, _files(frame, self.task)), hold)
+                return self.run(_OfFiles(plan, files_of(frame, self.task)), hold)
             # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
             is_batch = self.task.settings.checkpoint_url is None
             if not plan.has_one_entry and not is_batch:
@@ -174,10 +201,9 @@ class _EpochRun:
         fold = map_side(task, stage)
         files = given.files(stage.operator_id)
         frame = self._rows_for(stage.operator_id, given, rows)
-        input_bytes = sum(length for _, of_source in files for _, length in of_source)
         parallelism = task.settings.parallelism_of(stage.operator_id)
         has_files = any(of_source for _, of_source in files)
-        if frame is None and (not has_files or is_single_stage(input_bytes, parallelism=parallelism)):
+        if frame is None and (not has_files or is_single_stage(effort_bytes(files), parallelism=parallelism)):
             return DirectMapSide(fold, one_task(files))
         parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
         if has_files:
@@ -299,7 +325,7 @@ def _held() -> Iterator[_Hold]:
             frame.unpersist()
 
 
-def _files(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int]]]:
+def files_of(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int]]]:
     """Return (path, bytes) of each file that an epoch reads, by source.  frame: of `listed_files`."""
     names = task.plan.sources_read
     found: dict[str, list[tuple[str, int]]] = {name: [] for name in names}

@@ -78,7 +78,10 @@ def _read_by(name: str, plan: JobPlan) -> Iterator[str]:
     reads = [read for of_entry in plan.direct.values() for read in of_entry if read.source == name]
     if reads:
         columns = ", ".join(dict.fromkeys(column.source for read in reads for column in read.columns))
-        yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
+        if reads[0].lines is None:
+            yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
+        else:
+            yield f"  read by     the map tasks themselves ({columns}), an epoch with unusual lines by Spark"
     elif plan.by_spark_because and name in plan.sources_read:
         yield f"  read by     Spark (because {plan.by_spark_because})"
 

@@ -36,16 +36,29 @@ class ReadColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class LinesFormat:
+    """The format of lines of text that map tasks parse: CSV with this separator, or JSON (None).
+
+    `has_header`: the first line of each file is no record.
+    """
+
+    separator: str | None = None
+    has_header: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DirectRead:
     """What map tasks read from the files of one source for one reader, and the rows that they make of it.
 
     `queries`: the rows that are made of each batch of `columns`, one after the other: those of each relation of the
     source that the reader reads, then rows that only show the progress of the source, if the reader measures it.
+    `lines`: None for Parquet. Of lines, `columns` are all of the source, since a wrong value in any stops a job.
     """
 
     source: str
     columns: tuple[ReadColumn, ...]
     queries: tuple[Query, ...]
+    lines: LinesFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)

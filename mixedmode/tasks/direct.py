@@ -1,4 +1,4 @@
-"""Tasks over Parquet files that they read themselves: the map side of a keyed stage, or the writer of an output."""
+"""Tasks over files that they read themselves: the map side of a keyed stage, or the writer of an output."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.connectors.files.parquet_files import FileSlice, assign_slices, read_slices, whole_input
+from mixedmode.connectors.files.text_slices import read_text_slices
 from mixedmode.expressions import evaluate
 from mixedmode.plan.job_plan import DirectRead
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.notes import Notes
 from mixedmode.tasks.rows import RowsTask
 
-__all__ = ["DirectMapSide", "DirectRows", "FilesRead", "Pieces", "deal_out", "one_task"]
+__all__ = ["DirectMapSide", "DirectRows", "FilesRead", "Pieces", "deal_out", "effort_bytes", "one_task"]
 
 #: what a reader of sources reads in an epoch: of each source, its files (path, bytes)
 FilesRead = Sequence[tuple[DirectRead, Sequence[tuple[str, int]]]]
@@ -32,7 +33,11 @@ class Pieces:
 
     def rows(self, tell: Callable[[float], object]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are made of the slices.  tell: see `read_slices`."""
-        return evaluate(self.read.queries, read_slices(self.slices, self.read.columns, tell))
+        read, lines = self.read, self.read.lines
+        if lines is None:
+            return evaluate(read.queries, read_slices(self.slices, read.columns, tell))
+        fields = [pa.field(column.name, column.data_type) for column in read.columns]
+        return evaluate(read.queries, read_text_slices(self.slices, fields, lines, tell))
 
 
 def deal_out(files: FilesRead, tasks: int) -> tuple[tuple[Pieces, ...], ...]:
@@ -43,11 +48,21 @@ def deal_out(files: FilesRead, tasks: int) -> tuple[tuple[Pieces, ...], ...]:
     dealt: list[list[Pieces]] = [[] for _ in range(tasks)]
     first = 0
     for read, of_source in files:
-        parts = assign_slices(of_source, tasks)
+        parts = assign_slices(of_source, tasks, effort=_effort(read))
         for number, slices in enumerate(parts):
             dealt[(first + number) % tasks].append(Pieces(read, slices))
         first += len(parts)
     return tuple(tuple(pieces) for pieces in dealt if pieces)
+
+
+def effort_bytes(files: FilesRead) -> int:
+    """Return the number of bytes of Parquet that take about as long to read as these files."""
+    return sum(length * _effort(read) for read, of_source in files for _, length in of_source)
+
+
+def _effort(read: DirectRead) -> int:
+    """Return how many times as long a byte takes as one of Parquet."""
+    return 1 if read.lines is None else 8
 
 
 def one_task(files: FilesRead) -> tuple[tuple[Pieces, ...]]:

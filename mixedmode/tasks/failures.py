@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from mixedmode import errors
-from mixedmode.errors import InternalError, MixedmodeError, RetryableError
+from mixedmode.errors import InternalError, LeftToSparkError, MixedmodeError, RetryableError
 
 _logger = logging.getLogger(__name__)
-_KINDS = {name: getattr(errors, name) for name in errors.__all__}
+_KINDS = {**{name: getattr(errors, name) for name in errors.__all__}, LeftToSparkError.__name__: LeftToSparkError}
 
 
 def encode_failure(error: MixedmodeError) -> bytes:

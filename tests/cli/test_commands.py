@@ -80,11 +80,11 @@ def test_explain_shows_the_plan_of_a_mixed_job(job: Path) -> None:
     assert lines(command("explain", job)) == [
         "shops: mixed mode",
         f"source sales: json {folder}/in",
-        "  read by     Spark (because the source has no local Parquet files)",
+        "  read by     the map tasks themselves (k, v, at), an epoch with unusual lines by Spark",
         "  event time  at, but no watermark: nothing goes by it",
         "stage 1: aggregate-1",
         "  sql         SELECT * FROM sales WHERE v > 0",
-        "              by Spark (because the source has no local Parquet files)",
+        "              on Arrow",
         "  exchange    by key (k string), Arrow blocks, combined per key before the shuffle, 16 key groups",
         "  key groups  subtask 0 [0, 8), subtask 1 [8, 16)",
         "  computes    n int64, mean double",

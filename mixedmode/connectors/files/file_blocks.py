@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["UNREADABLE", "FilePart", "blocks_of_lines", "is_utf8", "not_utf8", "parts_of"]
+__all__ = ["COMPRESSED", "UNREADABLE", "FilePart", "blocks_of_lines", "is_utf8", "not_utf8", "parts_of"]
 
 _BLOCK_BYTES = 512 * 1024  # larger blocks leave the caches of a core, and take longer
 _PART_BYTES = 64 * 1024 * 1024  # the work of one task
 _MARK = b"\xef\xbb\xbf"  # the byte order mark, which Spark removes at the beginning of a file
-_COMPRESSED = (".gz", ".bz2", ".zst")
+COMPRESSED = (".gz", ".bz2", ".zst")
 #: names of files that Spark decompresses in a form that Arrow does not read
 UNREADABLE = (".lz4", ".snappy", ".deflate", ".zip", ".tar", ".tgz")
 _LINE_END = b"\n"[0]
@@ -28,7 +28,7 @@ class FilePart:
 
 def parts_of(path: str, length: int) -> Iterator[FilePart]:
     """Yield the parts of a file of `length` bytes."""
-    if path.endswith((*_COMPRESSED, *UNREADABLE)):
+    if path.endswith((*COMPRESSED, *UNREADABLE)):
         yield FilePart(path, 0, None)
         return
     for begin in range(0, length, _PART_BYTES):
@@ -57,21 +57,24 @@ def is_utf8(block: bytes) -> bool:
     return True
 
 
-def blocks_of_lines(part: FilePart) -> Iterator[bytes]:
-    """Yield the lines of a part in blocks of whole lines."""
+def blocks_of_lines(part: FilePart, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
+    """Yield the lines of a part in blocks of whole lines, of about `block_bytes`."""
     if part.end is None:
         with pa.input_stream(part.path, compression="detect") as stream:
-            yield from _whole_lines(stream, None)
+            yield from _whole_lines(stream, None, block_bytes, is_first=True)
         return
     with open(part.path, "rb", buffering=0) as file:  # noqa: PTH123 - a text
         begin, end = _line_start(file, part.begin), _line_start(file, part.end)
         file.seek(begin)
-        yield from _whole_lines(file, end - begin)
+        yield from _whole_lines(file, end - begin, block_bytes, is_first=begin == 0)
 
 
-def _whole_lines(stream: io.RawIOBase | pa.NativeFile, length: int | None) -> Iterator[bytes]:
-    rest, is_first = b"", True
-    while data := stream.read(_BLOCK_BYTES if length is None else min(_BLOCK_BYTES, length)):
+def _whole_lines(
+    stream: io.RawIOBase | pa.NativeFile, length: int | None, block_bytes: int, *, is_first: bool
+) -> Iterator[bytes]:
+    """Yield blocks.  is_first: the stream is at the beginning of its file."""
+    rest = b""
+    while data := stream.read(block_bytes if length is None else min(block_bytes, length)):
         length = None if length is None else length - len(data)
         cut = data.rfind(b"\n") + 1
         if cut == 0:

@@ -21,11 +21,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.connectors.files.file_blocks import UNREADABLE, FilePart, blocks_of_lines, is_utf8
 
-__all__ = ["doubtful", "is_plain"]
+__all__ = ["doubtful", "ends_of_closed_lines", "is_plain"]
 
 _LINE_END, _OPEN, _CLOSE = b"\n{}"
 
@@ -53,20 +54,20 @@ def is_plain(block: bytes) -> bool:
     """Return whether no line of a block is doubtful.  block: whole lines; the last one may lack its end."""
     if b"\0" in block or not is_utf8(block):
         return False
-    lines = _closed_lines(block)
-    if lines and (lines == _count(block, _CLOSE) or lines == _objects(block)):
+    ends = ends_of_closed_lines(block)
+    if ends is not None and (len(ends) == _count(block, _CLOSE) or len(ends) == _objects(block)):
         return True
     return all(map(_is_whole, block.splitlines()))
 
 
-def _closed_lines(block: bytes) -> int:
-    """Return the number of lines if every line begins with { and ends with }, else 0."""
+def ends_of_closed_lines(block: bytes) -> npt.NDArray[np.intp] | None:
+    """Return where each line ends if every line begins with { and ends with }, else None."""
     if not block.startswith(b"{") or b"\r" in block:
-        return 0
+        return None
     found = np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8)
     ends = np.flatnonzero(found == _LINE_END)
     are_closed = (found[ends - 1] == _CLOSE).all() and (found[ends[:-1] + 1] == _OPEN).all()
-    return len(ends) if are_closed else 0
+    return ends if are_closed else None
 
 
 def _count(block: bytes, byte: int) -> int:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.config.drift import WRONG_TYPE, Drift
+from mixedmode.connectors.files.file_blocks import COMPRESSED
 from mixedmode.connectors.files.local_inputs import matched
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.job_plan import ReadColumn
@@ -47,15 +48,17 @@ class FileSlice:
     size: float = field(default=0.0, compare=False)
 
 
-def assign_slices(files: Sequence[tuple[str, int]], tasks: int) -> list[tuple[FileSlice, ...]]:
+def assign_slices(files: Sequence[tuple[str, int]], tasks: int, *, effort: int = 1) -> list[tuple[FileSlice, ...]]:
     """Cut files (path, bytes) into slices, and assign them to at most `tasks` tasks, about equal in bytes. Pure.
+
+    effort: how many times as long a byte takes as one of Parquet; slices are smaller by it.
 
     Every part of every file is in exactly one task; no task is empty.
     """
     slices = [
         (max(1, length) / parts, FileSlice(path, part, parts, length / parts))  # an empty file counts, too
         for path, length in files
-        for parts in (max(1, -(-length // SLICE_BYTES)),)
+        for parts in (1 if path.endswith(COMPRESSED) else max(1, -(-length * effort // SLICE_BYTES)),)
         for part in range(parts)
     ]
     # row groups do not divide evenly, and first parts have more of them: so all tasks get equally many first parts

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.config.drift import Drift
-from mixedmode.config.globs import has_magic
+from mixedmode.config.globs import escaped, has_magic
 from mixedmode.connectors.files.csv_files import check_utf8, good_rows, is_utf8_csv, marking, with_corrupt
 from mixedmode.connectors.files.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.connectors.files.drift_checks import check_drift, check_drift_columns, listing_options, value_options
@@ -82,6 +82,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._marks = source.format == "csv" and source.undecodable == "dead-letter"
         self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
         self._batch_files: Sequence[str] = ()
+        self.is_parsed_by_tasks = False  # tasks parse the lines themselves, so they need no check before
         if source.drift is not None:
             check_drift_columns(source, self.schema, where=where)
             self._drift: Drift | None = replace(source.drift, declared=tuple(self.schema.names))
@@ -100,6 +101,19 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
             return json_file_rows(self._with_partitions(lines), self.schema, self._source)
         files = self._session.read.format(self._source.format).schema(self._read_schema)
         return self._good(files.options(**self._base, **self._record_options()).load(self._path))
+
+    def rows_of(self, session: SparkSession, paths: Sequence[str]) -> DataFrame:
+        """Return the rows of some files, read by Spark, which is to read what tasks cannot (LeftToSparkError).
+
+        paths: of local files of JSON or CSV, in folders without partitions.
+        """
+        here = copy(self)
+        here.is_parsed_by_tasks = False
+        here._session = session  # noqa: SLF001 - its own
+        files = session.read.format(self._source.format).schema(self._read_schema)
+        # a recursive search finds exactly these files, and does not look for columns in names of folders
+        options = {"recursiveFileLookup": "true", **self._record_options()}
+        return here._whole(self._good(files.options(**options).load([escaped(path) for path in paths])))  # noqa: SLF001
 
     @override
     def stream(self, admission: Admission) -> DataFrame:
@@ -150,9 +164,9 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
     def _check_lines(self, urls: Sequence[str]) -> None:
         """Raise InvalidJobError if Spark's reader would ignore a part of a line of these files, or change it."""
         url_of = {_local_path(url): url for url in self.files_read(urls)}
-        if is_utf8_csv(self._source):
+        if is_utf8_csv(self._source) and not self.is_parsed_by_tasks:
             check_utf8(self._session, list(url_of))
-        if self._drift is not None or not is_scanned(self._source):
+        if self._drift is not None or not is_scanned(self._source) or self.is_parsed_by_tasks:
             return
         for path in doubtful_files(self._session, list(url_of)):
             told = self.wrong_record(url_of[path])
