@@ -14,6 +14,7 @@ import duckdb
 
 from mixedmode.errors import InternalError
 from mixedmode_bench.data import Data
+from mixedmode_bench.tables import relation_of
 from mixedmode_bench.workload import Workload
 
 RELATIVE_MAX = 1e-9  # in any order of addition, sums of these sizes agree to many more digits
@@ -34,11 +35,8 @@ class Answers:
         self._run("SET TimeZone = 'UTC'")
         tables = sorted(path for path in data.tables.iterdir() if path.is_dir())
         for table in tables:
-            files: list[Path] = sorted(table.glob("*.parquet"))
-            if table == tables[0]:
-                files += data.waiting
-            listed = ", ".join(_text(file) for file in files)
-            self._run(f"CREATE VIEW {_name(table.name)} AS FROM read_parquet([{listed}])")
+            more = data.waiting if table == tables[0] else ()
+            self._run(f"CREATE VIEW {_name(table.name)} AS FROM {relation_of(table, more)}")
         self._run(f"CREATE TABLE expected AS {self._as_compared(f'({workload.answer})')}")
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
 """The data of the workloads, written once and kept for later runs.
 
-    <root>/<name>-<events>-<keys>-v<version>/tables/<table>/*.parquet
+    <root>/<name>-<events>-<keys>-v<version>/tables/<table>/*.parquet    or *.json
                                             /feed/*.parquet
                                             /data.json                  the order of the feed, and the bytes
     <root>/<name>-<events>-<keys>-v<version>.lock                       held by the one that writes
@@ -74,7 +74,7 @@ def _write(workload: Workload, size: Size, folder: Path) -> None:
         if workload.feed is not None:
             feed.mkdir()
             waiting = [str(file.relative_to(feed)) for file in workload.feed(feed, size)]
-        input_bytes = sum(file.stat().st_size for file in half.rglob("*.parquet"))
+        input_bytes = sum(file.stat().st_size for file in half.rglob("*.*") if file.is_file())
         (half / "data.json").write_bytes(msgspec.json.encode(_Note(waiting, input_bytes)))
         half.rename(folder)
     except BaseException:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode_bench.contestant import Outcome, Task
+from mixedmode_bench.tables import relation_of
 from mixedmode_bench.workload import Workload
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ FILE = "answer.parquet"
 
 
 class DuckDB:
-    """`COPY (answer) TO ... (FORMAT parquet)` over the Parquet files, in one connection that stays open."""
+    """`COPY (answer) TO ... (FORMAT parquet)` over the files, in one connection that stays open."""
 
     name: ClassVar[str] = "duckdb"
     title: ClassVar[str] = "DuckDB, keeps no state"
@@ -72,8 +73,7 @@ class DuckDB:
 def show_tables(connection: "duckdb.DuckDBPyConnection", data: Path) -> None:
     """A view over the files of each table: a folder below `data` is a table."""
     for folder in sorted(path for path in data.iterdir() if path.is_dir()):
-        files = _quoted(folder / "*.parquet")
-        connection.execute(f'CREATE OR REPLACE VIEW "{folder.name}" AS FROM read_parquet({files})')
+        connection.execute(f'CREATE OR REPLACE VIEW "{folder.name}" AS FROM {relation_of(folder)}')
 
 
 def columns_of_answer(task: Task) -> list[str]:

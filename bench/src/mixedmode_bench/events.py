@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from mixedmode_bench.workload import Size
 
 EVENTS, FLIGHTS = "events", "flights"  # tables
+FLIGHTS_DDL = "date timestamp, origin string, destination string, delay long, distance long"
 FILES = 8  # of a table; Spark's streaming query takes one of them per micro-batch
 VERSION = 1  # of all that is written here; files that another version wrote are written anew
 
@@ -103,8 +104,8 @@ def write_feed(folder: Path, size: Size) -> list[Path]:
 
 
 def write_flights(source: Path, folder: Path, size: Size) -> None:
-    """`date timestamp, origin string, destination string, delay long, distance long`: the flights of the JSON lines in
-    `source`, again and again until there are `size.events` of them; each time as much later as they take.
+    """Lines of JSON of FLIGHTS_DDL: the flights of the lines in `source`, again and again until there are
+    `size.events` of them; each time as much later as they take.
     """
     flights = pa.concat_tables(_read_flights(file) for file in sorted(source.glob("*.jsonl")))
     dates = flights.column("date").cast(pa.int64())
@@ -115,7 +116,7 @@ def write_flights(source: Path, folder: Path, size: Size) -> None:
         taken = flights.take(pa.array(places % flights.num_rows))
         moved = pc.add(taken.column("date").cast(pa.int64()), pa.array(places // flights.num_rows * span_us))
         taken = taken.set_column(0, "date", moved.cast(pa.timestamp("us", "UTC")))
-        _write(folder / FLIGHTS, f"flights-{number:04d}", taken)
+        _write_lines(folder / FLIGHTS / f"flights-{number:04d}.json", taken)
         first += n
 
 
@@ -183,6 +184,16 @@ def _write(folder: Path, name: str, rows: pa.Table) -> Path:
     file = folder / f"{name}.parquet"
     pq.write_table(rows, file, compression="snappy")
     return file
+
+
+def _write_lines(file: Path, rows: pa.Table) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    dates = pc.strftime(rows.column("date"), "%Y-%m-%dT%H:%M:%SZ")
+    numbers = (rows.column(name).cast(pa.string()) for name in ("delay", "distance"))
+    texts = [rows.column(name) for name in ("origin", "destination")]
+    parts = ('{"date":"', dates, '","delay":', next(numbers), ',"distance":', next(numbers), ',"origin":"', texts[0])
+    lines = _joined(*parts, '","destination":"', texts[1], '"}')
+    file.write_text("\n".join(lines.to_pylist()) + "\n", encoding="utf-8")
 
 
 def _sizes(total: int, parts: int) -> list[int]:

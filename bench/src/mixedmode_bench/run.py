@@ -239,7 +239,7 @@ class _Table:
         A machine may also have to fetch anew each page of memory that was given back meanwhile, which can take as long
         as a short run itself: so who is fast runs the whole workload once before.
         """
-        for file in self._data[seat.size].tables.rglob("*.parquet"):
+        for file in self._data[seat.size].tables.rglob("*.*"):
             file.read_bytes()
         if seat.warm_up is not None:
             is_fast = bool(seat.runs) and seat.runs[-1].outcome.seconds <= _WARM_UP_WHOLE_MAX_S

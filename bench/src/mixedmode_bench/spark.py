@@ -27,6 +27,7 @@ from mixedmode.keys import group_codes
 from mixedmode_bench.contestant import EpochSpan, Outcome, Task
 from mixedmode_bench.feed import Feed, fed_data, first_table, live_parts, trigger_time, with_events
 from mixedmode_bench.session import LIVE_SECONDS_MAX, OnSpark
+from mixedmode_bench.tables import frame_of, schema_of
 from mixedmode_bench.workload import Frames, Workload, answers_in
 
 SECONDS_MAX = 3600  # a query that takes longer is stuck; it is stopped, and the benchmark fails
@@ -52,7 +53,7 @@ class SparkContestant(OnSpark):
     @override
     def prepare(self, task: Task) -> None:
         tables = sorted(path for path in task.data.iterdir() if path.is_dir())
-        self._schemas[task.data] = {path.name: self.session.read.parquet(str(path)).schema for path in tables}
+        self._schemas[task.data] = {path.name: schema_of(self.session, path) for path in tables}
 
     def schemas(self, task: Task) -> dict[str, StructType]:
         """{table: its columns}. Requires `prepare`."""
@@ -76,7 +77,7 @@ class SparkBatch(SparkContestant):
         assert task.workload.spark_batch is not None, task.workload.name
         began = time.perf_counter()
         frames = {
-            table: self.session.read.schema(schema).parquet(str(task.data / table))
+            table: frame_of(self.session.read, task.data / table, schema)
             for table, schema in self.schemas(task).items()
         }
         task.workload.spark_batch(frames).write.parquet(str(answers_in(task.work)))
@@ -157,9 +158,7 @@ class StreamingQueryContestant(SparkContestant, ABC):
         reader = self.session.readStream
         if self.files_per_epoch is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_epoch)
-        frames = {
-            table: reader.schema(schema).parquet(str(data / table)) for table, schema in self.schemas(task).items()
-        }
+        frames = {table: frame_of(reader, data / table, schema) for table, schema in self.schemas(task).items()}
         query: StreamingQuery = (
             self.query(task.workload, frames)
             .writeStream.outputMode(self.output_mode(task.workload))

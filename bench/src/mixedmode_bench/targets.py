@@ -59,6 +59,7 @@ RATIOS: Mapping[str, tuple[RatioTarget, ...]] = {
         RatioTarget("spark-streaming", "mixed", at_least=15, of="large epochs"),
         RatioTarget("mixed", "spark-streaming", at_most=0.35, of="small epochs"),
     ),
+    "flights": (RatioTarget("spark-batch", "mixed", at_least=1.5),),
     "as-of": (RatioTarget("mixed", "duckdb", at_most=6), RatioTarget("spark-batch", "mixed", at_least=5)),
     "interval": (RatioTarget("spark-streaming", "mixed", at_least=10), RatioTarget("spark-batch", "mixed", at_least=1)),
 }

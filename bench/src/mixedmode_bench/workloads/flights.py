@@ -31,11 +31,12 @@ def flights_workload(folder: Path) -> Workload:
     """Counts and delays by route, of the flights in `folder` that are not the shortest."""
     return Workload(
         name="flights",
-        title="real flights of 2001, again and again: count, mean and worst delay by route, after a filter in SQL",
+        title="flights of 2001 in JSON, again and again: count, mean and worst delay by route, after a filter in SQL",
         size=Size(2_000_000, 220),  # keys: the airports; there is no choice
         write=partial(events.write_flights, folder),
         job=_job,
         key=("origin", "destination"),
+        data="flights-json",
         answer=f"""
             SELECT origin, destination, count(*) AS flights, avg(delay) AS mean_delay, max(delay) AS worst
             FROM {events.FLIGHTS} WHERE distance > {_MILES_MIN} GROUP BY origin, destination
@@ -47,7 +48,7 @@ def flights_workload(folder: Path) -> Workload:
 
 
 def _job(data: Path, work: Path, mode: Mode) -> Job:
-    source = Source.parquet(data / events.FLIGHTS)
+    source = Source.json(data / events.FLIGHTS, schema=events.FLIGHTS_DDL)
     job = Job("bench", sources={"flights": source}, mode=mode, checkpoint_dir=work / "checkpoints")
     routes = job.sql(f"SELECT * FROM flights WHERE distance > {_MILES_MIN}").key_by("origin", "destination")
     counted = routes.aggregate(flights="count(*)", mean_delay="avg(delay)", worst="max(delay)")
