@@ -63,7 +63,7 @@ class LocalExecutor:
             ]
             if stage is plan.stages[0]:
                 tables += _progress_rows(plan, rows or {}, tables)
-            found = self._run_stage(subtask, _exchanged(map_side(task, stage), tables))
+            found = self._run_stage(subtask, self._exchange(map_side(task, stage), tables))
             reports[stage.operator_id] = [report for report, _ in found]
             task = after(task, reports[stage.operator_id])
             if subtask.waits_for_end:
@@ -72,27 +72,28 @@ class LocalExecutor:
                 made[stage.operator_id] = [rows for _, rows in found]
         return epoch_result(task, reports, {})
 
+    def _exchange(self, task: MapSide, tables: Iterable[pa.Table]) -> list[list[pa.RecordBatch]]:
+        """Run a map task for each table. Return the blocks of each subtask."""
+        blocks: list[list[pa.RecordBatch]] = [[] for _ in range(task.parallelism)]
+        for table in tables:
+            for batch in task(iter(table.to_batches())):
+                for row, subtask in enumerate(batch.column("subtask").to_pylist()):
+                    blocks[subtask].append(batch.slice(row, 1))
+        return blocks
+
     def _run_stage(
         self, task: SubtaskTask, blocks: Sequence[Sequence[pa.RecordBatch]]
     ) -> list[tuple[SubtaskReport, pa.Table]]:
         """Return the report and the rows of each subtask."""
-        found = []
-        for number, own in enumerate(blocks):
-            if number in self.lost:
-                _run_subtask(task, own, TaskNumbers(number, attempt=0, attempt_id=2 * number))
-            is_repeat = number in self.lost
-            found.append(_run_subtask(task, own, TaskNumbers(number, int(is_repeat), 2 * number + is_repeat)))
-        return found
+        return [self._run_subtask(task, own, number) for number, own in enumerate(blocks)]
 
-
-def _exchanged(task: MapSide, tables: Iterable[pa.Table]) -> list[list[pa.RecordBatch]]:
-    """Run a map task for each table. Return the blocks of each subtask."""
-    blocks: list[list[pa.RecordBatch]] = [[] for _ in range(task.parallelism)]
-    for table in tables:
-        for batch in task(iter(table.to_batches())):
-            for row, subtask in enumerate(batch.column("subtask").to_pylist()):
-                blocks[subtask].append(batch.slice(row, 1))
-    return blocks
+    def _run_subtask(
+        self, task: SubtaskTask, blocks: Sequence[pa.RecordBatch], number: int
+    ) -> tuple[SubtaskReport, pa.Table]:
+        is_repeat = number in self.lost
+        if is_repeat:
+            _run_subtask(task, blocks, TaskNumbers(number, attempt=0, attempt_id=2 * number))
+        return _run_subtask(task, blocks, TaskNumbers(number, int(is_repeat), 2 * number + is_repeat))
 
 
 def _run_subtask(

@@ -35,8 +35,11 @@ class LocalRun:
     `records_late` and `records_skipped` count all epochs. `clock_ms`: the processing time of the next epoch.
     """
 
-    def __init__(self, spec: JobSpec, plan: JobPlan, folder: Path, clock_ms: int) -> None:
+    def __init__(
+        self, spec: JobSpec, plan: JobPlan, folder: Path, clock_ms: int, executor: LocalExecutor | None = None
+    ) -> None:
         """folder: for checkpoints. clock_ms: the processing time."""
+        self._executor = executor or LocalExecutor()
         self._spec = spec
         self._plan = plan
         self.clock_ms = clock_ms
@@ -72,7 +75,7 @@ class LocalRun:
         epoch = Epoch(0 if self._latest is None else self._latest.epoch + 1)
         settings = self._settings(timing, is_batch=is_batch)
         task = EpochTask.after(self._latest, self._plan, settings, epoch, path, timing)
-        result = LocalExecutor().run_epoch(task, tables)
+        result = self._executor.run_epoch(task, tables)
         for file in result.outputs:
             rows = pq.read_table(self._places[file.sink] / file.staged_path)
             self.outputs[file.sink].append(rows.drop_columns([EPOCH_COLUMN]))

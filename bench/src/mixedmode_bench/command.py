@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RESULT, PAGE = "result.json", "index.html"
 STOPPED = 130
+_CORES = "cores"
 
 
 def bench(  # noqa: PLR0913, PLR0917  an argument per option
@@ -30,7 +31,8 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
         list[str] | None,
         typer.Argument(
             metavar="WORKLOAD",
-            help="What to measure: names of --list, `scaling`, or `all`. Without one: count-sum and live.",
+            help="What to measure: names of --list, `scaling`, `all`, or `cores` alone. "
+            "Without one: count-sum and live.",
         ),
     ] = None,
     events: Annotated[int | None, typer.Option(help="Events of each workload; targets are for its own.", min=1)] = None,
@@ -49,6 +51,9 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
     show: Annotated[
         Path | None, typer.Option(help="A result.json to show again, and write its page; runs nothing.")
     ] = None,
+    refresh: Annotated[
+        Path | None, typer.Option(help="A folder of results: run the command of each again, and replace them.")
+    ] = None,
 ) -> None:
     """Measure this program and what people would use instead, on the same data, in turns. Ctrl-C ends all of it."""
     with errors_as_messages():
@@ -60,8 +65,17 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
 
             _present(read_document(show), show, out)
             return
+        if refresh is not None:
+            from mixedmode_bench.refresh import refresh as measure_again
+
+            require_environment([refresh])
+            measure_again(refresh, data, _say())
+            return
         from mixedmode_bench.plan import DEFAULT_WORKLOADS, Options
 
+        if workloads == [_CORES]:
+            _show_cores(events, keys, rounds, data)
+            return
         options = Options(
             workloads=tuple(workloads or DEFAULT_WORKLOADS),
             events=events,
@@ -72,6 +86,20 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
             cores=cores,
         )
         _present(_measured(options, data, out), out / RESULT, out)
+
+
+def _show_cores(events: int | None, keys: int | None, rounds: int, data: Path | None) -> None:
+    from mixedmode_bench.contestants import find_workload
+    from mixedmode_bench.cores import WORKLOAD, growth_table, measure_cores, verdicts
+    from mixedmode_bench.data import default_root
+    from mixedmode_bench.plan import resized
+
+    size = resized(find_workload(WORKLOAD).size, events, keys)
+    screen_print(f"cores: {WORKLOAD} of {size.events:,} events and {size.keys:,} keys, tasks one after the other")
+    growths = measure_cores(size, data or default_root(), rounds, _say())
+    screen_print(growth_table(growths, size))
+    for line in verdicts(growths, size):
+        screen_print(line)
 
 
 def _measured(options: "Options", data: Path | None, out: Path) -> "Document":
@@ -145,6 +173,7 @@ def _listed() -> Table:
         table.add_row(name, f"{workload.size.events:,}", f"{workload.size.keys:,}", workload.title)
     ends = (f"{min(sizes):,} to {max(sizes):,}" for sizes in (SCALING_EVENTS, SCALING_KEYS))
     table.add_row(SCALING, *ends, f"{SCALED}, larger and larger")
+    table.add_row(_CORES, "", "", f"{SCALED} with 1 to 16 subtasks: their processor time, and the bytes between them")
     table.add_section()
     table.add_row("")
     table.add_row("contestant", style="bold")
