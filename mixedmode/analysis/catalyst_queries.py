@@ -18,7 +18,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of
-from mixedmode.expressions import KINDS, Call, Column, Literal, Nodes, Query, can_raise, is_exact
+from mixedmode.expressions import (
+    KINDS,
+    TEXT_PARTS,
+    Call,
+    Column,
+    Literal,
+    Nodes,
+    Query,
+    can_raise,
+    is_exact,
+    is_partial,
+)
 
 __all__ = ["OnlySparkError", "read_query_of"]
 
@@ -48,9 +59,12 @@ class OnlySparkError(Exception):
     """Only Spark can compute a frame. The text says why, as in `by Spark, because ...`."""
 
 
-def read_query_of(frame: DataFrame, *, until: DataFrame, names: Sequence[str] | None = None) -> Query:
+def read_query_of(
+    frame: DataFrame, *, until: DataFrame, names: Sequence[str] | None = None, may_leave: bool = False
+) -> Query:
     """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it.
 
+    may_leave: the query may raise LeftToSparkError for some values.
     names: those of the columns of `until` in the query; None: their own, no two of which are equal.
     """
     try:
@@ -58,7 +72,7 @@ def read_query_of(frame: DataFrame, *, until: DataFrame, names: Sequence[str] | 
         if changed is not None:
             msg = f"{changed[0]} is set"
             raise OnlySparkError(msg)
-        return _Reader(frame, analysed(until), names).query()
+        return _Reader(frame, analysed(until), names, may_leave=may_leave).query()
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
         raise OnlySparkError(msg) from error
@@ -67,7 +81,7 @@ def read_query_of(frame: DataFrame, *, until: DataFrame, names: Sequence[str] | 
 class _Reader:
     """Reads the plan of one frame."""
 
-    def __init__(self, frame: DataFrame, until: _Java, names: Sequence[str] | None) -> None:
+    def __init__(self, frame: DataFrame, until: _Java, names: Sequence[str] | None, *, may_leave: bool) -> None:
         context = frame.sparkSession.sparkContext
         self._gateway = context._gateway
         jvm: _Java = context._jvm
@@ -77,6 +91,7 @@ class _Reader:
         self._plan = analysed(frame)
         self._until = until
         self._names = names
+        self._may_leave = may_leave
         self._nodes = Nodes()
         self._filters: list[int] = []
         self._columns: dict[int, Callable[[], int]] = {}  # {id of a column: function that returns its node}
@@ -196,7 +211,8 @@ class _Reader:
         if decided is not None:
             return self._nodes.add(Literal(decided, pa.bool_()))
         options = tuple(read(found) for read in _OPTIONS.get(kind, ()))
-        return self._add(Call(kind, tuple(arguments), self._type(found), options), found)
+        data_type = TEXT_PARTS if kind == "StringSplitSQL" else self._type(found)
+        return self._add(Call(kind, tuple(arguments), data_type, options), found)
 
     def _decided(self, kind: str, found: _Java, arguments: list[int]) -> bool | None:
         """Return the result that Spark knows without the arguments, of which a value may raise; None if unknown."""
@@ -208,7 +224,7 @@ class _Reader:
 
     def _add(self, call: Call, found: _Java) -> int:
         arguments = [self._nodes[number] for number in call.arguments]
-        if not is_exact(call, arguments):
+        if not is_exact(call, arguments) or (is_partial(call) and not self._may_leave):
             raise _only_spark(found)
         return self._nodes.add(replace(call, text=str(found.sql())) if can_raise(call, arguments) else call)
 

@@ -103,7 +103,7 @@ def _entry_reads(
         if measures:
             made.append(progress_rows(plan, plan.sources_read.index(name), source, some))
         if made:
-            queries = tuple(read_query_of(frame, until=source) for frame in made)
+            queries = tuple(read_query_of(frame, until=source, may_leave=True) for frame in made)
             drift = replace(spec.drift or Drift(), declared=tuple(source.columns))
             lines = lines_format(spec)
             used = _columns_read(queries, source.schema, drift) if lines is None else _every_column(source.schema)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from typing_extensions import override
 
-from mixedmode.checkpoint.types import ListState
+from mixedmode.checkpoint.types import Epoch, ListState
 from mixedmode.connectors.files.parquet_files import file_bytes, path_of_text, path_of_url
 from mixedmode.connectors.files.source import FileSource
 from mixedmode.errors import LeftToSparkError
@@ -48,26 +48,39 @@ from mixedmode.tasks.watching import SOURCE_COLUMN
 _logger = logging.getLogger(__name__)
 #: how often the stages of an epoch are repeated if rows between them were computed twice, or a dimension has changed
 _REPEATS = 3
+_LEFT_IN_A_ROW = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SparkExecutor:
-    """Runs epochs on Spark. The input of an epoch is the frame of a micro-batch (see `input_frame`)."""
+    """Runs epochs on Spark. The input of an epoch is the frame of a micro-batch (see `input_frame`).
+
+    `left_to_spark`: the newest epochs in a row whose files tasks could not read themselves.
+    """
 
     session: SparkSession
     dimensions: Dimensions = field(default_factory=lambda: Dimensions({}))
     sources: Mapping[str, OpenSource] = field(default_factory=dict)
+    left_to_spark: list[Epoch] = field(default_factory=list)
 
     def run_epoch(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
-        """Run the stages of one epoch. If tasks cannot read its files themselves, run them again on Spark's rows."""
-        try:
+        """Run the stages of one epoch. If tasks cannot read its files themselves, run them again on Spark's rows.
+
+        After several such epochs in a row, later ones run on Spark's rows only.
+        """
+        if rows is None or not task.plan.direct:
             return self._run(task, rows)
-        except LeftToSparkError as error:
-            if rows is None:
-                raise
-            _logger.info("Spark reads the files of epoch %d, as tasks cannot read one of them: %s", task.epoch, error)
-            by_spark = replace(task, plan=replace(task.plan, direct={}))
-            return self._run(by_spark, self._rows_by_spark(by_spark.plan, files_of(rows, task), rows.sparkSession))
+        if len(self.left_to_spark) < _LEFT_IN_A_ROW:
+            try:
+                result = self._run(task, rows)
+            except LeftToSparkError as error:
+                _logger.info("Spark reads the files of epoch %d, as tasks cannot: %s", task.epoch, error)
+                self.left_to_spark.append(task.epoch)
+            else:
+                self.left_to_spark.clear()
+                return result
+        by_spark = replace(task, plan=replace(task.plan, direct={}))
+        return self._run(by_spark, self._rows_by_spark(by_spark.plan, files_of(rows, task), rows.sparkSession))
 
     def _rows_by_spark(
         self, plan: JobPlan, files: Mapping[str, Sequence[tuple[str, int]]], session: SparkSession

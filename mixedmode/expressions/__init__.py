@@ -1,6 +1,20 @@
 """Stateless SQL on Arrow: expressions as values, the closed list of what is exact, and how they are computed. Pure."""
 
-from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact
+from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact, is_partial
+from mixedmode.expressions.texts import TEXT_PARTS
 from mixedmode.expressions.values import Call, Column, Literal, Node, Nodes, Query
 
-__all__ = ["KINDS", "Call", "Column", "Literal", "Node", "Nodes", "Query", "can_raise", "evaluate", "is_exact"]
+__all__ = [
+    "KINDS",
+    "TEXT_PARTS",
+    "Call",
+    "Column",
+    "Literal",
+    "Node",
+    "Nodes",
+    "Query",
+    "can_raise",
+    "evaluate",
+    "is_exact",
+    "is_partial",
+]

@@ -19,7 +19,7 @@ from mixedmode.expressions.texts import TEXTS
 from mixedmode.expressions.times import TIMES
 from mixedmode.expressions.values import Call, Column, Literal, Node, Query, Value
 
-__all__ = ["KINDS", "can_raise", "evaluate", "is_exact"]
+__all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_partial"]
 
 _KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES}
 _CHOICES = frozenset({"And", "Or", "If"})  # they evaluate an argument only for some rows
@@ -38,6 +38,11 @@ def is_exact(call: Call, arguments: Sequence[Node]) -> bool:
 def can_raise(call: Call, arguments: Sequence[Node]) -> bool:
     """Return whether a call itself may raise an error for some values."""
     return call.kind in _KERNELS and _KERNELS[call.kind].raises(call, arguments)
+
+
+def is_partial(call: Call) -> bool:
+    """Return whether a call leaves some values to Spark (LeftToSparkError)."""
+    return call.kind in _KERNELS and _KERNELS[call.kind].is_partial
 
 
 def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -31,6 +31,7 @@ class Kernel:
     raises an error. `accepts`: whether the result is Spark's for these types, options and constants. `raises`: whether
     a value may raise. `order`: the order in which Spark evaluates two arguments; the second is not evaluated where the
     first is NULL. `takes_null`: all arguments are evaluated, and the result may be a value where one is NULL.
+    `is_partial`: for some values it raises LeftToSparkError, as only Spark computes them.
     """
 
     compute: Callable[[Call, Sequence[Value]], Value]
@@ -38,6 +39,7 @@ class Kernel:
     raises: Callable[[Call, Sequence[Node]], bool] = never
     right_first: bool = False
     takes_null: bool = False
+    is_partial: bool = False
 
 
 def integers(value: Value) -> Numbers:

@@ -1,16 +1,27 @@
-"""Text, by code point. `upper` is not here: it needs a table of Unicode, and Spark and Arrow have different ones."""
+"""Text, by code point.
 
+`upper`, `lower` and regular expressions compute ASCII only, and leave other text to Spark: tables of Unicode's letters
+have versions, and Spark and Arrow have different ones. Of regular expressions only a small language is here, which
+means the same to Java and to RE2.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from mixedmode.errors import LeftToSparkError
 from mixedmode.expressions.kernels import Kernel, has_types
 from mixedmode.expressions.values import Call, Literal, Node, Value
 
-__all__ = ["TEXTS"]
+__all__ = ["TEXTS", "TEXT_PARTS"]
 
+TEXT_PARTS = pa.list_(pa.string())  # of split_part, for which Spark has an array; there are no other arrays here
+#: literals, classes of them, groups, alternatives and the beginning of the text; a group is never repeated
+_PATTERN = re.compile(r"(?:(?:[\w=&/,:;@ -]|\[\^?[\w=&/,:;@ ]\])[*+?]?|\((?!\?)|\)(?![*+?{])|\||\^)+", re.ASCII)
 _TO_THE_END = 2**31 - 1
 
 
@@ -44,8 +55,76 @@ def _concat(_call: Call, given: Sequence[Value]) -> Value:
     return pc.binary_join_element_wise(*given, pa.scalar(""), null_handling="emit_null")
 
 
+def _split(_call: Call, given: Sequence[Value]) -> Value:
+    return pc.split_pattern(given[0], pattern=given[1].as_py())
+
+
+def _part(_call: Call, given: Sequence[Value]) -> Value:
+    """Return the part of a number from 1, or from -1 backwards; an empty text if there are fewer parts."""
+    parts, number = given[0], given[1].as_py()
+    ends = parts.offsets.to_numpy()
+    places = ends[:-1] + number - 1 if number > 0 else ends[1:] + number
+    exists = (places >= ends[:-1]) & (places < ends[1:])
+    found = parts.values.take(pa.array(np.where(exists, places, 0), mask=~exists))
+    return pc.if_else(parts.is_valid(), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
+
+
+def _accepts_part(_call: Call, arguments: Sequence[Node]) -> bool:
+    """Return whether the parts are those of split_part, and the number is a constant; Spark refuses 0."""
+    parts, number = arguments
+    return parts.data_type == TEXT_PARTS and isinstance(number, Literal) and bool(number.value)
+
+
+def _ascii(call: Call, texts: Value) -> Value:
+    """Return texts. Raise LeftToSparkError if one is not ASCII."""
+    if pc.any(pc.invert(pc.string_is_ascii(texts))).as_py():
+        msg = f"text that is not ASCII, in {call.kind}"
+        raise LeftToSparkError(msg)
+    return texts
+
+
+def _extract(call: Call, given: Sequence[Value]) -> Value:
+    """Return the text of a group of the first match; an empty text without a match, or if the group has none."""
+    texts, pattern, group = _ascii(call, given[0]), given[1].as_py(), given[2].as_py()
+    numbers = iter(range(1, pattern.count("(") + 1))
+    named = re.sub(r"\(", lambda _match: f"(?P<g{next(numbers)}>", pattern)
+    found = pc.struct_field(pc.extract_regex(texts, f"(?P<g0>{named})"), f"g{group}")
+    return pc.if_else(pc.is_valid(texts), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
+
+
+def _accepts_extract(_call: Call, arguments: Sequence[Node]) -> bool:
+    text, pattern, group = arguments
+    if not (types.is_string(text.data_type) and isinstance(pattern, Literal) and isinstance(group, Literal)):
+        return False
+    if not (isinstance(pattern.value, str) and isinstance(group.value, int)):
+        return False
+    return _is_pattern(pattern.value) and 0 <= group.value <= pattern.value.count("(")
+
+
+def _is_pattern(text: str) -> bool:
+    """Return whether a text is a regular expression of the small language."""
+    if _PATTERN.fullmatch(text) is None:
+        return False
+    try:
+        re.compile(text)
+    except re.error:  # such as an open group
+        return False
+    return True
+
+
 TEXTS: Mapping[str, Kernel] = {
     "Length": Kernel(_length, has_types(types.is_string, types.is_binary)),
     "Substring": Kernel(_substring, _accepts_substring),
+    "StringSplitSQL": Kernel(
+        _split, lambda _call, arguments: isinstance(arguments[1], Literal) and bool(arguments[1].value)
+    ),
+    "Lower": Kernel(
+        lambda call, given: pc.ascii_lower(_ascii(call, given[0])), has_types(types.is_string), is_partial=True
+    ),
+    "Upper": Kernel(
+        lambda call, given: pc.ascii_upper(_ascii(call, given[0])), has_types(types.is_string), is_partial=True
+    ),
+    "RegExpExtract": Kernel(_extract, _accepts_extract, is_partial=True),
+    "ElementAt": Kernel(_part, _accepts_part),
     "Concat": Kernel(_concat, has_types(types.is_string), takes_null=True),
 }

@@ -21,7 +21,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import KINDS, Call, Query, evaluate
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -167,6 +167,7 @@ EXPRESSIONS = [
     *(f"{name}(t1, '{text}')" for name in ("startswith", "endswith", "contains") for text in ("a", "", "😀", "ä")),
     *(f"substring(t1, {position}, {length})" for position in (0, 1, 2, 9) for length in (-1, 0, 1, 2, 99)),
     *(f"substr(t1, {position})" for position in (-2147483647, -9, -2, -1, 0, 1, 2, 9)),
+    *(f"split_part(t1, '{text}', {number})" for text in ("a", "😀", ".", "xx") for number in (1, 2, 3, -1, -2, -9)),
     "left(t1, 2)",
     "right(t1, 2)",
     "length(t1)",
@@ -312,6 +313,28 @@ def test_random_expressions_have_the_values_and_the_rows_of_spark(frame: DataFra
             assert _shown(ours.column(i)) == _shown(spark.column(i)), (seed, filters if number else [], text)
 
 
+def test_some_text_functions_compute_ascii_and_leave_other_text_to_spark(spark: SparkSession) -> None:
+    texts = ["", "a", "aZ09_", "x&channel_id=7&b", "channel_id=", "&channel_id=1&channel_id=2", "ab=c", None]
+    frame = spark.createDataFrame([(text,) for text in texts], "t1 string")
+    patterns = ("(&|^)channel_id=([^&]*)", "([a]+)(b|Z)?", "x|(b)=", "^a*", "[^a]+")
+    calls = [f"regexp_extract(t1, '{one}', {n})" for one in patterns[:1] for n in (0, 1, 2)]
+    calls += [f"regexp_extract(t1, '{one}', 0)" for one in patterns if ")?" not in one]
+    calls += ["lower(t1)", "upper(t1)", "regexp_extract(t1, 'x|(b)=', 1)"]
+    selected = frame.selectExpr(*(f"{text} AS c{number}" for number, text in enumerate(calls)))
+    query = read_query_of(selected, until=frame, may_leave=True)
+    assert _ours(query, pa.table({"t1": texts})).to_pydict() == selected.toArrow().to_pydict()
+    for call in calls:
+        alone = frame.selectExpr(f"{call} AS c")
+        query = read_query_of(alone, until=frame, may_leave=True)
+        with pytest.raises(LeftToSparkError):
+            _ours(query, pa.table({"t1": ["a", "ä"]}))
+        with pytest.raises(OnlySparkError):
+            read_query_of(alone, until=frame)
+    for pattern in ("a.b", "(?i)a", "a*?", "(a)*", "[a&&b]", "a$", "([a]+)(b|Z)?", "[a-z]"):
+        with pytest.raises(OnlySparkError):
+            read_query_of(frame.selectExpr(f"regexp_extract(t1, '{pattern}', 0)"), until=frame, may_leave=True)
+
+
 def test_a_value_is_refused_where_spark_refuses_it(frame: DataFrame) -> None:
     tried = frame.selectExpr(*(f"{text} AS c{number}" for number, (_, text) in enumerate(RAISING))).toArrow()
     for number, (text, _) in enumerate(RAISING):
@@ -427,7 +450,8 @@ def test_every_cast_is_read_or_left_to_spark(frame: DataFrame, name: str) -> Non
 def test_every_kind_on_the_list_is_compared_with_spark(frame: DataFrame) -> None:
     texts = [*EXPRESSIONS, *GUARDED, *(text for text, _ in RAISING)]
     query = read_query_of(frame.selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))), until=frame)
-    assert {node.kind for node in query.nodes if isinstance(node, Call)} == KINDS
+    found = {node.kind for node in query.nodes if isinstance(node, Call)}
+    assert found | {"Lower", "Upper", "RegExpExtract"} == KINDS, "those three have a test of their own"
 
 
 def test_sql_under_a_legacy_setting_is_left_to_spark(spark: SparkSession, frame: DataFrame) -> None:

@@ -122,7 +122,7 @@ DDL = (
     "K long, text string, price decimal(12,2), ratio double, day date, flag boolean, raw binary, at timestamp, "
     "wall timestamp, absent string"
 )
-ONLY_SPARK = "SELECT * FROM t WHERE upper(text) IS NULL OR true"  # Spark alone knows all letters
+ONLY_SPARK = "SELECT * FROM t WHERE initcap(text) IS NULL OR true"  # Spark alone computes it
 OUTPUTS = {
     "n": "count(*)",
     "texts": "max(text)",

@@ -105,15 +105,19 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
     def rows_of(self, session: SparkSession, paths: Sequence[str]) -> DataFrame:
         """Return the rows of some files, read by Spark, which is to read what tasks cannot (LeftToSparkError).
 
-        paths: of local files of JSON or CSV, in folders without partitions.
+        paths: of local files in folders without partitions; with `schema-drift`, of Parquet.
         """
         here = copy(self)
         here.is_parsed_by_tasks = False
         here._session = session  # noqa: SLF001 - its own
-        files = session.read.format(self._source.format).schema(self._read_schema)
         # a recursive search finds exactly these files, and does not look for columns in names of folders
-        options = {"recursiveFileLookup": "true", **self._record_options()}
-        return here._whole(self._good(files.options(**options).load([escaped(path) for path in paths])))  # noqa: SLF001
+        reader, found = session.read.option("recursiveFileLookup", "true"), [escaped(path) for path in paths]
+        if self._drift is not None:
+            assert self._source.format == "parquet", self._source
+            files = reader.format("binaryFile").load(found).select("path", "length")
+            return parquet_rows(files, self.schema, self._drift)
+        rows = reader.format(self._source.format).schema(self._read_schema).options(**self._record_options())
+        return here._whole(self._good(rows.load(found)))  # noqa: SLF001
 
     @override
     def stream(self, admission: Admission) -> DataFrame:
