@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -128,13 +129,16 @@ class Folded:
 class SubtaskContext:
     """The context of a subtask in one epoch: its state backend, the epoch's time, and its key groups.
 
-    `fan_out`: where a join counts the partners of its new rows.
+    `fan_out`: where a join counts the partners of its new rows. `memory_bytes`: the most bytes of rows of one key that
+    an operator holds, if it can do without. `spill_dir`: where it keeps the others; None: the system's.
     """
 
     backend: KeyedStateBackend
     time: EpochTime
     groups: KeyGroupRange
     fan_out: FanOut = field(default_factory=FanOut)
+    memory_bytes: int = 2**23
+    spill_dir: Path | None = None
 
 
 class Changes(Protocol):

@@ -46,6 +46,11 @@ class KeyedStateBackend(Protocol):
         """
         return False
 
+    @property
+    def starts_empty(self) -> bool:
+        """Return whether no key has stored state, so that nothing has to be read."""
+        return False
+
     @abstractmethod
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the committed value of each stored key, None if it has none. `keys` are sorted and distinct."""

@@ -20,6 +20,11 @@ class ProfiledBackend(KeyedStateBackend):
     def drops_writes(self) -> bool:
         return self._backend.drops_writes
 
+    @property
+    @override
+    def starts_empty(self) -> bool:
+        return self._backend.starts_empty
+
     @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         with self._profile.stage("read state"):

@@ -32,6 +32,11 @@ class SingleKeyBackend:
         """Return whether no epoch follows that reads the state."""
         return self._migration is None
 
+    @property
+    def starts_empty(self) -> bool:
+        """Return True: no state precedes the backlog."""
+        return True
+
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return None for each key. Raises InternalError if a key does not sort after the keys written before."""
         self._check_new(state_id, keys)

@@ -20,6 +20,7 @@ from mixedmode.operators.interface import OperatorAttributes
 
 _CACHE_PART_SORTED = 8  # one eighth of the memory: if state precedes the backlog, a few of its blocks are read
 _CACHE_PART_STREAMING = 2
+_KEY_PART = 16  # what an operator makes of the rows of a key takes several times as much
 _SLICE_PART = 0.3  # folding takes up to twice as much besides, if done in the number of pieces below
 
 SLICE_ROW_BYTES_MIN = 16  # the least size that a row counts as, since folding needs memory for each row
@@ -28,13 +29,14 @@ SLICE_PIECES_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class MemoryShares:
-    """Bytes for the sorter, and for the cache of state that is read.
+    """Bytes for the sorter, for the rows of one key that an operator holds, and for the cache of state that is read.
 
     `columns_bytes`: the largest run that is also written as columns. It equals `cache_bytes` of the streaming path on
     every path, because the live epochs after a backlog read the columns.
     """
 
     sort_bytes: int
+    key_bytes: int
     cache_bytes: int
     columns_bytes: int
 
@@ -65,4 +67,6 @@ def share_memory(managed_bytes: int, attributes: OperatorAttributes, path: PathT
     """Return the shares of one stage. The sorter and the cache each have at least 1 byte."""
     is_sorted = path_for(attributes, path) == "sorted"
     cache_bytes = max(1, managed_bytes // (_CACHE_PART_SORTED if is_sorted else _CACHE_PART_STREAMING))
-    return MemoryShares(max(1, managed_bytes - cache_bytes), cache_bytes, managed_bytes // _CACHE_PART_STREAMING)
+    sort_bytes = max(1, managed_bytes - cache_bytes)
+    key_bytes = max(1, managed_bytes // _KEY_PART)
+    return MemoryShares(sort_bytes, key_bytes, cache_bytes, managed_bytes // _CACHE_PART_STREAMING)

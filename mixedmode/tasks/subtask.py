@@ -119,6 +119,7 @@ class _SubtaskRun:
         self._task = task
         self._place = place
         self._attempt_id = attempt_id
+        self._folder = folder
         self._subtask = subtask = place.subtask
         self._unique = uuid.uuid4().hex[:16]
         self._progress, self._profile = task.seen, Profile()
@@ -146,7 +147,14 @@ class _SubtaskRun:
         with self._profile.stage("open state"):
             backend = self._state.open(self._task.path)
         time = self._task.timing.epoch_time(self._progress, delay_us=self._task.stage.delay_us)
-        context = SubtaskContext(ProfiledBackend(backend, self._profile), time, self._groups, self._fan_out)
+        context = SubtaskContext(
+            ProfiledBackend(backend, self._profile),
+            time,
+            self._groups,
+            self._fan_out,
+            memory_bytes=self._task.memory.key_bytes,
+            spill_dir=self._folder,
+        )
         for output in outputs_of(operator, self._sorter, context, self._profile, self._note.processed):
             if isinstance(output, SideRows) and output.tag == SKIPPED_TAG:
                 self._skipped += output.rows.num_rows

@@ -24,6 +24,7 @@ from mixedmode.operators.interface import KeyedOperator, SideRows, SubtaskContex
 from mixedmode.operators.running import outputs_of, pieces_by_subtask, sorter_for
 from mixedmode.profile import Profile
 from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows, SingleKeyBackend, StateRange
+from mixedmode.tasks.memory import share_memory
 from mixedmode.testing.settings import Settings
 from mixedmode.testing.step import Step
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, EpochTime
@@ -62,12 +63,13 @@ def run_epoch(
     memories = []
     for subtask in range(settings.parallelism):
         groups = group_range(subtask, parallelism=settings.parallelism, max_parallelism=settings.max_parallelism)
-        memory = MemoryBackend(place.entries)
-        memories.append(memory)
-        backend: KeyedStateBackend = memory
+        stored = MemoryBackend(place.entries)
+        memories.append(stored)
+        backend: KeyedStateBackend = stored
         if place.is_sorted:
-            backend = SingleKeyBackend(memory if place.is_kept else None)
-        context = SubtaskContext(_OwnGroups(backend, groups), time, groups)
+            backend = SingleKeyBackend(stored if place.is_kept else None)
+        shares = share_memory(settings.sort_memory_bytes, operator.attributes, "sorted")
+        context = SubtaskContext(_OwnGroups(backend, groups), time, groups, memory_bytes=shares.key_bytes)
         _run_subtask(operator, pieces[subtask], context, settings, output)
     for memory in memories:
         memory.commit()
@@ -128,6 +130,11 @@ class _OwnGroups(KeyedStateBackend):
         self._backend = backend
         self._first = groups.start.to_bytes(2, "big")
         self._end = groups.end.to_bytes(2, "big")
+
+    @property
+    @override
+    def starts_empty(self) -> bool:
+        return self._backend.starts_empty
 
     @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:

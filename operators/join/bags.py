@@ -5,7 +5,7 @@
 A bag in memory may hold one row in several entries; their counts add up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from mixedmode.sort import sort_order
 from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 
-__all__ = ["Bag", "Changed", "StoredBag", "TouchedKeys", "bag_rows"]
+__all__ = ["Bag", "Changed", "StoredBag", "TouchedKeys", "bag_rows", "packed_rows"]
 
 Groups = npt.NDArray[np.uint16]
 
@@ -33,6 +33,12 @@ def bag_rows(layout: JoinLayout, side: int, packed: pa.LargeBinaryArray) -> list
     """Return the columns of a side of packed rows (n,)."""
     parts = parts_of(packed)
     return decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), layout.sides[side])
+
+
+def packed_rows(layout: JoinLayout, side: int, keys: pa.Array, columns: Sequence[pa.Array]) -> pa.LargeBinaryArray:
+    """Return packed rows (n,) of a side from their encoded keys and columns."""
+    fields = layout.sides[side]
+    return joined_with_lengths(keys, [], [encoded_rows(columns, fields)] if fields else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,12 @@ class Bag:
     change: Int64s
     rows: Int64s
     columns: Sequence[pa.Array]
+
+    @classmethod
+    def added(cls, columns: Sequence[pa.Array], counts: Int64s) -> "Bag":
+        """Return rows of one key, all of them added in this epoch."""
+        none = np.zeros(len(counts), np.int64)
+        return cls(none, none, counts, np.arange(len(counts)), columns)
 
     @property
     def after(self) -> Int64s:
@@ -100,9 +112,7 @@ class StoredBag:
 
     def changed(self, keys: TouchedKeys, codes: Int64s, weights: Int64s, columns: Sequence[pa.Array]) -> Changed:
         """Return what the rows (n,) of an epoch change. Raise InternalError if a row is retracted that is not there."""
-        fields = self._layout.sides[self._side]
-        encoded = [encoded_rows(columns, fields)] if fields else []
-        packed = joined_with_lengths(keys.encoded.take(pa.array(codes)), [], encoded)
+        packed = packed_rows(self._layout, self._side, keys.encoded.take(pa.array(codes)), columns)
         groups = keys.groups[codes]
         order = sort_order(pa.table([pa.array(groups), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN]))
         packed = packed.take(pa.array(order))
@@ -151,6 +161,19 @@ class StoredBag:
             np.concatenate([bag.rows[rest], size + np.arange(len(counts))])[order],
             [pa.concat_arrays(pair) for pair in zip(bag.columns, columns, strict=True)],
         )
+
+    def written(
+        self, group: int, blocks: Iterable[tuple[pa.LargeBinaryArray, Int64s]]
+    ) -> Iterator[tuple[pa.LargeBinaryArray, Int64s]]:
+        """Write the first rows of a key: packed rows, in order, and their numbers. Yield each block when it is written.
+
+        Raise InternalError if a row is retracted that is not there.
+        """
+        for packed, counts in blocks:
+            _check_there(counts)
+            stored = self._state.stored_keys(np.full(len(counts), group, np.uint16), packed)
+            self._state.write(stored, [pa.array(counts)], [])
+            yield packed, counts
 
     def write(self, changed: Changed) -> None:
         """Write the new counts of the changed rows."""

@@ -13,19 +13,25 @@ match is in that of a semi join. NULL is not equal to NULL: a row with a NULL in
 With a condition, a match is a row of the key for which the condition holds. So where a row may be in the result by
 itself, both sides of its key are read, and the condition is computed for all pairs of the rows that may have changed.
 
+In the backlog, a key of which one table cannot hold all rows is joined in blocks: each side is sorted and kept on disk,
+and each block of the left meets each block of the right (large_keys.py). Where the key may have stored rows, its new
+rows are all in memory.
+
 The order of arrival and the cut of epochs change which rows are emitted and retracted, not their sum.
 
 State: the rows of both sides, see bags.py.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
-from typing_extensions import override
 
-from mixedmode.errors import InternalError
 from mixedmode.keys import encode_keys, key_groups
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
@@ -40,13 +46,16 @@ from mixedmode.operators.interface import (
     Changelog,
     Changes,
     Folded,
+    OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
 )
-from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys
+from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys, bag_rows, packed_rows
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.counts import counted_state
+from mixedmode.operators.join.joined_rows import JoinedRows
+from mixedmode.operators.join.large_keys import KeyTables, LargeKey, RowSorter, SortedSide
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, UInt8s, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
 from mixedmode.operators.tables import column_of
@@ -70,26 +79,6 @@ _NO_ROWS = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedRows(Changes):
-    """Rows of a join that changes: added or retracted ones, by their weight of +1 or -1."""
-
-    rows: pa.Table
-    weights: Int64s
-
-    @override
-    def upserts(self) -> pa.Table:
-        """Return added rows. Raise InternalError for retracted ones: a row has no key by which to find it."""
-        if (self.weights < 0).any():
-            msg = "a join retracts rows, and its output has no key by which to find them. This is a defect; report it."
-            raise InternalError(msg)
-        return AppendedRows(self.rows).upserts()
-
-    @override
-    def changelog(self) -> pa.Table:
-        return self.rows.append_column(WEIGHT_COLUMN, pa.array(self.weights))
-
-
-@dataclass(frozen=True, slots=True)
 class RegularJoinOperator(JoinBase):
     """Emits how the join of two bags changes.
 
@@ -103,6 +92,8 @@ class RegularJoinOperator(JoinBase):
     block_rows: int = BLOCK_ROWS
     emits_retractions: bool = False
     condition: Condition | None = None
+
+    attributes = OperatorAttributes(undivided="row")
 
     @property
     def traits(self) -> OperatorTraits:
@@ -145,9 +136,71 @@ class RegularJoinOperator(JoinBase):
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[Changes]:
         """Yield the changes of the result. Write the rows of both sides."""
-        for table in tables:
-            if table.num_rows:
-                yield from self._process(table, context.backend, context.fan_out)
+        most = context.memory_bytes if context.backend.starts_empty else sys.maxsize
+        for one in KeyTables(tables, most):
+            if isinstance(one, LargeKey):
+                yield from self._process_large(one, context)
+            else:
+                yield from self._process(one, context.backend, context.fan_out)
+
+    def _process_large(self, key: LargeKey, context: SubtaskContext) -> Iterator[Changes]:
+        """Yield the changes of a key that has no stored rows, a block at a time."""
+        with TemporaryDirectory(prefix="mixedmode-join-", dir=context.spill_dir) as folder, ExitStack() as stack:
+            sorters: list[RowSorter] = []
+            is_null = False
+            for table in key.tables:
+                encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()
+                if not sorters:
+                    is_null, group = bool(sides[0] >= _NULL_KEY), column_of(table, KEY_GROUP_COLUMN)[0].as_py()
+                    budget = (
+                        2 * context.memory_bytes
+                    )  # of each side; the rows of small keys take as much several times over
+                    sorters += [RowSorter(group, budget_bytes=budget, spill_dir=Path(folder)) for _ in (LEFT, RIGHT)]
+                    for sorter in sorters:
+                        stack.callback(sorter.close)
+                weights = column_of(table, WEIGHT_COLUMN).to_numpy() if self.is_changelog else np.ones(len(sides), int)
+                for side in (LEFT, RIGHT):
+                    rows = np.flatnonzero(sides % _NULL_KEY == side)
+                    columns = self.layout.columns_of(table, side, rows)
+                    sorters[side].add(
+                        packed_rows(self.layout, side, encoded.take(pa.array(rows)), columns), weights[rows]
+                    )
+            found = []
+            for side in (LEFT, RIGHT):
+                stored = StoredBag(self.layout, side, self.states[side], context.backend)
+                is_kept = not (is_null or context.backend.drops_writes)
+                blocks = (
+                    stored.written(sorters[side].group, sorters[side].blocks()) if is_kept else sorters[side].blocks()
+                )
+                found.append(SortedSide.written(Path(folder) / f"side-{side}", blocks))
+                sorters[side].close()
+            yield from self._large_changes((found[LEFT], found[RIGHT]), context.fan_out, is_null=is_null)
+
+    def _large_changes(
+        self, sides: tuple[SortedSide, SortedSide], fan_out: FanOut, *, is_null: bool
+    ) -> Iterator[Changes]:
+        """Yield the pairs of all rows of a key, and the rows that are in the result by themselves."""
+        emits_pairs = self.type not in ("semi", "anti")
+        for side in (LEFT, RIGHT):
+            looks_at_pairs = not is_null and (self.condition is not None or (emits_pairs and side == LEFT))
+            for packed, counts in sides[side].blocks():
+                own = Bag.added(bag_rows(self.layout, side, packed), counts)
+                partners = np.full(len(counts), 0 if is_null or looks_at_pairs else sides[1 - side].rows)
+                for others in sides[1 - side].blocks() if looks_at_pairs else ():
+                    other = Bag.added(bag_rows(self.layout, 1 - side, others[0]), others[1])
+                    bags = (own, other) if side == LEFT else (other, own)
+                    every = [np.ones(len(bag.codes), np.bool_) for bag in bags]
+                    for pair in self._blocks(bags, *every):
+                        np.add.at(partners, pair[side], other.change[pair[1 - side]])
+                        if emits_pairs and side == LEFT:
+                            left, right = ((bag, bag.rows[rows]) for bag, rows in zip(bags, pair, strict=True))
+                            weights = own.change[pair[LEFT]] * other.change[pair[RIGHT]]
+                            yield from self._emitted(weights, left, right)
+                if emits_pairs:
+                    fan_out.count(partners)
+                if _DECIDED[self.type][side]:
+                    is_there = partners > 0 if self.type == "semi" else partners == 0
+                    yield from self._alone(own, side, np.zeros(len(counts), np.bool_), is_there)
 
     def _process(self, table: pa.Table, backend: KeyedStateBackend, fan_out: FanOut) -> Iterator[Changes]:
         encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()

@@ -16,6 +16,7 @@ class Entries:
     """A backend over a dictionary, written at once."""
 
     drops_writes = False
+    starts_empty = False
 
     def __init__(self) -> None:
         self.stored: dict[tuple[int, bytes], bytes | None] = {}

@@ -16,14 +16,15 @@ from sortedcontainers import SortedDict
 from typing_extensions import override
 
 from mixedmode.errors import InternalError
+from mixedmode.expressions import Call, Column, Query
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import AppendedRows, Batch, Changelog, Changes
-from mixedmode.operators.join import LEFT, RIGHT, JoinLayout, OutputColumn, RegularJoinOperator
+from mixedmode.operators.join import LEFT, RIGHT, Condition, JoinLayout, OutputColumn, RegularJoinOperator
 from mixedmode.operators.join.layout import JoinType
 from mixedmode.operators.join.products import blocks_of_pairs, blocks_of_repeats
 from mixedmode.sort import sort_table
 from mixedmode.sort.tables import whole_keys
-from mixedmode.state import PrefixRows, SingleKeyBackend
+from mixedmode.state import KeyedStateBackend, PrefixRows, SingleKeyBackend
 from mixedmode.state.memory import MemoryBackend
 from mixedmode.time import MIN_TIME_US
 from tests.operators.epochs import MAX_PARALLELISM, MemoryState, RunState, State, context_of
@@ -169,6 +170,46 @@ def test_input_that_comes_whole_has_the_same_join_without_a_state(kind: JoinType
     changes = list(operator.process(whole_keys(pieces), context_of(SingleKeyBackend(None))))
     follow(result, changes, operator.block_rows)
     assert result == joined(kind, Counter(added))
+
+
+ABOVE = Condition(
+    "left.v <= right.v",
+    Query(
+        (Column("l", pa.int64()), Column("r", pa.int64()), Call("LessThanOrEqual", (0, 1), pa.bool_())), (), (("c", 2),)
+    ),
+    (OutputColumn("l", LEFT, 1), OutputColumn("r", RIGHT, 1)),
+)
+
+
+def blockwise(operator: RegularJoinOperator, backend: KeyedStateBackend, rows: Weighted) -> list[Changes]:
+    """A backlog in which each key is too large for the memory."""
+    table = folded(operator, rows)
+    pieces = [table.slice(start, 2) for start in range(0, table.num_rows, 2)]
+    return list(operator.process(iter(pieces), replace(context_of(SingleKeyBackend(backend)), memory_bytes=1)))
+
+
+@pytest.mark.parametrize("condition", [None, ABOVE])
+@pytest.mark.parametrize("kind", KINDS)
+@given(added=st.lists(ROWS, max_size=16), retracted=st.lists(st.integers(0, 50), max_size=4))
+@settings(max_examples=25)
+def test_a_key_that_does_not_fit_in_memory_is_joined_in_blocks(
+    kind: JoinType, condition: Condition | None, added: list[Row], retracted: list[int]
+) -> None:
+    operator = replace(operator_of(kind, is_changelog=True), condition=condition)
+    if condition is not None:  # it reads the value of the right
+        both = operator_of("inner", is_changelog=True).layout.sides
+        operator = replace(operator, layout=replace(operator.layout, sides=both))
+    gone = Counter(added[position % len(added)] for position in retracted) if added else Counter[Row]()
+    rows = [*((row, 1) for row in added), *((row, -min(n, added.count(row))) for row, n in gone.items())]
+    whole, divided = MemoryState(), MemoryState()
+    expected, found = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+    follow(expected, run(operator, whole, rows), operator.block_rows)
+    with divided.epoch() as backend:
+        follow(found, blockwise(operator, backend, rows), operator.block_rows)
+    assert found == expected
+    assert divided.entries == whole.entries
+    if condition is None:
+        assert found == joined(kind, Counter(added) - gone)
 
 
 class Counting(MemoryBackend):
