@@ -516,8 +516,8 @@ ON_SPARK = Case(
     [
         [tumbling(10), Between().step, final(is_keyed=False)],
         [session(8), Between().step, tumbling(20), by_key()],
-        [function(), tumbling(10), session(15)],
-        [tumbling(10), best(), tumbling(30)],
+        pytest.param([function(), tumbling(10), session(15)], marks=pytest.mark.soak),  # no sql, so local cases have it
+        pytest.param([tumbling(10), best(), tumbling(30)], marks=pytest.mark.soak),
         [by_word()],
         [tumbling(10), by_word()],
         [tumbling(10), without_key()],

@@ -66,7 +66,11 @@ print(peak_bytes() - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of one process from /proc")
 @pytest.mark.parametrize(
-    "kind", ["a range", "few", "every key 5 times", "every key twice", "distinct", "texts", "every value"]
+    "kind",
+    [
+        *("every key twice", "distinct", "texts", "every value"),
+        *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("a range", "few", "every key 5 times")),
+    ],
 )
 def test_folding_stays_within_the_setting(kind: str) -> None:
     done = subprocess.run(
