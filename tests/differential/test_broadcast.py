@@ -19,7 +19,7 @@ from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_graphs import Graph, Join, Node, Play, expected, struck
 from tests.differential.test_joins import as_of, by_time_value_and_count, by_value, graphs, some_mode
 from tests.differential.test_time_in_chains import ON_SPARK, Row
-from tests.differential.timelines import MODES_ON_SPARK, MS, Case, Mode, cases
+from tests.differential.timelines import MIXED_ON_SPARK, MS, Case, Mode, cases
 from tests.walk.faults import Fault, Faults
 
 OUTPUT = "k string, v bigint, n bigint, t timestamp"
@@ -121,7 +121,7 @@ some_functions = st.one_of(
 
 
 @given(case=cases(), mode=some_mode, graph=graphs(some_functions), strikes=struck)
-@local_cases(0.06)
+@local_cases(0.04)
 def test_functions_with_broadcast_inputs_give_the_answer_of_the_records(
     case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
 ) -> None:
@@ -137,6 +137,6 @@ CHAIN = Graph(
 )
 
 
-@pytest.mark.parametrize("mode", MODES_ON_SPARK)
+@pytest.mark.parametrize("mode", MIXED_ON_SPARK)
 def test_spark_agrees_about_broadcast_inputs(mode: Mode, spark: SparkSession, tmp_path: Path) -> None:
     assert Play(ON_SPARK, mode, CHAIN, tmp_path, spark).outputs() == expected(ON_SPARK, CHAIN)

@@ -274,6 +274,32 @@ def test_a_failure_of_a_co_group_names_the_key_and_the_window() -> None:
         run_job(grouped(output="others bigint"), {"orders": LEFT, "customers": RIGHT})
 
 
+def test_late_rows_and_failed_rows_of_a_co_group_have_outputs() -> None:
+    """The rows of the key that failed come one by one, of both inputs; each side has its own late rows."""
+    sinks = {name: Sink.parquet(f"/{name}") for name in ("late_left", "late_right", "dead_letter")}
+    failing = grouped(on_error="dead-letter", **sinks)
+    first = {
+        "orders": [*LEFT, *rows("amount", ("a", 1, 50))],
+        "customers": [*rows("age", ("b", 13, 1)), *rows("age", ("a", 8, 50))],
+    }
+    late = {"orders": rows("amount", ("a", 30, 3)), "customers": rows("age", ("z", 31, 4))}
+    found = run_job(failing, first, live=[late])
+    assert [row["k"] for row in found.table("o")] == ["a"]
+    assert [(row["amount"], row["at"]) for row in found["co_group_1-late-left"]] == [(30, START + timedelta(minutes=3))]
+    assert [(row["k"], row["age"]) for row in found["co_group_1-late-right"]] == [("z", 31)]
+    letters = found["co_group_1-dead-letter"]
+    assert [letter["key"] for letter in letters] == ['"b"'] * 2
+    assert sorted(('"age": 13' in letter["record"], '"amount": 9' in letter["record"]) for letter in letters) == [
+        (False, True),
+        (True, False),
+    ]
+    counted = run_job(grouped(on_error="skip"), first)
+    assert [row["k"] for row in counted.table("o")] == ["a"]
+    _, text = plan_of(failing)
+    assert "on error    dead-letter: what failed is left out, and goes to an output of its own" in text
+    assert "late        rows of windows that were given: those of orders go to the sink co_group_1-late-left" in text
+
+
 def test_explain_fingerprint_and_state_of_a_co_group() -> None:
     plan, text = plan_of(grouped(sliding="10m", slide="5m", tumbling=None))
     assert "windows     sliding, 10m every 5m; given when the watermark reaches their end" in text
