@@ -25,6 +25,6 @@ def run_backfill(loaded: LoadedJob, start: str | None, end: str | None, *, alone
     from mixedmode.driver.run import RunOptions
 
     windows = backfill_range(start, end)
-    with screen(loaded.spec) as display:
+    with screen(loaded.spec, f"backfill of {windows}") as display:
         found = backfill(loaded.spec, loaded.where, windows, RunOptions(observers=[display]))
     screen_print(f"{found.place}: the windows from {found.windows} have {found.rows:,} rows now")

@@ -298,10 +298,14 @@ class Display:
 
 
 @contextmanager
-def screen(spec: JobSpec) -> Iterator[Display]:
-    """Return a display for one run, as a context manager. The moving line disappears at the end."""
+def screen(spec: JobSpec, title: str = "") -> Iterator[Display]:
+    """Return a display for one run, as a context manager. The moving line disappears at the end.
+
+    title: stands in the first line; by default, the mode.
+    """
     console, clock = output_console(), SystemClock()
-    console.print(f"[bold]{escape(spec.name)}[/]  {resolve_mode(spec).mode} mode", highlight=False)
+    title = title or f"{resolve_mode(spec).mode} mode"
+    console.print(f"[bold]{escape(spec.name)}[/]  {title}", highlight=False)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with ExitStack() as stack:
         progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
