@@ -1,6 +1,6 @@
 """Test a job's steps without Spark, in milliseconds, with control of watermark, clock, flip, snapshot and restore.
 
-`run_job` runs a whole job.
+`run_graph` runs a whole job.
 
     from mixedmode.process import KeyedProcessFunction, ValueState
     from mixedmode.testing import FunctionHarness
@@ -28,7 +28,7 @@ The harness runs the engine's own operators and works with any test framework. d
 from mixedmode.testing.aggregates import AggregateHarness, OperatorHarness
 from mixedmode.testing.functions import FunctionHarness
 from mixedmode.testing.harness import Harness
-from mixedmode.testing.jobs import JobOutputs, run_job
+from mixedmode.testing.jobs import JobOutputs, run_graph
 from mixedmode.testing.maps import MapHarness
 from mixedmode.testing.ranking import DeduplicateHarness, TopHarness
 from mixedmode.testing.settings import HarnessArguments
@@ -43,5 +43,5 @@ __all__ = [
     "MapHarness",
     "OperatorHarness",
     "TopHarness",
-    "run_job",
+    "run_graph",
 ]

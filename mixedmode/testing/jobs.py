@@ -26,12 +26,12 @@ from mixedmode.testing.step import Rows, table_of
 if TYPE_CHECKING:
     from mixedmode.testing.job_runs import Found
 
-__all__ = ["Inputs", "JobOutputs", "run_job"]
+__all__ = ["Inputs", "JobOutputs", "run_graph"]
 
 #: {source: its rows}; a source that is left out has none
 Inputs: TypeAlias = Mapping[str, Rows]
 
-_WHERE = "run_job"
+_WHERE = "run_graph"
 
 
 class JobOutputs:
@@ -98,7 +98,7 @@ class JobOutputs:
         return [name for name in self._rows if name not in self._tables]
 
 
-def run_job(
+def run_graph(
     job: Job,
     inputs: Inputs | None = None,
     *,

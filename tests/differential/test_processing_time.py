@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.local_run import LocalRun
 from mixedmode.job import Job, Sink, Source
-from mixedmode.testing import AggregateHarness, run_job
+from mixedmode.testing import AggregateHarness, run_graph
 from mixedmode.testing.local_plan import local_plan
 from tests.differential.stories import case_folder, local_cases
 
@@ -122,7 +122,7 @@ def test_a_record_is_in_the_windows_of_the_clock_of_its_epoch(
 def test_a_batch_has_one_instant(mode: Literal["batch", "live"], tmp_path: Path) -> None:
     rows = {"t": [{"k": key} for key in "abca"]}
     inputs: Any = {"inputs": rows} if mode == "batch" else {"live": [rows]}
-    found = run_job(job("tumbling", tmp_path), **inputs, clock=1000 * START_MS)
+    found = run_graph(job("tumbling", tmp_path), **inputs, clock=1000 * START_MS)
     assert counts(found.table()) == expected("tumbling", [Epoch(tuple("abca"), 0)])[0]
 
 

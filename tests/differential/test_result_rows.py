@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from mixedmode.driver.phases import Until
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.testing import run_job
+from mixedmode.testing import run_graph
 from tests.differential.timelines import MODES_ON_SPARK, Mode
 from tests.harness import SPARK, output_changes, output_rows, run, write_parquet
 
@@ -144,9 +144,9 @@ def test_two_rows_of_one_key_at_the_end_of_an_epoch_stop_the_job() -> None:
     sums = made.source("t").key_by("k", "v", name="sums").aggregate(n="count(*)")
     counted = made.output("sums", sums, Sink.parquet("out"), key="k")
     first, second = ({"t": [{"k": "a", "v": v, "t": 0}]} for v in (1, 2))
-    assert run_job(counted, first).table("sums") == [{"k": "a", "v": 1, "n": 1}]
+    assert run_graph(counted, first).table("sums") == [{"k": "a", "v": 1, "n": 1}]
     with pytest.raises(InvalidJobError, match=r"key=\(k='a'\).* rows=one that the output has and \(2, 1\)"):
-        run_job(counted, first, live=[second])
+        run_graph(counted, first, live=[second])
 
 
 @pytest.mark.spark
@@ -188,6 +188,6 @@ def test_running_results_are_only_for_outputs_that_have_the_rows_of_the_step(
     made = Job("running", sources={"t": source}, mode=mode, checkpoint_dir=folder, backlog_emit="all")
     counts = made.source("t").key_by("k", name="counts").aggregate(n="count(*)")
     records = [(0, "a", 1), (1, "b", 1), (2, "a", 2), (3, None, None), (4, "a", 3), (5, "b", 2)]
-    found = run_job(made.output("counts", counts, Sink.parquet("out"), key=key), {"t": rows(records)})
+    found = run_graph(made.output("counts", counts, Sink.parquet("out"), key=key), {"t": rows(records)})
     assert [row["_op"] for row in found.changes("counts")] == ["insert"] * 3
     assert {(row["k"], row["n"]) for row in found.table("counts")} == {("a", 3), ("b", 2), (None, 1)}

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job
-from mixedmode.testing import run_job
+from mixedmode.testing import run_graph
 from tests.docs.examples import example_of
 
 NAME = "docs/async-map.md"
@@ -100,7 +100,7 @@ def test_the_example_asks_once_for_each_customer_in_all_modes(tmp_path: Path) ->
     with example_of(NAME, tmp_path):
         for inputs, live in ((ORDERS, []), (ORDERS[:2], [ORDERS[2:4], ORDERS[4:]])):
             with served() as service:
-                found = run_job(job_of(service.url), {"orders": inputs}, live=[{"orders": rows} for rows in live])
+                found = run_graph(job_of(service.url), {"orders": inputs}, live=[{"orders": rows} for rows in live])
             assert totals(found.table()) == TOTALS
             assert found["dead-letter"] == []
             assert sorted(service.customers.values()) == ["ann", "bob", "eve"], "each has one idempotency key"
@@ -112,7 +112,7 @@ def test_a_service_that_is_away_leaves_the_rows_as_dead_letters(tmp_path: Path) 
     with example_of(NAME, tmp_path):
         with served() as service:
             pass  # nobody listens there any more
-        found = run_job(job_of(service.url, retries=1), {"orders": ORDERS})
+        found = run_graph(job_of(service.url, retries=1), {"orders": ORDERS})
         assert found.table() == []
         assert sorted(json.loads(row["record"])["order_id"] for row in found["dead-letter"]) == [0, 1, 2, 3, 4]
         assert all("URLError" in row["error"] and "functions.py:" in row["error"] for row in found["dead-letter"])
@@ -124,4 +124,4 @@ def test_a_service_that_is_away_stops_a_job_that_may_be_started_again(tmp_path: 
             pass
         job = job_of(service.url, retries=0, **{"on-error": "fail", "dead-letter": None})
         with pytest.raises(RetryableError, match="Make the service available"):
-            run_job(job, {"orders": ORDERS})
+            run_graph(job, {"orders": ORDERS})

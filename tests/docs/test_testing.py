@@ -6,7 +6,7 @@ import pytest
 
 from mixedmode.config import format_bytes
 from mixedmode.job import Job, Source
-from mixedmode.testing import AggregateHarness, FunctionHarness, Harness, HarnessArguments, JobOutputs, run_job
+from mixedmode.testing import AggregateHarness, FunctionHarness, Harness, HarnessArguments, JobOutputs, run_graph
 from mixedmode.testing.settings import Settings
 from tests.docs.test_snippets import code_in, document, rows_of_tables
 
@@ -40,16 +40,16 @@ def test_every_argument_of_a_harness_is_listed_with_its_default() -> None:
 
 
 def test_every_argument_and_result_of_run_job_is_listed() -> None:
-    assert named("argument of `run_job`") == set(inspect.signature(run_job).parameters)
+    assert named("argument of `run_graph`") == set(inspect.signature(run_graph).parameters)
     public = {name for name in vars(JobOutputs) if not name.startswith("_")}
-    outputs = run_job(
+    outputs = run_graph(
         Job("j", sources={"t": Source.parquet("in", schema="k string")}, mode="batch")
         .key_by("k")
         .aggregate(n="count(*)"),
         {},
     )
     public |= {name for name in vars(outputs) if not name.startswith("_")}
-    assert named("result of `run_job`") - {'outputs["name"]'} == public
+    assert named("result of `run_graph`") - {'outputs["name"]'} == public
 
 
 def test_every_argument_of_a_function_harness_is_listed_and_those_of_an_aggregate_are_mentioned() -> None:

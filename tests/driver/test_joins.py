@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.job import Job, Sink, Source, Stream
-from mixedmode.testing import run_job
+from mixedmode.testing import run_graph
 from mixedmode.testing.schemas import schema_of
 from tests.harness import ManualClock, run
 from tests.local_engine import LocalEngine, World, local_session
@@ -48,7 +48,7 @@ def job_of(build: Any, folder: Path, *, is_on_spark: bool = False, **late: Any) 
 @pytest.mark.parametrize("is_on_spark", [False, pytest.param(True, marks=pytest.mark.spark)])
 def test_late_rows_of_a_side_go_to_its_output_with_its_columns(tmp_path: Path, *, is_on_spark: bool) -> None:
     late = {f"late_{side}": Sink.parquet(tmp_path / f"late-{side}") for side in ("left", "right")}
-    found = run_job(
+    found = run_graph(
         job_of(interval, tmp_path, is_on_spark=is_on_spark, **late),
         {"orders": [order(1, 30)], "payments": [payment(0.5, 31)]},
         live=[{"orders": [order(2, 29), order(3, 30)], "payments": [payment(0.25, 28), payment(0.75, 5)]}],

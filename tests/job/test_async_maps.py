@@ -14,7 +14,7 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
 from mixedmode.process import AsyncMapFunction, Request
 from mixedmode.queryable import read_state
-from mixedmode.testing import run_job
+from mixedmode.testing import run_graph
 from mixedmode.testing.local_plan import local_plan
 from tests.operators.async_map.services import Service
 from tests.queryable.jobs import RunningJob, rows_of
@@ -231,7 +231,7 @@ def test_the_rows_of_a_step_feed_others_and_are_fed_by_others() -> None:
     )
     expected = [{"n": 11, "rows": 2, "total": 4, "keys": 1}, {"n": 12, "rows": 1, "total": 2, "keys": 1}]
     for inputs, live in ((ROWS + ROWS, []), (ROWS[:1], [ROWS[1:], ROWS])):
-        assert run_job(job, {"s": inputs}, live=[{"s": rows} for rows in live]).table() == expected
+        assert run_graph(job, {"s": inputs}, live=[{"s": rows} for rows in live]).table() == expected
 
 
 def test_a_job_runs_where_the_thread_has_an_event_loop_of_its_own() -> None:
@@ -240,7 +240,7 @@ def test_a_job_runs_where_the_thread_has_an_event_loop_of_its_own() -> None:
 
     async def cell() -> int:
         await asyncio.sleep(0)
-        return len(run_job(job, {"s": ROWS}).table())
+        return len(run_graph(job, {"s": ROWS}).table())
 
     assert asyncio.run(cell()) == 3
 
@@ -269,4 +269,4 @@ def test_a_failed_call_keeps_its_kind_of_error() -> None:
     number = Service.new_book(fails=lambda _k, _sent: TimeoutError("slow"))
     job = events().key_by("k").async_map(Service, output="upper string, nth bigint", args={"book": number}, retries=0)
     with pytest.raises(RetryableError, match="a call of the service failed: TimeoutError: slow"):
-        run_job(job.write(Sink.parquet("/out")), {"s": ROWS})
+        run_graph(job.write(Sink.parquet("/out")), {"s": ROWS})

@@ -11,7 +11,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
 from mixedmode.process import KeyedCoProcessFunction, KeyedProcessFunction
-from mixedmode.testing import run_job
+from mixedmode.testing import run_graph
 from mixedmode.testing.local_plan import local_plan
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ LIVE: dict[str, Any] = {
 
 def test_the_rules_of_a_record_are_those_of_its_time_and_late_records_have_an_output() -> None:
     job = written(of_process={"late": Sink.parquet("/late")})
-    found = run_job(job, BACKLOG, live=[LIVE])
+    found = run_graph(job, BACKLOG, live=[LIVE])
     assert sorted((row["k"], row["seen"]) for row in found.table("o")) == [("a", "A1"), ("a", "A2 B6"), ("b", "A2 B5")]
     assert [row["at"] for row in found["process_1-late"]] == [at(2)]
 
@@ -87,7 +87,7 @@ def test_a_function_over_two_inputs_has_broadcast_inputs_and_late_outputs_too() 
     stream = orders.co_process(
         orders, on="k", function=Both, output=OUTPUT, broadcast=broadcast, late_right=Sink.parquet("/late")
     )
-    found = run_job(made.output("o", stream, Sink.parquet("/out")), BACKLOG, live=[LIVE])
+    found = run_graph(made.output("o", stream, Sink.parquet("/out")), BACKLOG, live=[LIVE])
     assert sorted((row["k"], row["seen"]) for row in found.table("o")) == [
         (side, count) for side in ("left", "right") for count in ("1", "2", "2")
     ]

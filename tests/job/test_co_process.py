@@ -16,7 +16,7 @@ from mixedmode.plan.job_plan import JobPlan
 from mixedmode.process import CoGroupFunction, KeyedCoProcessFunction, KeyedProcessFunction, ListState
 from mixedmode.queryable.parts import Moment
 from mixedmode.queryable.views import views_of
-from mixedmode.testing import run_job
+from mixedmode.testing import run_graph
 from mixedmode.testing.local_plan import local_plan
 from tests.config.refusals import messages
 
@@ -83,7 +83,7 @@ RIGHT = rows("age", ("a", 7, 1), ("b", 8, 5), ("a", 6, 0))
 
 
 def test_the_records_of_a_key_come_by_time_and_those_of_the_left_first() -> None:
-    found = run_job(written(), {"orders": LEFT, "customers": RIGHT}).table("o")
+    found = run_graph(written(), {"orders": LEFT, "customers": RIGHT}).table("o")
     told = {row["k"]: row["seen"].split() for row in found}
     assert told["b"] == ["left9", "right8"]
     assert told["a"][0] == "right6"
@@ -94,7 +94,7 @@ def test_the_records_of_a_key_come_by_time_and_those_of_the_left_first() -> None
 def test_a_null_is_a_key_of_its_own() -> None:
     null: Any = None
     inputs = {"orders": rows("amount", (null, 1, 1)), "customers": rows("age", (null, 2, 0), ("a", 3, 0))}
-    found = run_job(written(), inputs).table("o")
+    found = run_graph(written(), inputs).table("o")
     assert {row["k"]: row["seen"] for row in found} == {None: "right2 left1", "a": "right3"}
 
 
@@ -102,9 +102,9 @@ def test_side_outputs_and_failures_are_those_of_a_process_function() -> None:
     unlucky = {"unlucky": SideOutput.parquet("/unlucky", schema="k string")}
     inputs = {"orders": LEFT, "customers": [*RIGHT, *rows("age", ("c", 13, 1))]}
     with pytest.raises(InvalidJobError, match=r"raised ValueError: 13.*method=process_right, key=\"c\""):
-        run_job(written(outputs=unlucky), inputs)
+        run_graph(written(outputs=unlucky), inputs)
     complete = written(outputs=unlucky, on_error="dead-letter", dead_letter=Sink.parquet("/dead"), name="matched")
-    found = run_job(complete, inputs)
+    found = run_graph(complete, inputs)
     assert len(found.table("o")) == 2
     assert found["unlucky"] == []  # the call is rolled back as a whole
     (letter,) = found["matched-dead-letter"]
@@ -250,7 +250,7 @@ def grouped(**arguments: Any) -> Job:
 
 def test_a_co_group_emits_a_row_with_its_key_and_window() -> None:
     inputs = {"orders": [*LEFT, *rows("amount", ("a", 4, 12))], "customers": [*RIGHT, *rows("age", ("c", 5, 1))]}
-    found = run_job(grouped(), inputs).table("o")
+    found = run_graph(grouped(), inputs).table("o")
     bounds = {"window_start": START, "window_end": START + timedelta(minutes=10)}
     assert sorted(found, key=lambda row: str(row["k"])) == [
         bounds | {"k": "a", "amounts": [1, 2, 3], "ages": [6, 7]},
@@ -261,7 +261,7 @@ def test_a_co_group_emits_a_row_with_its_key_and_window() -> None:
 def test_a_row_is_late_for_a_co_group_when_its_window_was_emitted() -> None:
     first = {"orders": rows("amount", ("a", 1, 1), ("a", 2, 30)), "customers": rows("age", ("a", 7, 1), ("a", 8, 30))}
     late = {"orders": rows("amount", ("a", 3, 2)), "customers": rows("age", ("a", 9, 31))}
-    found = run_job(grouped(), first, live=[late]).table("o")
+    found = run_graph(grouped(), first, live=[late]).table("o")
     assert [(row["amounts"], row["ages"]) for row in found] == [([1], [7]), ([2], [8, 9])]
 
 
@@ -269,9 +269,9 @@ def test_a_failure_of_a_co_group_names_the_key_and_the_window() -> None:
     inputs = {"orders": LEFT, "customers": rows("age", ("b", 13, 1))}
     text = r"raised ValueError: b\..*method=co_group, key=\"b\", window=2026-01-01 00:00:00\+00:00 to .*test_co_process"
     with pytest.raises(InvalidJobError, match=text):
-        run_job(grouped(), inputs)
+        run_graph(grouped(), inputs)
     with pytest.raises(InvalidJobError, match=r"does not match the step's output: .*operator=co_group_1"):
-        run_job(grouped(output="others bigint"), {"orders": LEFT, "customers": RIGHT})
+        run_graph(grouped(output="others bigint"), {"orders": LEFT, "customers": RIGHT})
 
 
 def test_late_rows_and_failed_rows_of_a_co_group_have_outputs() -> None:
@@ -283,7 +283,7 @@ def test_late_rows_and_failed_rows_of_a_co_group_have_outputs() -> None:
         "customers": [*rows("age", ("b", 13, 1)), *rows("age", ("a", 8, 50))],
     }
     late = {"orders": rows("amount", ("a", 30, 3)), "customers": rows("age", ("z", 31, 4))}
-    found = run_job(failing, first, live=[late])
+    found = run_graph(failing, first, live=[late])
     assert [row["k"] for row in found.table("o")] == ["a"]
     assert [(row["amount"], row["at"]) for row in found["co_group_1-late-left"]] == [(30, START + timedelta(minutes=3))]
     assert [(row["k"], row["age"]) for row in found["co_group_1-late-right"]] == [("z", 31)]
@@ -293,7 +293,7 @@ def test_late_rows_and_failed_rows_of_a_co_group_have_outputs() -> None:
         (False, True),
         (True, False),
     ]
-    counted = run_job(grouped(on_error="skip"), first)
+    counted = run_graph(grouped(on_error="skip"), first)
     assert [row["k"] for row in counted.table("o")] == ["a"]
     _, text = plan_of(failing)
     assert "on error    dead-letter: what failed is left out, and goes to an output of its own" in text

@@ -8,7 +8,7 @@ import pytest
 from mixedmode.config import JoinStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source, Stream
-from mixedmode.testing import run_job
+from mixedmode.testing import run_graph
 
 
 def job() -> Job:
@@ -76,5 +76,5 @@ def test_a_join_of_a_stream_with_itself_runs() -> None:
     earlier = trades.as_of_join(
         trades, on="symbol", strictly=True, select=["left.price", "right.price AS before"], name="earlier"
     )
-    found = run_job(job().output("earlier", earlier, Sink.parquet("out")), {"trades": rows, "quotes": []})
+    found = run_graph(job().output("earlier", earlier, Sink.parquet("out")), {"trades": rows, "quotes": []})
     assert sorted((row["price"], row["before"]) for row in found.table("earlier")) == [(2, 1), (5, 2)]

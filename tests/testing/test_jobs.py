@@ -1,4 +1,4 @@
-"""run_job: whole jobs in a test, without Spark, against plain Python; and what it refuses."""
+"""run_graph: whole jobs in a test, without Spark, against plain Python; and what it refuses."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink, Source
 from mixedmode.process import KeyedProcessFunction
-from mixedmode.testing import JobOutputs, run_job
+from mixedmode.testing import JobOutputs, run_graph
 from tests.differential.stories import local_cases
 from tests.differential.test_time_in_chains import Step, chains, expected, told
 from tests.differential.timelines import MODES, Case, Mode, cases
@@ -69,7 +69,7 @@ def test_whole_jobs_equal_plain_python_in_every_mode(case: Case, chain: list[Ste
         job = step.add(job)
     for mode in MODES:
         first, live = pieces(case, mode)
-        outputs = run_job(job, first, live=live)
+        outputs = run_graph(job, first, live=live)
         assert told(outputs.table()) == expected(case, chain), mode
         assert outputs.records_late == 0
 
@@ -87,7 +87,7 @@ def test_a_job_without_a_sink_runs_and_writes_nothing(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     job = per_window(orders())
-    assert best(run_job(job, {"orders": ROWS[:3]}, live=[{"orders": ROWS[3:]}])) == BEST
+    assert best(run_graph(job, {"orders": ROWS[:3]}, live=[{"orders": ROWS[3:]}])) == BEST
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".private"]
     assert left == []
 
@@ -97,17 +97,17 @@ BEST = [(0, "a", 5), (10, "c", 7), (30, "a", 1)]
 
 def test_the_flip_and_the_cuts_change_no_row_of_the_table() -> None:
     job = per_window(orders())
-    batch = run_job(job, {"orders": ROWS})
+    batch = run_graph(job, {"orders": ROWS})
     assert best(batch) == BEST
     for flip in range(len(ROWS)):
-        mixed = run_job(job, {"orders": ROWS[:flip]}, live=[{"orders": [row]} for row in ROWS[flip:]])
+        mixed = run_graph(job, {"orders": ROWS[:flip]}, live=[{"orders": [row]} for row in ROWS[flip:]])
         assert mixed.table() == batch.table()
-    assert run_job(job, live=[{"orders": ROWS}]).table() == batch.table()
+    assert run_graph(job, live=[{"orders": ROWS}]).table() == batch.table()
 
 
 def test_late_records_are_found_by_the_name_of_their_output() -> None:
     late = order("z", 0, 100)
-    outputs = run_job(per_window(orders()), {"orders": ROWS}, live=[{"orders": [late]}])
+    outputs = run_graph(per_window(orders()), {"orders": ROWS}, live=[{"orders": [late]}])
     assert best(outputs) == BEST
     expected = [{"customer": "z", "at": datetime(1970, 1, 1, tzinfo=UTC), "amount": 100}]
     assert outputs["late"] == outputs["aggregate-1-late"] == expected
@@ -118,7 +118,7 @@ def test_late_records_are_found_by_the_name_of_their_output() -> None:
 
 def test_windows_fire_and_keyed_rows_change_epoch_by_epoch() -> None:
     job = orders().key_by("customer").aggregate(total="sum(amount)")
-    outputs = run_job(job, {"orders": ROWS[:1]}, live=[{"orders": [order("a", 2, 4)]}, {}])
+    outputs = run_graph(job, {"orders": ROWS[:1]}, live=[{"orders": [order("a", 2, 4)]}, {}])
     assert [(row["total"], row["_op"]) for row in outputs.changes()] == [(3, "insert"), (7, "update")]
     assert outputs.table() == [{"customer": "a", "total": 7}]
 
@@ -146,7 +146,7 @@ def test_side_outputs_dead_letters_and_the_clock() -> None:
         dead_letter=Sink.parquet("dead"),
     )
     rows = [order("a", 1, 9), order("b", 1, -1), order("c", 1, 2)]
-    outputs = run_job(with_large, {"orders": pa.Table.from_pylist(rows[:1])}, live=[{"orders": rows[1:]}], clock=5000)
+    outputs = run_graph(with_large, {"orders": pa.Table.from_pylist(rows[:1])}, live=[{"orders": rows[1:]}], clock=5000)
     assert outputs["large"] == [{"amount": 9}]
     (failed,) = outputs["dead-letter"]
     assert "the process function raised ValueError: negative" in failed["error"]
@@ -155,49 +155,53 @@ def test_side_outputs_dead_letters_and_the_clock() -> None:
 
 def refused() -> Iterator[tuple[str, Callable[[], object], str]]:
     job, good = per_window(orders()), {"orders": ROWS}
-    yield "source", lambda: run_job(job, {"order": ROWS}), r"inputs: the job has no source order\. Did you mean orders"
-    yield "column", lambda: run_job(job, {"orders": [{"custmer": "a"}]}), r"orders: row 0 .*no column custmer\. Did"
+    yield (
+        "source",
+        lambda: run_graph(job, {"order": ROWS}),
+        r"inputs: the job has no source order\. Did you mean orders",
+    )
+    yield "column", lambda: run_graph(job, {"orders": [{"custmer": "a"}]}), r"orders: row 0 .*no column custmer\. Did"
     yield (
         "type",
-        lambda: run_job(job, {"orders": [order("a", 1, 2) | {"amount": "x"}]}),
+        lambda: run_graph(job, {"orders": [order("a", 1, 2) | {"amount": "x"}]}),
         r"the column `amount` is int64",
     )
-    yield "table", lambda: run_job(job, {"orders": pa.table({"customer": ["a"]})}), r"does not have the columns"
-    yield "form", lambda: run_job(job, [ROWS]), r"the inputs of an epoch are \{source: rows\}.*found=list"  # type: ignore[arg-type]
-    yield "nothing", lambda: run_job(job), r"there is no input. Pass `inputs`, `live`, or both"
+    yield "table", lambda: run_graph(job, {"orders": pa.table({"customer": ["a"]})}), r"does not have the columns"
+    yield "form", lambda: run_graph(job, [ROWS]), r"the inputs of an epoch are \{source: rows\}.*found=list"  # type: ignore[arg-type]
+    yield "nothing", lambda: run_graph(job), r"there is no input. Pass `inputs`, `live`, or both"
     yield (
         "schema",
-        lambda: run_job(per_window(orders(schema=None)), good),
+        lambda: run_graph(per_window(orders(schema=None)), good),
         r"does not declare its columns.*Add schemas=",
     )
-    yield "no step", lambda: run_job(orders(), good), r"the job has no step yet"
+    yield "no step", lambda: run_graph(orders(), good), r"the job has no step yet"
     yield (
         "step",
-        lambda: run_job(orders().key_by("custmer").aggregate(n="count(*)"), good),
+        lambda: run_graph(orders().key_by("custmer").aggregate(n="count(*)"), good),
         r"steps\[0\]\.key-by: there is no column custmer\. Did you mean customer\?",
     )
     yield (
         "argument",
-        lambda: run_job(orders().key_by("customer").aggregate(n="sum(price)"), good),
+        lambda: run_graph(orders().key_by("customer").aggregate(n="sum(price)"), good),
         r"steps\[0\]\.aggregate\.n: there is no column price",
     )
     windows = orders().key_by("customer").window(tumbling="10m").aggregate(total="sum(amount)")
     yield (
         "name of the event time",
-        lambda: run_job(windows.key_by("window_start", "window_end").aggregate(Window_Time="count(*)"), good),
+        lambda: run_graph(windows.key_by("window_start", "window_end").aggregate(Window_Time="count(*)"), good),
         r"steps\[1\]\.aggregate: the rows of a window have this name for their event time already.*found=Window_Time",
     )
     ranks = {"schema": "customer string, at timestamp, Rank int"}
     yield (
         "name of the rank",
-        lambda: run_job(orders(**ranks).key_by("customer").top(1, order_by="at"), {}),
+        lambda: run_graph(orders(**ranks).key_by("customer").top(1, order_by="at"), {}),
         r"steps\[0\]\.top: the step emits a column of this name.*column=Rank",
     )
     for name in ("_op", "_all", "_weight", "_epoch"):
         keyed = orders(schema=f"{name} boolean, customer string, at timestamp")
         yield (
             f"key {name}",
-            partial(run_job, keyed.key_by(name).aggregate(n="count(*)"), {}),
+            partial(run_graph, keyed.key_by(name).aggregate(n="count(*)"), {}),
             rf"steps\[0\]\.key-by: this name is kept for the output.*column={name}",
         )
         for kind, passed_on in {
@@ -205,10 +209,10 @@ def refused() -> Iterator[tuple[str, Callable[[], object], str]]:
             "deduplicate": keyed.key_by("customer").deduplicate(keep="any"),
         }.items():
             message = rf"steps\[0\]\.{kind}: this name is kept for the output.*column={name}"
-            yield f"{name} in {kind}", partial(run_job, passed_on, {}), message
+            yield f"{name} in {kind}", partial(run_graph, passed_on, {}), message
     yield (
         "argument type",
-        lambda: run_job(orders().key_by("amount").aggregate(n="sum(customer)"), good),
+        lambda: run_graph(orders().key_by("amount").aggregate(n="sum(customer)"), good),
         r"steps\[0\]\.aggregate\.n: sum needs a number",
     )
 
@@ -220,7 +224,7 @@ def test_wrong_inputs_and_jobs_are_refused(what: str, call: Callable[[], object]
 
 
 def test_schemas_of_the_call_serve_sources_without_any() -> None:
-    outputs = run_job(per_window(orders(schema=None)), {"orders": ROWS}, schemas={"orders": SCHEMA})
+    outputs = run_graph(per_window(orders(schema=None)), {"orders": ROWS}, schemas={"orders": SCHEMA})
     assert best(outputs) == BEST
 
 
@@ -229,16 +233,16 @@ def test_columns_may_be_spelled_in_any_case() -> None:
     totals = Counter[str]()
     for row in ROWS:
         totals[row["customer"]] += row["amount"]
-    assert run_job(job, {"orders": ROWS}).table() == [{"Customer": k, "total": totals[k]} for k in sorted(totals)]
+    assert run_graph(job, {"orders": ROWS}).table() == [{"Customer": k, "total": totals[k]} for k in sorted(totals)]
 
 
 def test_a_job_of_keyed_steps_starts_no_jvm() -> None:
     program = (
         "from mixedmode import Job, Source\n"
-        "from mixedmode.testing import run_job\n"
+        "from mixedmode.testing import run_graph\n"
         "job = Job('j', sources={'t': Source.parquet('in', schema='k string')}, mode='batch')\n"
         "job = job.key_by('k').aggregate(n='count(*)')\n"
-        "assert run_job(job, {'t': [{'k': 'a'}]}).table() == [{'k': 'a', 'n': 1}]\n"
+        "assert run_graph(job, {'t': [{'k': 'a'}]}).table() == [{'k': 'a', 'n': 1}]\n"
         "from pyspark import SparkContext\n"
         "print(SparkContext._gateway)\n"
     )
@@ -250,9 +254,9 @@ def test_a_job_with_sql_gives_the_same_on_spark(spark: SparkSession) -> None:
     job = per_window(orders(spark=SPARK).sql("SELECT customer, at, amount FROM orders WHERE customer <> 'x'"))
     rows = [*ROWS, order("x", 40, 9)]
     late = order("z", 0, 100)
-    outputs = run_job(job, {"orders": rows[:3]}, live=[{"orders": rows[3:]}, {"orders": [late]}])
-    here = run_job(per_window(orders()), {"orders": ROWS[:3]}, live=[{"orders": ROWS[3:]}, {"orders": [late]}])
+    outputs = run_graph(job, {"orders": rows[:3]}, live=[{"orders": rows[3:]}, {"orders": [late]}])
+    here = run_graph(per_window(orders()), {"orders": ROWS[:3]}, live=[{"orders": ROWS[3:]}, {"orders": [late]}])
     assert (outputs.table(), outputs["late"], outputs.records_late) == (here.table(), here["late"], here.records_late)
-    assert best(run_job(job, {"orders": rows})) == BEST
+    assert best(run_graph(job, {"orders": rows})) == BEST
     with pytest.raises(InvalidJobError, match="whose clock cannot be set"):
-        run_job(job, {"orders": rows}, clock=0)
+        run_graph(job, {"orders": rows}, clock=0)
