@@ -33,26 +33,20 @@ def selected(frames: Frames) -> DataFrame:
 
 
 def hot_items(frames: Frames) -> DataFrame:
-    """Query 5 in batch: rank the counts of each window."""
-    by_count = Window.partitionBy("window").orderBy(F.desc("num"))
-    most = _counts(frames["bid"]).withColumn("place", F.rank().over(by_count)).where("place = 1")
-    return _bounds_and(most.groupBy("window", "num").agg(_as_text(F.collect_list("auction"))), "num", "auctions")
+    """Query 5."""
+    counts = _bounds_and(_counts(frames["bid"]), "auction", "num")
+    most = counts.groupBy("window_start", "window_end").agg(F.max("num").alias("num"))
+    return counts.join(most, ["window_start", "window_end", "num"]).select(
+        "window_start", "window_end", "auction", "num"
+    )
 
 
-def hot_items_collected(frames: Frames) -> DataFrame:
-    """Query 5 as a stream, where there are no ranks: collect the counts of each window, and look through them."""
-    counted = F.collect_list(F.struct("num", "auction")).alias("counted")
-    windows = _counts(frames["bid"]).groupBy("window").agg(F.max("num").alias("num"), counted)
-    best = F.filter("counted", lambda count: count["num"] == F.col("num"))
-    return _bounds_and(windows, "num", _as_text(F.transform(best, lambda count: count["auction"])))
-
-
-def highest_bid(frames: Frames) -> DataFrame:
+def highest_bids_of_windows(frames: Frames) -> DataFrame:
     """Query 7."""
-    place = F.expr("price * 10000000 + unix_micros(dateTime) % 10000000")
-    bid = F.struct("auction", "bidder", "price", "dateTime", "extra")
-    best = frames["bid"].groupBy(F.window("dateTime", "10 seconds")).agg(F.max_by(bid, place).alias("bid"))
-    return _bounds_and(best, "bid.*")
+    highest = frames["bid"].groupBy(F.window("dateTime", "10 seconds")).agg(F.max("price").alias("price")).alias("h")
+    within = "b.dateTime BETWEEN h.window.end - INTERVAL 10 SECONDS AND h.window.end"
+    both = frames["bid"].alias("b").join(highest, F.expr(f"b.price = h.price AND {within}"))
+    return both.select("b.auction", "b.bidder", "b.price", "b.dateTime", "b.extra")
 
 
 def with_side_input(frames: Frames) -> DataFrame:
@@ -101,10 +95,6 @@ def appending(query: Query) -> SparkStreaming:
 
 def _counts(bid: DataFrame) -> DataFrame:
     return bid.groupBy(F.window("dateTime", "10 seconds", "2 seconds"), "auction").agg(F.count("*").alias("num"))
-
-
-def _as_text(auctions: Column) -> Column:
-    return F.array_join(F.array_sort(auctions), " ").alias("auctions")
 
 
 def _bounds_and(windows: DataFrame, *columns: str | Column) -> DataFrame:
@@ -193,23 +183,6 @@ def folders(frames: Frames) -> DataFrame:
     return frames["bid"].selectExpr("auction", "bidder", "price", "channel", *parts)
 
 
-def hot_items_joined(frames: Frames) -> DataFrame:
-    """Query 5 as a join."""
-    counts = _bounds_and(_counts(frames["bid"]), "auction", "num")
-    most = counts.groupBy("window_start", "window_end").agg(F.max("num").alias("num"))
-    return counts.join(most, ["window_start", "window_end", "num"]).select(
-        "window_start", "window_end", "auction", "num"
-    )
-
-
-def highest_bids_joined(frames: Frames) -> DataFrame:
-    """Query 7 as a join."""
-    highest = frames["bid"].groupBy(F.window("dateTime", "10 seconds")).agg(F.max("price").alias("price")).alias("h")
-    within = "b.dateTime BETWEEN h.window.end - INTERVAL 10 SECONDS AND h.window.end"
-    both = frames["bid"].alias("b").join(highest, F.expr(f"b.price = h.price AND {within}"))
-    return both.select("b.auction", "b.bidder", "b.price", "b.dateTime", "b.extra")
-
-
 def logged(frames: Frames) -> DataFrame:
     """Query 10, without its folders: a contestant's table is written as one."""
     parts = ("date_format(dateTime, 'yyyy-MM-dd') AS dt", "date_format(dateTime, 'HH:mm') AS hm")
@@ -262,10 +235,8 @@ BATCH: Mapping[str, Query] = {
     "q3": local_sellers,
     "q4": average_prices,
     "q5": hot_items,
-    "q5-join": hot_items_joined,
     "q6": selling_prices,
-    "q7": highest_bid,
-    "q7-join": highest_bids_joined,
+    "q7": highest_bids_of_windows,
     "q8": new_sellers,
     "q9": winning_bids,
     "q10": logged,
@@ -289,8 +260,6 @@ STREAMING: Mapping[str, SparkStreaming] = {
     "q2": SparkStreaming(selected, "append"),
     "q10": SparkStreaming(logged, "append"),
     "q14": SparkStreaming(calculated, "append"),
-    "q5": appending(hot_items_collected),
-    "q7": appending(highest_bid),
     "q11": appending(sessions),
     "q17": SparkStreaming(auction_statistics),
     "q18": SparkStreaming(last_bids),

@@ -26,7 +26,7 @@ _QUERIES = files("mixedmode_bench.nexmark") / "queries"
 #: windows that the watermark has not reached, which is four seconds behind, and for Spark in whole milliseconds
 _OPEN = "window_end >= (SELECT max(dateTime) FROM bid) - INTERVAL '4001 milliseconds'"
 
-#: of query 7's join, whose rows are bids: those of such windows
+#: of query 7, whose rows are bids: those of such windows
 _NEAR_OPEN = "dateTime >= (SELECT max(dateTime) FROM bid) - INTERVAL '14001 milliseconds'"
 
 
@@ -79,16 +79,9 @@ _ALL = (
     _workload("q2", "bids for some auctions", ()),
     _workload("q3", "sellers in some states", ("id",)),
     _workload("q4", "average price of a category", ("category",)),
-    _workload("q5", "auctions with the most bids", ("window_start", "window_end"), has_windows=True),
-    _workload(
-        "q5-join",
-        "auctions with the most bids, by a join of windows",
-        ("window_start", "window_end", "auction"),
-        has_windows=True,
-    ),
+    _workload("q5", "auctions with the most bids", ("window_start", "window_end", "auction"), has_windows=True),
     _workload("q6", "average selling price of a seller", ("seller",)),
-    _workload("q7", "highest bid", ("window_start", "window_end"), has_windows=True),
-    _workload("q7-join", "highest bids, by a join with their windows", (), may_lack=_NEAR_OPEN),
+    _workload("q7", "highest bids", (), may_lack=_NEAR_OPEN),
     _workload("q8", "new sellers", ("id", "starttime"), may_lack=_OPEN_STARTS),
     _workload("q9", "winning bids", ("id",)),
     _workload("q10", "bids in folders by minute", ("dateTime",)),

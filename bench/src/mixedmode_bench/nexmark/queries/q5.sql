@@ -8,7 +8,5 @@ WITH panes AS (
 ), most AS (
   SELECT pane, max(num) AS num FROM counts GROUP BY pane
 )
-SELECT to_timestamp(pane * 2) AS window_start, to_timestamp(pane * 2 + 10) AS window_end, num,
-       string_agg(CAST(auction AS VARCHAR), ' ' ORDER BY auction) AS auctions
+SELECT to_timestamp(pane * 2) AS window_start, to_timestamp(pane * 2 + 10) AS window_end, auction, num
 FROM counts JOIN most USING (pane, num)
-GROUP BY pane, num

@@ -1,10 +1,7 @@
-WITH best AS (
-  SELECT epoch_us(dateTime) // 10_000_000 AS number,
-         arg_max(struct_pack(auction, bidder, price, dateTime, extra),
-                 price * 10_000_000 + epoch_us(dateTime) % 10_000_000) AS bid
+WITH highest AS (
+  SELECT to_timestamp(epoch_us(dateTime) // 10_000_000 * 10 + 10) AS window_end, max(price) AS price
   FROM bid
-  GROUP BY number
+  GROUP BY window_end
 )
-SELECT to_timestamp(number * 10) AS window_start, to_timestamp(number * 10 + 10) AS window_end,
-       bid.auction, bid.bidder, bid.price, bid.dateTime, bid.extra
-FROM best
+SELECT b.auction, b.bidder, b.price, b.dateTime, b.extra
+FROM bid b JOIN highest h ON b.price = h.price AND b.dateTime BETWEEN h.window_end - INTERVAL 10 SECOND AND h.window_end
