@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mixedmode.changes import changes
-from mixedmode.checkpoint.types import OUTPUT_ENTRY, CheckedCheckpoint, Epoch, Generation, JobIdentity, PathTaken
+from mixedmode.checkpoint.types import (
+    OUTPUT_ENTRY,
+    SOURCES_ENTRY,
+    CheckedCheckpoint,
+    Epoch,
+    Generation,
+    JobIdentity,
+    PathTaken,
+)
 
 __all__ = [
     "CommitDecision",
@@ -313,6 +321,10 @@ def _differences(wanted: JobIdentity, stored: JobIdentity) -> Iterator[str]:
         before, now = stored.operators.get(operator_id), wanted.operators.get(operator_id)
         kind = "output" if operator_id.startswith(OUTPUT_ENTRY) else "step"
         entry = f"{kind} {operator_id.removeprefix(OUTPUT_ENTRY)!r}"
+        if operator_id == SOURCES_ENTRY and before != now:
+            difference = f" ({changes(before, now)})" if before is not None and now is not None else ""
+            yield f"the sources, or the steps and outputs that read them, are others{difference}"
+            continue
         if before is None:
             yield f"{entry} was added"
         elif now is None:
@@ -325,7 +337,8 @@ def _refusal(differences: list[str], latest: Epoch | None) -> str:
     empty = "" if latest is not None else " Nothing is committed there yet, so the folder may also be deleted."
     return (
         "the job is not the one whose state is in the checkpoint folder, and can neither read that state nor go on "
-        f"from it: {'; '.join(differences)}. Put the setting back, or give the job a new execution.checkpointing.dir "
+        f"from it: {'; '.join(differences)}. Put the setting back, or take a savepoint with it and restore the changed "
+        "job from that (docs/savepoints.md says what may change), or give the job a new execution.checkpointing.dir "
         f"(it then starts from the beginning of its sources).{empty} latest_epoch={latest}"
     )
 

@@ -160,9 +160,7 @@ def _other_readers(wanted: Program, stored: JobIdentity) -> Iterator[str]:
         is_output = entry.startswith(OUTPUT_ENTRY)
         named = f"{'output' if is_output else 'step'} {entry.removeprefix(OUTPUT_ENTRY)!r}"
         if entry not in had and is_output:
-            yield (
-                f"{named} reads a source and was added, and nothing in the savepoint holds the rows that it has missed"
-            )
+            yield f"{named} reads a source and was added, {_MISSED}"
         elif entry in had and list(had[entry]) != list(sources):
             then, others = (", ".join(map(repr, names)) for names in (had[entry], sources))
             yield f"{named} read {then} and now reads {others}, so its rows came from other input"
@@ -201,7 +199,7 @@ def _begins_in_the_middle(
             continue
         roots = _roots(step, now, wanted.stateless, kept)
         if not roots:
-            yield f"step {step!r} was added, and nothing in the savepoint holds the rows that it has missed"
+            yield f"step {step!r} was added, {_MISSED}"
             return
         silent = next((one for one in roots if one not in wanted.can_emit_full_snapshot), None)
         if silent is not None:
@@ -273,4 +271,8 @@ def _named(steps: list[str]) -> str:
     return ", ".join(map(repr, dict.fromkeys(steps)))
 
 
+_MISSED = (
+    "and nothing in the savepoint holds the rows that it has missed (put it into a job of its own, which reads the "
+    "sources from their beginning)"
+)
 _NOTHING_WRITTEN = "Nothing was written. Correct the job file, or start the job without the savepoint."

@@ -71,8 +71,9 @@ def test_another_max_parallelism_is_refused_in_full() -> None:
     assert decision == Refused(
         "the job is not the one whose state is in the checkpoint folder, and can neither read that state nor go on "
         "from it: pipeline.max-parallelism was 128 and is 64 (it fixes the key group of every key for the life of a "
-        "job). Put the setting back, or give the job a new execution.checkpointing.dir (it then starts from the "
-        "beginning of its sources). latest_epoch=4"
+        "job). Put the setting back, or take a savepoint with it and restore the changed job from that "
+        "(docs/savepoints.md says what may change), or give the job a new execution.checkpointing.dir (it then starts "
+        "from the beginning of its sources). latest_epoch=4"
     )
 
 

@@ -113,7 +113,8 @@ def test_a_reader_of_a_source_may_be_dropped_and_none_may_be_added_or_read_anoth
     )
     readers = {"a": ["s"], "b": ["t", "s"], f"{OUTPUT_ENTRY}new": ["t"]}
     assert reason(restored(both, ["s", "t"], readers, "a", "b")) == (
-        "output 'new' reads a source and was added, and nothing in the savepoint holds the rows that it has missed"
+        "output 'new' reads a source and was added, and nothing in the savepoint holds the rows that it has missed "
+        "(put it into a job of its own, which reads the sources from their beginning)"
     )
 
 
@@ -139,7 +140,8 @@ def test_a_step_may_not_be_added_where_it_would_miss_its_first_input() -> None:
     )
     assert reason(decided({"c": "x"}, {"sources": "read x, y"}, stateless={"upsert"})).startswith("the sources were")
     assert reason(decided({"c": "x"}, {"upsert": "upsert"})) == (
-        "step 'c' was added, and nothing in the savepoint holds the rows that it has missed"
+        "step 'c' was added, and nothing in the savepoint holds the rows that it has missed "
+        "(put it into a job of its own, which reads the sources from their beginning)"
     )
 
 

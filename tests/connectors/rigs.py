@@ -63,7 +63,7 @@ class Rig:
         return self.folder / "checkpoints"
 
     def job_file(self, mode: str = "mixed") -> Path:
-        """Counts and sums by key; the records of one key, c, are left out by a sql step."""
+        """Counts and sums by key, of two branches of the source; both leave the records of one key, c, out."""
         job = {
             "name": "contract",
             "execution": {
@@ -76,7 +76,9 @@ class Rig:
             "spark": {**SPARK, **self.source.spark, **self.sink.spark},
             "sources": {"t": self.source.settings},
             "steps": [
-                {"sql": "SELECT k, v FROM t WHERE k <> 'c'"},
+                {"name": "low", "from": "t", "sql": "SELECT k, v FROM t WHERE v < 5 AND k <> 'c'"},
+                {"name": "high", "from": "t", "sql": "SELECT k, v FROM t WHERE v >= 5 AND k <> 'c'"},
+                {"name": "both", "from": ["low", "high"], "sql": "SELECT * FROM low UNION ALL SELECT * FROM high"},
                 {"key-by": ["k"], "aggregate": {name: str_of(call) for name, call in CALLS.items()}},
             ],
             "sink": self.sink.settings,
